@@ -1,0 +1,46 @@
+# One-command entry points. Each sets up .venv by itself; nothing else is needed but Python, make and a compiler.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: demo test test-slow lint format bench docs clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+$(VENV)/.docs-installed: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+demo: $(STAMP)   ## simulate a shocked system and draw it, into demo/
+	$(BIN)/fern demo --out demo
+
+test: $(STAMP)   ## the default suite
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-slow: $(STAMP)   ## what takes minutes: trainings and long measurements
+	$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP)   ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)   ## speed, as ratios against named peers
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs-installed   ## the documentation site, into site/
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

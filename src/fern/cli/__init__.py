@@ -1,0 +1,1 @@
+"""The ``fern`` command: one file for each group of commands."""

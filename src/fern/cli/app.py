@@ -1,0 +1,34 @@
+"""The command line's front door: registers the commands and turns users' mistakes into one clear line."""
+
+import sys
+
+import typer
+
+from fern._version import __version__
+from fern.cli import systems
+from fern.errors import FernError
+
+app = typer.Typer(
+    name="fern",
+    help="Long-horizon forecasting with ellipsoids, and a shock benchmark with known truth.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+systems.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
+    if version:
+        typer.echo(f"fern {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command; a user's mistake is one line on standard error and exit code 2, never a traceback."""
+    try:
+        app()
+    except FernError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,29 @@
+"""The one family of errors a user can cause, and the words they share."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FernError(ValueError):
+    """A mistake in what the user gave: names the argument, what it got and what it takes.
+
+    Example:
+        >>> raise FernError("steps: got 1, needs at least 2")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: steps: got 1, needs at least 2
+    """
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> FernError:
+    """The error for a name that is not among the known ones, with the nearest right names.
+
+    Example:
+        >>> str(unknown_name("parameter", "roh", ["sigma", "rho", "beta"]))
+        "unknown parameter 'roh': did you mean 'rho'? Known: beta, rho, sigma"
+    """
+    options = sorted(known)
+    folded = {option.casefold(): option for option in options}
+    near = [folded[match] for match in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
+    hint = f" did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    return FernError(f"unknown {kind} {name!r}:{hint} Known: {', '.join(options) or '(none)'}")

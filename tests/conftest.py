@@ -1,0 +1,18 @@
+"""What every test shares."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# One thread a worker: the suite runs a worker a core.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True)
+settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_scratch_folder(tmp_path: "os.PathLike[str]", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative paths written by a test land in its own scratch folder."""
+    monkeypatch.chdir(tmp_path)
