@@ -1,1 +1,43 @@
-"""Dynamical systems with known equations, shocks, scenarios and oracles (NumPy and Numba, no torch)."""
+"""Dynamical systems with known equations, shocks, scenarios and oracles (NumPy and Numba, no torch).
+
+Example:
+    >>> from fern.systems import oracle, simulate, twin
+    >>> t = simulate("LORENZ_PARAM")
+    >>> t.values.shape, t.shock_index
+    ((35999, 3), 12599)
+"""
+
+from fern.systems.base import System
+from fern.systems.families import Diffusion, Flow, Recursion
+from fern.systems.lyapunov import largest_lyapunov_exponent
+from fern.systems.monte_carlo import MonteCarloMean
+from fern.systems.oracle import monte_carlo_oracle, oracle
+from fern.systems.registry import register_system, system_named
+from fern.systems.scenarios import SCENARIOS, Scenario, read_scenario, scenario
+from fern.systems.shocks import ParamShock, Shock, StateShock, SwitchShock
+from fern.systems.trajectory import Segment, Trajectory, simulate, twin
+
+__all__ = [
+    "SCENARIOS",
+    "Diffusion",
+    "Flow",
+    "MonteCarloMean",
+    "ParamShock",
+    "Recursion",
+    "Scenario",
+    "Segment",
+    "Shock",
+    "StateShock",
+    "SwitchShock",
+    "System",
+    "Trajectory",
+    "largest_lyapunov_exponent",
+    "monte_carlo_oracle",
+    "oracle",
+    "read_scenario",
+    "register_system",
+    "scenario",
+    "simulate",
+    "system_named",
+    "twin",
+]

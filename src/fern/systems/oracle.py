@@ -1,0 +1,114 @@
+"""The best possible forecast, under the true process."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.errors import FernError
+from fern.systems.base import Array
+from fern.systems.monte_carlo import MonteCarloMean, monte_carlo_mean
+from fern.systems.trajectory import Segment, Trajectory
+
+Starts = Iterable[int] | NDArray[np.int64]
+
+
+def oracle(
+    trajectory: Trajectory,
+    starts: Starts,  # (n,) the first row to predict, each
+    horizon: int,
+) -> Array:  # (n, horizon, channels)
+    """E[rows start … start + horizon - 1 | true state and parameters at each start], float64.
+
+    Its error is the floor that no forecaster can beat. A shock that lies ahead is not foreseen: the parameters are
+    those that make the first predicted row.
+
+    Example:
+        >>> from fern.systems import simulate
+        >>> t = simulate("LORENZ_BASE")
+        >>> best = oracle(t, [30_000], 336)
+        >>> bool(np.abs(best[0] - t.values[30_000:30_336]).max() < 1e-4)
+        True
+    """
+    rows, system = _checked(trajectory, starts, horizon), trajectory.scenario.source
+    out = np.empty((len(rows), horizon, len(trajectory.channels)))
+    for group in _by_segment(trajectory, rows):
+        out[group.where] = system.conditional_mean(
+            group.states,
+            group.segment.params,
+            dt=trajectory.dt,
+            first_steps=rows[group.where],
+            horizon=horizon,
+        )
+    return out
+
+
+def monte_carlo_oracle(
+    trajectory: Trajectory,
+    starts: Starts,  # (n,)
+    horizon: int,
+    *,
+    paths: int = 1000,
+    seed: int = 0,
+) -> MonteCarloMean:
+    """The oracle by simulation, with its standard error: a check on closed forms, and what systems without one use.
+
+    Example:
+        >>> from fern.systems import simulate
+        >>> found = monte_carlo_oracle(simulate("DOUBLEWELL_BASE"), [100], 12, paths=500)
+        >>> found.mean.shape, bool(found.standard_error.max() < 0.05)
+        ((1, 12, 1), True)
+    """
+    rows, system = _checked(trajectory, starts, horizon), trajectory.scenario.source
+    mean = np.empty((len(rows), horizon, len(trajectory.channels)))
+    error = np.empty_like(mean)
+    for group in _by_segment(trajectory, rows):
+        found = monte_carlo_mean(
+            system,
+            group.states,
+            group.segment.params,
+            dt=trajectory.dt,
+            first_steps=rows[group.where],
+            horizon=horizon,
+            paths=paths,
+            seed=seed,
+        )
+        mean[group.where], error[group.where] = found.mean, found.standard_error
+    return MonteCarloMean(mean, error)
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """The starts that share a segment, and the state before each."""
+
+    where: NDArray[np.int64]
+    states: Array  # (len(where), d)
+    segment: Segment
+
+
+def _by_segment(trajectory: Trajectory, rows: NDArray[np.int64]) -> list[_Group]:
+    firsts = np.array([segment.first_row for segment in trajectory.segments])
+    owner = np.searchsorted(firsts, rows, side="right") - 1
+    groups = []
+    for i, segment in enumerate(trajectory.segments):
+        where = np.flatnonzero(owner == i)
+        if where.size:
+            states = trajectory.states[rows[where] - 1]
+            states[rows[where] == segment.first_row] = segment.entry_state
+            groups.append(_Group(where, states, segment))
+    return groups
+
+
+def _checked(trajectory: Trajectory, starts: Starts, horizon: int) -> NDArray[np.int64]:
+    if horizon < 1:
+        raise FernError(f"horizon: got {horizon}, needs at least 1")
+    rows = np.atleast_1d(np.asarray(list(starts) if not isinstance(starts, np.ndarray) else starts))
+    if rows.ndim != 1 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
+        raise FernError(f"starts: got {rows.dtype} of shape {rows.shape}, needs a list of row numbers")
+    rows = rows.astype(np.int64)
+    steps = len(trajectory.values)
+    outside = rows[(rows < 0) | (rows > steps)]
+    if outside.size:
+        raise FernError(f"starts: row {outside[0]} is outside the trajectory, needs 0 to {steps}")
+    return rows

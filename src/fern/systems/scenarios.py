@@ -1,0 +1,200 @@
+"""Scenarios: a system, its settings and its shocks, by name or from a file."""
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fern.errors import FernError, unknown_name
+from fern.settings import STRICT, from_mapping, read_toml
+from fern.systems.base import System
+from fern.systems.registry import system_named
+from fern.systems.shocks import ParamShock, Shock, StateShock, SwitchShock
+
+_SHOCKS = {"param": ParamShock, "state_eps": StateShock, "switch": SwitchShock}
+DEFAULT_SEED = 1955
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All that decides a trajectory: the same scenario always gives the same bytes.
+
+    ``params`` are changes to the system's defaults; without ``initial_state`` the system's own is taken.
+
+    Example:
+        >>> s = Scenario(system="rossler", steps=1000, dt=0.01, shocks=(ParamShock(at=0.5, params={"a": 0.25}),))
+        >>> s.shock_rows
+        (500,)
+    """
+
+    __pydantic_config__ = STRICT
+
+    system: str
+    steps: int
+    dt: float
+    seed: int = DEFAULT_SEED
+    params: Mapping[str, float] = field(default_factory=dict)
+    initial_state: tuple[float, ...] | None = None
+    shocks: tuple[Shock, ...] = ()
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 2:
+            raise FernError(f"steps: got {self.steps!r}, needs a whole number of at least 2")
+        if not isinstance(self.dt, (int, float)) or not math.isfinite(self.dt) or self.dt <= 0:
+            raise FernError(f"dt: got {self.dt!r}, needs a finite number above 0")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise FernError(f"seed: got {self.seed!r}, needs a whole number of at least 0")
+        self.source.complete(self.params)
+        rows = self.shock_rows
+        if any(later <= earlier for earlier, later in itertools.pairwise(rows)):
+            raise FernError(f"shocks: got rows {list(rows)}, each shock must come after the one before it")
+
+    @property
+    def source(self) -> System:
+        """The system itself."""
+        return system_named(self.system)
+
+    @property
+    def shock_rows(self) -> tuple[int, ...]:
+        """The first row after each shock."""
+        return tuple(shock.index(self.steps) for shock in self.shocks)
+
+
+def scenario(
+    scenario_id: str,
+    *,
+    steps: int | None = None,
+    dt: float | None = None,
+    seed: int | None = None,
+    params: Mapping[str, float] | None = None,
+    initial_state: tuple[float, ...] | None = None,
+    shocks: tuple[Shock, ...] | None = None,
+) -> Scenario:
+    """The premade scenario of that id, with any of its fields changed; ``params`` names only what changes.
+
+    Example:
+        >>> s = scenario("LORENZ_PARAM", steps=5000, params={"rho": 30.0})
+        >>> s.steps, s.params, s.shock_rows
+        (5000, {'rho': 30.0}, (1750,))
+    """
+    if scenario_id not in SCENARIOS:
+        raise unknown_name("scenario", scenario_id, SCENARIOS)
+    found = SCENARIOS[scenario_id]
+    changes: dict[str, Any] = {
+        "steps": steps,
+        "dt": dt,
+        "seed": seed,
+        "initial_state": initial_state,
+        "shocks": shocks,
+    }
+    changes = {name: value for name, value in changes.items() if value is not None}
+    return replace(found, params={**found.params, **(params or {})}, **changes)
+
+
+def read_scenario(path: Path | str) -> Scenario:
+    """The scenario that a TOML file defines, under a strict schema.
+
+    ```toml
+    system = "lorenz63"
+    steps = 5000
+    dt = 0.01
+    params = { rho = 30.0 }
+
+    [[shocks]]
+    kind = "param"          # or "state_eps" (eps), "switch" (params, initial_state)
+    at = 0.35               # a fraction, or a row number
+    params = { rho = 28.1 }
+    ```
+
+    Example:
+        >>> _ = Path("my.toml").write_text('system = "garch"\\nsteps = 100\\ndt = 1.0\\nsede = 3\\n')
+        >>> read_scenario("my.toml")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: my.toml: unknown setting 'sede': did you mean 'seed'? ...
+    """
+    path = Path(path)
+    values = read_toml(path)
+    if "shocks" in values:
+        if not isinstance(values["shocks"], list):
+            raise FernError(f"{path}: shocks: needs a list of tables, written [[shocks]]")
+        values["shocks"] = tuple(
+            _read_shock(shock, where=f"{path}: shocks[{i}]") for i, shock in enumerate(values["shocks"])
+        )
+    return from_mapping(Scenario, {"id": path.stem, **values}, where=str(path))
+
+
+def _read_shock(values: object, *, where: str) -> Shock:
+    if not isinstance(values, dict):
+        raise FernError(f"{where}: needs a table, got {values!r}")
+    kind = values.get("kind")
+    if not isinstance(kind, str) or kind not in _SHOCKS:
+        raise FernError(f"{where}: {unknown_name('kind of shock', str(kind), _SHOCKS)}")
+    shock: Shock = from_mapping(_SHOCKS[kind], values, where=where)
+    return shock
+
+
+_AT = 0.35  # the middle of the training part of a 70/20/10 split
+
+
+def _premade() -> dict[str, Scenario]:
+    """The paper's table of systems, parameters and shocks."""
+    third = 1.0 / 3.0
+    lorenz = Scenario(system="lorenz63", dt=0.01, steps=35_999)
+    rossler = Scenario(system="rossler", dt=0.01, steps=35_999)
+    chua = Scenario(system="chua", dt=0.005, steps=35_999)
+    lorenz96 = Scenario(system="lorenz96", dt=0.007, steps=55_000)
+    ou = Scenario(system="ornstein_uhlenbeck", dt=0.5, steps=25_000)
+    slds = Scenario(system="slds", dt=0.01, steps=25_000)
+    well = Scenario(system="double_well", dt=0.5, steps=25_000)
+    seasonal = Scenario(system="seasonal_ar", dt=0.01, steps=25_000)
+    garch = Scenario(system="garch", dt=0.01, steps=25_000)
+    ks = Scenario(system="kuramoto_sivashinsky", dt=0.01, steps=25_000)
+    ring = (0.99, 1.02, 1.02, 1.03, 1.01, 1.01)
+    shocked: dict[str, tuple[Scenario, Shock | None]] = {
+        "LORENZ_BASE": (lorenz, None),
+        "LORENZ_PARAM": (lorenz, ParamShock(_AT, {"sigma": 10.1, "rho": 28.1, "beta": 8.1 * third})),
+        "LORENZ_STATE": (lorenz, StateShock(_AT, 0.9)),
+        "LORENZ_SWITCH": (lorenz, SwitchShock(_AT, {"rho": 28.1}, (1.002, 0.982, 1.102))),
+        "ROSSLER_BASE": (rossler, None),
+        "ROSSLER_PARAM": (rossler, ParamShock(_AT, {"a": 0.25, "b": 0.25, "c": 5.75})),
+        "LORENZ96_BASE": (lorenz96, None),
+        "LORENZ96_SWITCH": (lorenz96, SwitchShock(_AT, {"forcing": 9.0}, ring)),
+        "CHUA_BASE": (chua, None),
+        "CHUA_PARAM": (chua, ParamShock(_AT, {"alpha": 15.9, "beta": 28.5, "m0": -8.1 / 7, "m1": -5.2 / 7})),
+        "CHUA_SWITCH": (chua, SwitchShock(_AT, {}, (0.11, 0.01, 0.02))),
+        "OU_BASE": (ou, None),
+        "OU_PARAM": (ou, ParamShock(_AT, {"mu": 0.5})),
+        "SLDS_BASE": (slds, None),
+        "SLDS_PARAM": (
+            slds,
+            ParamShock(_AT, {"A1": 0.83, "Q1": 0.50, "A2": 0.97, "Q2": 0.30, "p11": 0.96, "p22": 0.92}),
+        ),
+        "SLDS_SWITCH": (
+            slds,
+            SwitchShock(_AT, {"A1": 0.87, "Q1": 0.07, "A2": 0.99, "Q2": 0.45, "p11": 0.90, "p22": 0.95}),
+        ),
+        "DOUBLEWELL_BASE": (well, None),
+        "DOUBLEWELL_PARAM": (well, ParamShock(_AT, {"a": 1.0, "sigma": 0.35})),
+        "DOUBLEWELL_SWITCH": (well, SwitchShock(_AT, {"a": 1.0, "sigma": 0.35})),
+        "SEASONAL_AR_BASE": (seasonal, None),
+        "SEASONAL_AR_PARAM": (seasonal, ParamShock(_AT, {"a0": 1.4, "sigma": 0.35, "phi": 0.8})),
+        "GARCH_BASE": (garch, None),
+        "GARCH_PARAM": (garch, ParamShock(_AT, {"omega": 0.03, "alpha": 0.15, "beta": 0.70})),
+        "KS_BASE": (ks, None),
+        "KS_PARAM": (ks, ParamShock(_AT, {"nu": 0.80})),
+        "LORENZ_MAIN": (replace(lorenz, steps=25_000), None),
+        "ROSSLER_MAIN": (replace(rossler, steps=25_000), None),
+        "CHUA_MAIN": (replace(chua, steps=35_000), None),
+    }
+    return {
+        name: replace(base, id=name, shocks=() if shock is None else (shock,))
+        for name, (base, shock) in shocked.items()
+    }
+
+
+SCENARIOS: Mapping[str, Scenario] = _premade()
+"""The 25 shock scenarios of the paper and its three main chaotic benchmarks, by id."""

@@ -1,0 +1,146 @@
+"""Shocks: what changes in a running system, and when.
+
+``at`` is a row: the first one made after the shock. A float is a fraction of the trajectory, ``int(at * steps)``; an
+int is the row itself.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from fern.errors import FernError
+from fern.settings import STRICT
+from fern.systems.base import Array, System
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Parameters in force, and the state they act on."""
+
+    params: Mapping[str, float]
+    state: Array  # (d,)
+
+
+@dataclass(frozen=True)
+class ParamShock:
+    """Parameters change; the state goes on.
+
+    Example:
+        >>> ParamShock(at=0.35, params={"rho": 28.1}).index(1000)
+        350
+    """
+
+    __pydantic_config__ = STRICT
+
+    at: int | float
+    params: Mapping[str, float]
+    kind: Literal["param"] = "param"
+
+    def index(self, steps: int) -> int:
+        """The first row after the shock."""
+        return _index(self.at, steps)
+
+    def apply(self, system: System, before: Regime) -> Regime:
+        """The regime after the shock."""
+        return Regime(_same_channels(system, before.params, {**before.params, **self.params}), before.state)
+
+
+@dataclass(frozen=True)
+class StateShock:
+    """The observed state is displaced by ``eps``: one number for all channels, or one each.
+
+    Example:
+        >>> StateShock(at=200, eps=0.9).index(1000)
+        200
+    """
+
+    __pydantic_config__ = STRICT
+
+    at: int | float
+    eps: float | tuple[float, ...]
+    kind: Literal["state_eps"] = "state_eps"
+
+    def index(self, steps: int) -> int:
+        """The first row after the shock."""
+        return _index(self.at, steps)
+
+    def apply(self, system: System, before: Regime) -> Regime:
+        """The regime after the shock."""
+        eps = np.asarray(self.eps, dtype=np.float64)
+        channels = len(system.channels_of(before.params))
+        if eps.ndim > 0 and eps.shape != (channels,):
+            raise FernError(f"eps: got {eps.size} values, {system.name} has {channels} channels")
+        if not np.isfinite(eps).all():
+            raise FernError(f"eps: got {self.eps}, needs finite numbers")
+        state = before.state.copy()
+        state[:channels] += eps
+        return Regime(before.params, state)
+
+
+@dataclass(frozen=True)
+class SwitchShock:
+    """Another trajectory of the system takes over: own parameters and own initial state.
+
+    ``params`` are changes to those in force before; without ``initial_state`` the system's own is taken. The clock
+    goes on: a season keeps its place in the calendar.
+
+    Example:
+        >>> SwitchShock(at=0.5, params={"forcing": 9.0}).index(100)
+        50
+    """
+
+    __pydantic_config__ = STRICT
+
+    at: int | float
+    params: Mapping[str, float] = field(default_factory=dict)
+    initial_state: tuple[float, ...] | None = None
+    kind: Literal["switch"] = "switch"
+
+    def index(self, steps: int) -> int:
+        """The first row after the shock."""
+        return _index(self.at, steps)
+
+    def apply(self, system: System, before: Regime) -> Regime:
+        """The regime after the shock."""
+        params = _same_channels(system, before.params, {**before.params, **self.params})
+        return Regime(params, starting_state(system, params, self.initial_state))
+
+
+Shock = ParamShock | StateShock | SwitchShock
+
+
+def starting_state(system: System, params: Mapping[str, float], given: tuple[float, ...] | None) -> Array:
+    """The system's own initial state, with its first entries (the channels, or all) replaced by those given."""
+    state = system.initial_state_of(params)
+    if given is None:
+        return state
+    channels = len(system.channels_of(params))
+    if len(given) not in (channels, len(state)) or not np.isfinite(given).all():
+        raise FernError(f"initial_state: got {given}, {system.name} needs {channels} finite values")
+    state[: len(given)] = given
+    return state
+
+
+def _index(at: int | float, steps: int) -> int:
+    if isinstance(at, bool) or not math.isfinite(at):
+        raise FernError(f"at: got {at!r}, needs a row number or a fraction of the trajectory")
+    index = int(at * steps) if isinstance(at, float) else at
+    if not 0 < index < steps:
+        raise FernError(
+            f"at: a shock at {at!r} falls on row {index}, outside the trajectory: "
+            f"needs a row from 1 to {steps - 1}, or a fraction between 0.0 and 1.0"
+        )
+    return index
+
+
+def _same_channels(system: System, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    params = system.complete(after)
+    if system.channels_of(params) != system.channels_of(before):
+        raise FernError(
+            f"params: a shock cannot change the number of channels of {system.name} "
+            f"({len(system.channels_of(before))} before, {len(system.channels_of(params))} after)"
+        )
+    return params
