@@ -1,0 +1,58 @@
+"""The two autograd functions: forward by the fastest engine, backward by retracing instead of storing."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fern.transport import _steps
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class Reflect(torch.autograd.Function):
+    """U x, or Uᵀ x where ``back``. Keeps the vectors, x and the result."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, x: Tensor, back: bool) -> Tensor:
+        y = _steps.reflect(vectors, x, back=back)
+        ctx.save_for_backward(vectors, x)
+        ctx.back = back
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Gradients:
+        vectors, x = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return *_recorded(_steps.reflect(vectors, x, back=ctx.back), (vectors, x), grad), None
+        if not ctx.needs_input_grad[0]:
+            return None, _steps.reflect(vectors, grad, back=not ctx.back), None
+        y = _steps.reflect(vectors, x, back=ctx.back)
+        return *_steps.reflect_backward(vectors, y, grad, back=ctx.back), None
+
+
+class Push(torch.autograd.Function):
+    """Uᵀ Λ U x. Keeps its three arguments and U x: O(R·n) numbers, none per reflection."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> Tensor:
+        y, turned = _steps.push(vectors, eigenvalues, x)
+        ctx.save_for_backward(vectors, eigenvalues, x, turned)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Gradients:
+        vectors, eigenvalues, x, turned = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            inputs = (vectors, eigenvalues, x)
+            return _recorded(_steps.push(*inputs)[0], inputs, grad)
+        if not any(ctx.needs_input_grad[:2]):  # the map is symmetric: it is its own adjoint
+            return None, None, _steps.push(vectors, eigenvalues, grad)[0]
+        return _steps.push_backward(vectors, eigenvalues, turned, grad)
+
+
+def _recorded(y: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> Gradients:
+    """Gradients that can be differentiated again: autograd follows the plain loop."""
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    found = iter(torch.autograd.grad(y, wanted, grad, create_graph=True))
+    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)

@@ -1,0 +1,83 @@
+"""What an `Ellipsoid` accepts: shapes always, values where validation is on. Errors name the argument."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from fern.errors import FernError
+
+
+def floating(name: str, value: Tensor) -> None:
+    """A tensor of real numbers."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        got = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
+        raise FernError(f"{name}: got {got}, needs a floating-point tensor")
+
+
+def finite(name: str, value: Tensor) -> None:
+    """No NaN, no infinity. A sum is NaN or infinite if a term is, and cheaper than a look at each."""
+    if not math.isfinite(value.detach().sum().item()) and not bool(value.detach().isfinite().all()):
+        bad = int((~value.detach().isfinite()).sum())
+        raise FernError(f"{name}: {bad} of {value.numel()} values are NaN or infinite, needs finite values")
+
+
+def not_negative(name: str, value: Tensor) -> None:
+    """No negative entry."""
+    if value.numel() and value.detach().amin().item() < 0:
+        raise FernError(f"{name}: smallest is {value.detach().amin().item():g}, needs values >= 0")
+
+
+def positive_number(name: str, value: float) -> None:
+    """A finite number above 0."""
+    if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise FernError(f"{name}: got {value!r}, needs a finite number > 0")
+
+
+def ellipsoid_shapes(eigenvalues: Tensor, shift: Tensor, reflections: Tensor, horizon: int | None) -> int:
+    """Check ranks and shapes that belong together; return the horizon."""
+    for name, value in (("eigenvalues", eigenvalues), ("shift", shift), ("reflections", reflections)):
+        floating(name, value)
+    if eigenvalues.ndim < 2:
+        raise FernError(f"eigenvalues: got shape {tuple(eigenvalues.shape)}, needs (*batch, g, p)")
+    g, p = eigenvalues.shape[-2:]
+    if g < 1 or p < 1:
+        raise FernError(f"eigenvalues: got {g} patches of {p}, needs at least one patch of at least one step")
+    if shift.ndim < 2 or shift.shape[-2:] != (g, p):
+        raise FernError(f"shift: got shape {tuple(shift.shape)}, needs (*batch, {g}, {p}) to match eigenvalues")
+    if reflections.ndim < 3 or reflections.shape[-3] != g or reflections.shape[-1] != p:
+        raise FernError(
+            f"reflections: got shape {tuple(reflections.shape)}, needs (*batch, {g}, R, {p}) to match eigenvalues"
+        )
+    if horizon is None:
+        return g * p
+    if isinstance(horizon, bool) or not isinstance(horizon, int) or not (g - 1) * p < horizon <= g * p:
+        raise FernError(f"horizon: got {horizon!r}, needs {(g - 1) * p + 1} to {g * p} for {g} patches of {p}")
+    return horizon
+
+
+def common_shape(message: str, *shapes: torch.Size) -> torch.Size:
+    """The shape all shapes broadcast to, or the error with this message."""
+    try:
+        return torch.Size(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        raise FernError(message) from None
+
+
+def event(name: str, value: Tensor, batch: torch.Size, horizon: int) -> None:
+    """A value whose last dimension is the horizon and whose others broadcast with the batch."""
+    floating(name, value)
+    if value.ndim < 1 or value.shape[-1] != horizon:
+        raise FernError(f"{name}: got shape {tuple(value.shape)}, needs (..., {horizon})")
+    _broadcasts(name, value, torch.Size([*batch, horizon]))
+
+
+def pointwise(name: str, value: Tensor, batch: torch.Size, horizon: int) -> None:
+    """A value that broadcasts with (*batch, horizon)."""
+    floating(name, value)
+    _broadcasts(name, value, torch.Size([*batch, horizon]))
+
+
+def _broadcasts(name: str, value: Tensor, shape: torch.Size) -> None:
+    message = f"{name}: got shape {tuple(value.shape)}, needs one that broadcasts with {tuple(shape)}"
+    common_shape(message, value.shape, shape)

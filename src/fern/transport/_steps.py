@@ -1,0 +1,80 @@
+"""The reflections written as torch operations: any device, any floating dtype, differentiable.
+
+Shapes here are the grouped ones of `fern.transport.householder`: N sets of R vectors of length p, each
+applied to S right-hand sides. ``vectors`` (N, R, p), ``eigenvalues`` (N, p), ``x`` (S, N, p).
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+
+def weights(vectors: Tensor) -> Tensor:  # (N, R, p) -> (N, R)
+    """The factor 2 / vᵀv of each reflection, 0 (the identity) where vᵀv is below the smallest normal number.
+
+    Where vᵀv overflows the factor is NaN: what cannot be computed must not pass for the identity.
+    """
+    squared = vectors.square().sum(-1)
+    vanishing = squared < torch.finfo(squared.dtype).tiny
+    factor = 2.0 / torch.where(vanishing, 1.0, squared)
+    return torch.where(vanishing, 0.0, factor).masked_fill(squared.isinf(), torch.nan)
+
+
+def _reflected(vectors: Tensor, weight: Tensor, x: Tensor, order: Iterable[int]) -> Tensor:
+    for i in order:
+        v = vectors[:, i]
+        x = x - (weight[:, i] * (v * x).sum(-1)).unsqueeze(-1) * v
+    return x
+
+
+def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
+    """U x, or Uᵀ x where ``back``: a plain loop that autograd follows, to any order of derivative."""
+    order = range(vectors.shape[1])
+    return _reflected(vectors, weights(vectors), x, reversed(order) if back else order)
+
+
+def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(Uᵀ Λ U x, U x): a plain loop that autograd follows, to any order of derivative."""
+    weight, order = weights(vectors), range(vectors.shape[1])
+    turned = _reflected(vectors, weight, x, order)
+    return _reflected(vectors, weight, eigenvalues * turned, reversed(order)), turned
+
+
+def _retrace(
+    vectors: Tensor,
+    weight: Tensor,
+    state: Tensor,  # (S, N, p) what the reflections gave
+    grad: Tensor,  # (S, N, p) the gradient with respect to it
+    order: Iterable[int],  # last applied first
+    into: Tensor,  # (N, R, p) gradients of the vectors, added to
+) -> tuple[Tensor, Tensor]:
+    """Walk the reflections backwards: a reflection undoes itself, so no intermediate state is stored."""
+    for i in order:
+        v = vectors[:, i]
+        after = (weight[:, i] * (v * state).sum(-1)).unsqueeze(-1)
+        slope = (weight[:, i] * (v * grad).sum(-1)).unsqueeze(-1)
+        state = state - after * v
+        # With s = vᵀ(state before) = -vᵀ(state after):  dv = -w [s grad + (vᵀgrad) state] + w² s (vᵀgrad) v
+        into[:, i] += (after * grad - slope * state - (after * slope) * v).sum(0)
+        grad = grad - slope * v
+    return state, grad
+
+
+def reflect_backward(vectors: Tensor, y: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
+    """Gradients of (vectors, x), given the result y."""
+    order = range(vectors.shape[1])
+    into = torch.zeros_like(vectors)
+    _, grad = _retrace(vectors, weights(vectors), y, grad, order if back else reversed(order), into)
+    return into, grad
+
+
+def push_backward(vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of (vectors, eigenvalues, x), given ``turned`` = U x."""
+    weight, order = weights(vectors), range(vectors.shape[1])
+    into = torch.zeros_like(vectors)
+    y = _reflected(vectors, weight, eigenvalues * turned, reversed(order))
+    _, grad = _retrace(vectors, weight, y, grad, order, into)
+    grad_eigenvalues = (grad * turned).sum(0)
+    _, grad = _retrace(vectors, weight, turned, eigenvalues * grad, reversed(order), into)
+    return into, grad_eigenvalues, grad
