@@ -1,0 +1,1 @@
+"""Real series: published data sets, audit, cleaning, frames, splits, windows, scaling."""

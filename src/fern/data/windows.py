@@ -1,0 +1,239 @@
+"""Windows of a series as views: context and target rows are gathered by index, never stored twice."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fern.data.shuffle import ROUNDS, Permutation
+from fern.data.split import Part
+from fern.errors import FernError
+
+Values = Tensor | NDArray[np.floating[Any]]
+
+
+class Windows:
+    """All windows of ``context_length + horizon`` rows whose targets lie in ``part`` (default: the whole series).
+
+    The series is held once, ``(T, C)`` float32; a window is a place in it, so the memory does not depend on
+    the number of windows. float32 input in row order is not copied.
+
+    ``lookback``: contexts may reach into the rows before ``part`` (targets never do).
+    ``breaks``: rows at which the time grid starts anew after a gap; no window crosses one.
+    ``stride``: rows from one window to the next.
+
+    Example:
+        >>> series = np.arange(10, dtype=np.float32)[:, None]
+        >>> windows = Windows(series, context_length=3, horizon=2, part=Part(6, 10))
+        >>> len(windows)
+        3
+        >>> past, future = windows.gather(torch.tensor([2, 0]))
+        >>> past[..., 0].tolist(), future[..., 0].tolist()
+        ([[5.0, 6.0, 7.0], [3.0, 4.0, 5.0]], [[8.0, 9.0], [6.0, 7.0]])
+    """
+
+    def __init__(
+        self,
+        values: Values,  # (T, C)
+        *,
+        context_length: int,
+        horizon: int,
+        part: Part | None = None,
+        lookback: bool = True,
+        breaks: Sequence[int] = (),
+        stride: int = 1,
+    ) -> None:
+        self.values = _as_series(values)
+        rows = Part(0, len(self.values)) if part is None else part
+        if rows.stop > len(self.values):
+            raise FernError(f"part: ends at row {rows.stop:,}, the series has {len(self.values):,} rows")
+        stretches = _stretches(rows, context_length=context_length, lookback=lookback, breaks=breaks)
+        self._place(stretches, context_length=context_length, horizon=horizon, stride=stride)
+
+    @classmethod
+    def over(
+        cls,
+        series: Sequence[Values],  # each (T_i, C)
+        *,
+        context_length: int,
+        horizon: int,
+        parts: Sequence[Part] | None = None,
+        lookback: bool = True,
+        breaks: Sequence[Sequence[int]] | None = None,
+        stride: int = 1,
+    ) -> "Windows":
+        """The windows of several series with the same channels; none crosses from one series into the next.
+
+        ``parts`` and ``breaks`` have one entry for each series, in its own row numbers. A series too short
+        for a window adds none; that all are too short is an error.
+
+        Example:
+            >>> two = [np.zeros((6, 1), np.float32), np.ones((5, 1), np.float32)]
+            >>> len(Windows.over(two, context_length=3, horizon=2))
+            3
+        """
+        tensors = [_as_series(values) for values in series]
+        if len({tensor.shape[1] for tensor in tensors}) != 1:
+            shapes = sorted({tensor.shape[1] for tensor in tensors})
+            raise FernError(f"series: channel counts {shapes} differ, or none is given; needs one channel count")
+        if parts is None:
+            parts = [Part(0, len(tensor)) for tensor in tensors]
+        if breaks is None:
+            breaks = [()] * len(tensors)
+        if not len(parts) == len(breaks) == len(tensors):
+            raise FernError(
+                f"series: got {len(tensors)} with {len(parts)} parts and {len(breaks)} lists of breaks, needs as many"
+            )
+        stretches, offset = [], 0
+        for tensor, part, cuts in zip(tensors, parts, breaks, strict=True):
+            if part.stop > len(tensor):
+                raise FernError(f"part: ends at row {part.stop:,}, its series has {len(tensor):,} rows")
+            own = _stretches(part, context_length=context_length, lookback=lookback, breaks=cuts)
+            stretches += [Part(offset + rows.start, offset + rows.stop) for rows in own]
+            offset += len(tensor)
+        windows = cls.__new__(cls)
+        windows.values = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+        windows._place(stretches, context_length=context_length, horizon=horizon, stride=stride)
+        return windows
+
+    def _place(self, stretches: Sequence[Part], *, context_length: int, horizon: int, stride: int) -> None:
+        """Find where windows start: one entry for each unbroken stretch of rows, none for each window."""
+        for name, value in (("context_length", context_length), ("horizon", horizon), ("stride", stride)):
+            if value < 1:
+                raise FernError(f"{name}: got {value}, needs at least 1")
+        self.context_length, self.horizon, self.stride = context_length, horizon, stride
+        span = context_length + horizon
+        self._stretches = [rows for rows in stretches if len(rows) >= span]
+        if not self._stretches:
+            longest = max((len(rows) for rows in stretches), default=0)
+            raise FernError(
+                f"windows: the longest unbroken stretch has {longest:,} rows, fewer than one window of "
+                f"{span:,} (context_length {context_length:,} + horizon {horizon:,})"
+            )
+        self._starts = torch.tensor([rows.start for rows in self._stretches])
+        counts = torch.tensor([(len(rows) - span) // stride + 1 for rows in self._stretches])
+        self._ends = counts.cumsum(0)  # numbers of windows up to the end of each stretch
+        self._firsts = self._ends - counts
+        self._pasts = self._rows_as_one(context_length)
+        self._futures = self._rows_as_one(horizon)
+
+    def _rows_as_one(self, length: int) -> Tensor:  # (T - length + 1, length * C)
+        """Every ``length`` successive rows as one long row, a view: index_select copies such a row in one go."""
+        rows, channels = self.values.shape
+        return self.values.as_strided((rows - length + 1, length * channels), (channels, 1))
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    @property
+    def channels(self) -> int:
+        """Columns of the series."""
+        return int(self.values.shape[1])
+
+    def starts(
+        self,
+        indices: Tensor,  # (n,) integers
+    ) -> Tensor:  # (n,) int64
+        """The row of the series at which each window's context starts; its targets start ``context_length`` later."""
+        indices = torch.as_tensor(indices, dtype=torch.int64, device="cpu")
+        if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < len(self):
+            raise FernError(
+                f"indices: got {int(indices.min())} to {int(indices.max())}, there are windows 0 to {len(self) - 1}"
+            )
+        stretch = torch.bucketize(indices, self._ends, right=True)
+        return self._starts[stretch] + (indices - self._firsts[stretch]) * self.stride
+
+    def gather(
+        self,
+        indices: Tensor,  # (n,) integers
+    ) -> tuple[Tensor, Tensor]:  # (n, L, C), (n, H, C)
+        """Contexts and targets of the windows with these numbers, in this order, each in one block of memory."""
+        starts = self.starts(indices).to(self.values.device)
+        past = self._pasts.index_select(0, starts)
+        future = self._futures.index_select(0, starts + self.context_length)
+        return (
+            past.view(-1, self.context_length, self.channels),
+            future.view(-1, self.horizon, self.channels),
+        )
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:  # (L, C), (H, C)
+        """One window as two views of the series: nothing is copied."""
+        size = len(self)
+        if not -size <= index < size:
+            raise IndexError(f"window {index}: there are {size:,}")
+        start = int(self.starts(torch.tensor([index % size])))
+        border = start + self.context_length
+        return self.values[start:border], self.values[border : border + self.horizon]
+
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Iterator[tuple[Tensor, Tensor]]:  # (n, L, C), (n, H, C)
+        """Every window once, in order of time or, with a generator, in random order; the last batch may be smaller.
+
+        Example:
+            >>> windows = Windows(np.zeros((10, 1), np.float32), context_length=3, horizon=2)
+            >>> [len(past) for past, _ in windows.batches(4, generator=torch.Generator().manual_seed(0))]
+            [4, 2]
+        """
+        if batch_size < 1:
+            raise FernError(f"batch_size: got {batch_size}, needs at least 1")
+        return self._batches(batch_size, None if generator is None else self._order(generator))
+
+    def _order(self, generator: torch.Generator) -> Permutation:
+        keys = torch.randint(2**32, (ROUNDS,), generator=generator, device=generator.device)
+        return Permutation(len(self), keys=keys.tolist())
+
+    def _batches(self, batch_size: int, order: Permutation | None) -> Iterator[tuple[Tensor, Tensor]]:
+        for first in range(0, len(self), batch_size):
+            positions = np.arange(first, min(first + batch_size, len(self)))
+            yield self.gather(torch.from_numpy(positions if order is None else order(positions)))
+
+    def to(self, device: torch.device | str) -> "Windows":
+        """The same windows over a series on another device (itself when it is there already)."""
+        moved = type(self).__new__(type(self))
+        moved.values = self.values.to(device)
+        moved._place(self._stretches, context_length=self.context_length, horizon=self.horizon, stride=self.stride)
+        return moved
+
+
+def _stretches(
+    part: Part,
+    *,
+    context_length: int,
+    lookback: bool,
+    breaks: Sequence[int],
+) -> list[Part]:
+    """The unbroken stretches of rows that windows of ``part`` may read."""
+    rows = part.rows(context_length=context_length, lookback=lookback)
+    cuts = sorted({row for row in breaks if rows.start < row < rows.stop})
+    return [Part(start, stop) for start, stop in pairwise([rows.start, *cuts, rows.stop])]
+
+
+_CHECKED_AT_ONCE = 1 << 16
+
+
+def _as_series(values: Values) -> Tensor:  # (T, C) float32
+    """The series as a float32 tensor in row order; refuses other shapes and values that are not finite."""
+    tensor = torch.as_tensor(values)
+    if tensor.ndim != 2 or 0 in tensor.shape:
+        raise FernError(f"values: got shape {tuple(tensor.shape)}, needs (time, channels), neither empty")
+    if tensor.is_complex():
+        raise FernError(f"values: got {tensor.dtype}, needs real numbers")
+    series = tensor.to(torch.float32).contiguous()
+    for first in range(0, len(series), _CHECKED_AT_ONCE):
+        finite = torch.isfinite(series[first : first + _CHECKED_AT_ONCE])
+        if not bool(finite.all()):
+            row, channel = (~finite).nonzero()[0].tolist()
+            value = float(tensor[first + row, channel])
+            raise FernError(
+                f"values: {value} at row {first + row:,}, channel {channel}; windows need finite numbers "
+                "within float32's range (fern clean fills or removes what is missing)"
+            )
+    return series
