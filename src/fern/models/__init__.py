@@ -1,0 +1,32 @@
+"""Forecasters under one contract: Fern, the baselines and the naive floor."""
+
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, PointForecaster
+from fern.models.fern import Fern, FernConfig
+from fern.models.footprint import multiply_adds, parameter_count
+from fern.models.initialise import initialise
+from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
+from fern.models.registry import build_model, model_entry, model_names, register_model
+from fern.models.storage import load_model, save_model
+
+__all__ = [
+    "Criterion",
+    "Fern",
+    "FernConfig",
+    "Forecast",
+    "Forecaster",
+    "LastValue",
+    "ModelConfig",
+    "PointForecaster",
+    "SeasonalNaive",
+    "SeasonalNaiveConfig",
+    "TrainingMean",
+    "build_model",
+    "initialise",
+    "load_model",
+    "model_entry",
+    "model_names",
+    "multiply_adds",
+    "parameter_count",
+    "register_model",
+    "save_model",
+]

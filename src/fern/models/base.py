@@ -1,0 +1,244 @@
+"""The contract of every forecaster, and the words it is written in.
+
+Glossary (one concept, one name, everywhere in `fern.models`):
+
+==================  ======  ==========================================================================
+word                symbol  meaning
+==================  ======  ==========================================================================
+``batch``           B       windows handled together; they never influence each other
+``context_length``  L       time steps a model sees
+``horizon``         H       time steps a model forecasts
+``channels``        C       variables of the series
+``past``                    what is seen, ``(B, L, C)``
+``future``                  what is forecast, ``(B, H, C)``
+``patch_size``      p       consecutive time steps that are handled as one vector
+``patches``         g       ceil(H / p)
+``reflections``     R       Householder reflections in each patch's rotation
+``samples``         S       joint paths drawn from the predictive law, ``(S, B, H, C)``
+``rows``            N       B·C, the series of a batch when each channel is treated on its own
+==================  ======  ==========================================================================
+
+Arrays at every public boundary are ``(batch, time, channels)``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor, nn
+
+from fern.errors import FernError
+from fern.models.layers import drawing_from
+from fern.settings import STRICT
+from fern.transport import Ellipsoid
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The settings every model has. A model's own config inherits from it and adds its settings.
+
+    Example:
+        >>> ModelConfig(context_length=336, horizon=0, channels=3)
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: horizon: got 0, needs a whole number of at least 1
+    """
+
+    __pydantic_config__ = STRICT
+
+    context_length: int
+    horizon: int
+    channels: int
+
+    def __post_init__(self) -> None:
+        for name in ("context_length", "horizon", "channels"):
+            require_at_least(name, getattr(self, name), 1)
+
+
+def require_at_least(name: str, value: object, minimum: int) -> None:
+    """Refuse a setting that is not a whole number of at least ``minimum``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise FernError(f"{name}: got {value!r}, needs a whole number of at least {minimum}")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a model says about the future of each window.
+
+    ``mean``       ``(B, H, C)``, the point forecast. In training mode it is what a point loss must see: a model that
+                   trains with noise (Fern) puts one transported draw there, as dropout would.
+    ``ellipsoid``  the law, with batch shape ``(B, C)`` and event shape ``(H,)``; None for models without one.
+    ``samples``    ``(S, B, H, C)``, the joint paths that were asked for; None when none were.
+    """
+
+    mean: Tensor
+    ellipsoid: Ellipsoid | None = None
+    samples: Tensor | None = None
+
+    @property
+    def stddev(self) -> Tensor:  # (B, H, C)
+        """The standard deviation of each time step: the ellipsoid's, or that of the samples."""
+        if self.ellipsoid is not None:
+            return self.ellipsoid.stddev.transpose(-1, -2)
+        return self._drawn("stddev").std(dim=0)
+
+    def quantile(self, levels: Sequence[float]) -> Tensor:  # (Q, B, H, C)
+        """The marginal quantiles of each time step: the ellipsoid's, or those of the samples.
+
+        Example:
+            >>> drawn = torch.arange(5.0).reshape(5, 1, 1, 1)
+            >>> Forecast(mean=drawn.mean(0), samples=drawn).quantile([0.25, 0.5]).flatten()
+            tensor([1., 2.])
+        """
+        if not all(0.0 < level < 1.0 for level in levels):
+            raise FernError(f"levels: got {list(levels)}, needs numbers between 0 and 1")
+        wanted = torch.tensor(levels, dtype=self.mean.dtype, device=self.mean.device)
+        if self.ellipsoid is not None:
+            return self.ellipsoid.icdf(wanted[:, None, None, None]).transpose(-1, -2)
+        return torch.quantile(self._drawn("quantile"), wanted, dim=0)
+
+    def _drawn(self, wanted: str) -> Tensor:
+        if self.samples is None:
+            raise FernError(f"{wanted}: this forecast has neither an ellipsoid nor samples, only a mean")
+        return self.samples
+
+
+Criterion = Callable[[Forecast, Tensor], Tensor]
+"""A loss: the forecast of a batch and its future ``(B, H, C)`` to a scalar."""
+
+
+class Forecaster(nn.Module, ABC):
+    """A model that forecasts windows: ``model(past) -> Forecast``.
+
+    A model with a law of its own implements `forecast`; one that only predicts a point inherits from
+    `PointForecaster`. Three further hooks have defaults that suit most models:
+
+    - `prepare`: statistics of the training windows that are not learnt by gradient (Koopa's spectrum, a mean);
+    - `loss`: what one training step minimises (PFNN brings its own);
+    - ``initialise_parameters(generator)`` on any part with parameters of its own, see `fern.models.initialise`.
+
+    Randomness comes from the ``generator`` that is passed, or from torch's default generator when none is. That
+    holds for dropout too, provided it is `fern.models.layers.Dropout`.
+    """
+
+    has_law: ClassVar[bool] = False
+    """Whether the model can draw samples."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    @property
+    def trainable(self) -> bool:
+        """Whether there is anything to learn by gradient."""
+        return any(parameter.requires_grad for parameter in self.parameters())
+
+    def forward(
+        self,
+        past: Tensor,  # (B, L, C)
+        *,
+        samples: int = 0,
+        generator: Generator | None = None,
+    ) -> Forecast:
+        """Forecast each window; ``samples`` asks for that many joint paths beside the mean."""
+        self._check_past(past)
+        require_at_least("samples", samples, 0)
+        if samples and not self.has_law:
+            raise FernError(f"samples: got {samples}, but {type(self).__name__} has no law to draw from; needs 0")
+        with drawing_from(self, generator):
+            return self.forecast(past, samples=samples, generator=generator)
+
+    @abstractmethod
+    def forecast(
+        self,
+        past: Tensor,  # (B, L, C), checked
+        *,
+        samples: int,
+        generator: Generator | None,
+    ) -> Forecast:
+        """The model itself. Called by `forward`, which has checked the arguments."""
+
+    def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Look once at the training windows, as ``(past, future)`` batches, before the first training step.
+
+        What is learnt here belongs in buffers, so that it is saved with the weights. The default needs nothing.
+        """
+
+    def loss(
+        self,
+        past: Tensor,  # (B, L, C)
+        future: Tensor,  # (B, H, C)
+        criterion: Criterion,
+        *,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """What a training step minimises for one batch: by default the criterion on the forecast.
+
+        Example:
+            >>> from fern.models import build_model
+            >>> model = build_model("last-value", context_length=4, horizon=2, channels=1)
+            >>> past, future = torch.ones(3, 4, 1), torch.zeros(3, 2, 1)
+            >>> model.loss(past, future, lambda forecast, future: (forecast.mean - future).square().mean())
+            tensor(1.)
+        """
+        self.check_future(past, future)
+        return criterion(self(past, generator=generator), future)
+
+    def check_future(self, past: Tensor, future: Tensor) -> None:
+        """Refuse a future that does not belong to ``past`` under this model's horizon."""
+        wanted = (past.shape[0], self.config.horizon, self.config.channels)
+        if tuple(future.shape) != wanted:
+            raise FernError(f"future: got shape {tuple(future.shape)}, needs {wanted}")
+
+    def _check_past(self, past: Tensor) -> None:
+        length, channels = self.config.context_length, self.config.channels
+        needs = f"needs a floating-point tensor (batch, {length}, {channels})"
+        if not isinstance(past, Tensor):
+            raise FernError(f"past: got {type(past).__name__}, {needs}")
+        if past.ndim != 3:
+            raise FernError(f"past: got {past.ndim} dimensions, shape {tuple(past.shape)}; {needs}")
+        if past.shape[1] != length:
+            raise FernError(f"past: got {past.shape[1]} time steps, context_length is {length}; {needs}")
+        if past.shape[2] != channels:
+            raise FernError(f"past: got {past.shape[2]} channels, the model has {channels}; {needs}")
+        if past.shape[0] == 0:
+            raise FernError(f"past: got an empty batch; {needs}")
+        if not past.is_floating_point():
+            raise FernError(f"past: got {past.dtype}; {needs}")
+        own = next((p for p in self.parameters() if p.is_floating_point()), None)
+        if own is not None and own.dtype != past.dtype:
+            raise FernError(f"past: got {past.dtype}, the model's weights are {own.dtype}; needs the same")
+        if own is not None and own.device != past.device:
+            raise FernError(f"past: got device {past.device}, the model is on {own.device}; needs the same")
+        _check_finite(past)
+
+
+class PointForecaster(Forecaster):
+    """A forecaster without a law: it implements `predict`."""
+
+    @abstractmethod
+    def predict(
+        self,
+        past: Tensor,  # (B, L, C)
+    ) -> Tensor:  # (B, H, C)
+        """The point forecast."""
+
+    def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
+        """`predict` as a `Forecast`; there is nothing to draw."""
+        return Forecast(mean=self.predict(past))
+
+
+def _check_finite(past: Tensor) -> None:
+    """Refuse NaN and inf. One sum tells in the usual case; only a sum that is not finite is looked into."""
+    if bool(torch.isfinite(past.detach().sum())):
+        return
+    bad = ~torch.isfinite(past.detach())
+    if bool(bad.any()):  # false where finite numbers merely overflowed the sum
+        window, step, channel = (int(i) for i in bad.nonzero()[0])
+        value = float(past[window, step, channel])
+        raise FernError(
+            f"past: got {value} at window {window}, time step {step}, channel {channel} "
+            f"({int(bad.sum())} such values); needs finite numbers"
+        )

@@ -1,0 +1,155 @@
+"""The affine updates of the coupling layers (paper, Alg. 1), fused with the soft clamps of their scales and shifts.
+
+Each update exists as plain torch operations, which define it and run on any device and under ``torch.compile``, and
+as a compiled loop for float32 and float64 on the CPU, where the clamps would otherwise cost much of a training step.
+A test holds the two equal, values and gradients.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fern.models import _coupling_kernels as kernels
+from fern.models.softclamp import ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
+
+_NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
+
+
+def clamped_pair(
+    raw: Tensor,  # (N, 2n): n scales, n shifts, unbounded
+    *,
+    scale_bounds: SoftBounds = SCALE,
+) -> tuple[Tensor, Tensor]:  # (N, n), (N, n)
+    """The scales and shifts within their bounds.
+
+    Example:
+        >>> clamped_pair(torch.tensor([[1.0, -2.0]]))
+        (tensor([[1.]]), tensor([[-2.]]))
+    """
+    if _compiled(raw):
+        pair: tuple[Tensor, Tensor] = _ClampedPair.apply(raw, scale_bounds)  # type: ignore[no-untyped-call]
+        return pair
+    return _plain_pair(raw, scale_bounds)
+
+
+def affine_update(
+    raw: Tensor,  # (N, 2n)
+    state: Tensor,  # (N, n)
+) -> Tensor:  # (N, n)
+    """s ⊙ state + t, with (s, t) = `clamped_pair` of ``raw``.
+
+    Example:
+        >>> affine_update(torch.tensor([[2.0, 3.0, -1.0, 1.0]]), torch.tensor([[10.0, 20.0]]))
+        tensor([[19., 61.]])
+    """
+    return _update(raw, state, rotating=False)
+
+
+def rotating_update(
+    raw: Tensor,  # (N, 2n): pairs (a, b), then n shifts
+    state: Tensor,  # (N, n)
+) -> Tensor:  # (N, n)
+    """The block-complex update: neighbours (u, v) become (a + ib)(u + iv) plus their shifts.
+
+    a and b are clamped to [-4.5, 4.5]. Where n is odd the last element has no partner and is scaled by its a.
+
+    Example:
+        >>> rotating_update(torch.tensor([[0.0, 1.0, 0.0, 0.0]]), torch.tensor([[10.0, 20.0]]))
+        tensor([[-20.,  10.]])
+    """
+    return _update(raw, state, rotating=True)
+
+
+def _update(raw: Tensor, state: Tensor, *, rotating: bool) -> Tensor:
+    if _compiled(raw) and state.dtype == raw.dtype:
+        updated: Tensor = _Update.apply(raw, state, rotating)  # type: ignore[no-untyped-call]
+        return updated
+    return _plain_update(raw, state, rotating=rotating)
+
+
+def _compiled(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.dtype in _NUMPY and not torch.compiler.is_compiling()
+
+
+def _plain_pair(raw: Tensor, scale_bounds: SoftBounds) -> tuple[Tensor, Tensor]:
+    scale, shift = raw.chunk(2, dim=-1)
+    return soft_clamp(scale, scale_bounds), soft_clamp(shift, SHIFT)
+
+
+def _plain_update(raw: Tensor, state: Tensor, *, rotating: bool) -> Tensor:
+    scale, shift = _plain_pair(raw, ROTATION if rotating else SCALE)
+    if not rotating:
+        return scale * state + shift
+    paired = state.shape[-1] // 2 * 2
+    a, b = scale[..., 0:paired:2], scale[..., 1:paired:2]
+    u, v = state[..., 0:paired:2], state[..., 1:paired:2]
+    turned = torch.stack((a * u - b * v, b * u + a * v), dim=-1).flatten(-2)
+    unpaired = scale[..., paired:] * state[..., paired:]
+    return torch.cat((turned, unpaired), dim=-1) + shift
+
+
+class _ClampedPair(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, raw: Tensor, scale_bounds: SoftBounds) -> tuple[Tensor, Tensor]:
+        raw = raw.contiguous()
+        rows, width = raw.shape
+        scale, shift = raw.new_empty(rows, width // 2), raw.new_empty(rows, width // 2)
+        kernels.clamp(_array(raw), _table(raw.dtype, scale_bounds), _array(scale), _array(shift))
+        ctx.save_for_backward(raw)
+        ctx.scale_bounds = scale_bounds
+        return scale, shift
+
+    @staticmethod
+    def backward(ctx: Any, grad_scale: Tensor, grad_shift: Tensor) -> tuple[Tensor | None, ...]:
+        (raw,) = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: autograd follows the plain operations
+            pair = _plain_pair(raw, ctx.scale_bounds)
+            return *torch.autograd.grad(pair, raw, (grad_scale, grad_shift), create_graph=True), None
+        grad_raw = torch.empty_like(raw)
+        table = _table(raw.dtype, ctx.scale_bounds)
+        kernels.clamp_backward(_array(raw), table, _array(grad_scale), _array(grad_shift), _array(grad_raw))
+        return grad_raw, None
+
+
+class _Update(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, raw: Tensor, state: Tensor, rotating: bool) -> Tensor:
+        raw, state = raw.contiguous(), state.contiguous()
+        out = torch.empty_like(state)
+        kernel = kernels.rotate if rotating else kernels.affine
+        kernel(_array(raw), _array(state), _table(raw.dtype, ROTATION if rotating else SCALE), _array(out))
+        ctx.save_for_backward(raw, state)
+        ctx.rotating = rotating
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        raw, state = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return *_recorded(_plain_update(raw, state, rotating=ctx.rotating), (raw, state), grad), None
+        grad_raw, grad_state = torch.empty_like(raw), torch.empty_like(state)
+        kernel = kernels.rotate_backward if ctx.rotating else kernels.affine_backward
+        table = _table(raw.dtype, ROTATION if ctx.rotating else SCALE)
+        kernel(_array(raw), _array(state), table, _array(grad), _array(grad_raw), _array(grad_state))
+        return grad_raw, grad_state, None
+
+
+def _recorded(out: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> tuple[Tensor | None, ...]:
+    """Gradients that can be differentiated again, for the inputs that need one."""
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    found = iter(torch.autograd.grad(out, wanted, grad, create_graph=True))
+    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().contiguous().numpy()
+
+
+@cache
+def _table(dtype: torch.dtype, scale_bounds: SoftBounds) -> Any:
+    """The bounds as the kernels read them."""
+    rows = [[b.low, b.high, b.linear_low, b.linear_high, b.knee] for b in (scale_bounds, SHIFT)]
+    return np.array(rows, dtype=_NUMPY[dtype])

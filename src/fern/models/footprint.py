@@ -1,0 +1,41 @@
+"""What a model costs: its parameters and the multiply-adds of a forecast."""
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from fern.models.base import Forecaster
+
+
+def parameter_count(model: Forecaster) -> int:
+    """How many numbers are learnt.
+
+    Example:
+        >>> from fern.models import build_model
+        >>> parameter_count(build_model("last-value", context_length=4, horizon=2, channels=1))
+        0
+    """
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def multiply_adds(model: Forecaster) -> int:
+    """Multiply-adds of the point forecast of one window, all its channels.
+
+    Counted are the products of matrices and the convolutions that run in evaluation mode, as the usual counters
+    do (half of what they call FLOPs); elementwise work, Fern's reflections (R·4·H a channel) among it, is not.
+
+    Example:
+        >>> from fern.models import build_model
+        >>> multiply_adds(build_model("last-value", context_length=4, horizon=2, channels=1))
+        0
+    """
+    config, training = model.config, model.training
+    reference = next(model.parameters(), torch.empty(0))
+    past = torch.zeros(1, config.context_length, config.channels, dtype=reference.dtype, device=reference.device)
+    counter = FlopCounterMode(display=False)
+    try:
+        model.eval()
+        with torch.no_grad(), counter:
+            model(past)
+    finally:
+        model.train(training)
+    return int(counter.get_total_flops()) // 2
