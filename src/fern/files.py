@@ -21,8 +21,7 @@ def written_whole(path: Path) -> Iterator[Path]:
         >>> target.read_text()
         'all of it'
     """
-    if path.is_dir():
-        raise FernError(f"{path}: is a directory, needs a file name")
+    check_writable(path)
     # The suffix is kept: writers such as matplotlib choose the format by it.
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
@@ -38,6 +37,23 @@ def written_whole(path: Path) -> Iterator[Path]:
         raise FernError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """An error where a file could not be written: a directory, a missing folder, no permission.
+
+    Example:
+        >>> check_writable(Path("no/such/folder/out.csv"))
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: no/such/folder/out.csv: the folder no/such/folder does not exist
+    """
+    if path.is_dir():
+        raise FernError(f"{path}: is a directory, needs a file name")
+    if not path.parent.is_dir():
+        raise FernError(f"{path}: the folder {path.parent} does not exist")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise FernError(f"{path}: cannot be written (no permission)")
 
 
 def _umask() -> int:

@@ -1,7 +1,86 @@
 """``fern scenarios`` and ``fern simulate``."""
 
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
 import typer
+
+from fern.errors import FernError
+from fern.files import check_writable
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
+    app.command()(scenarios)
+    app.command()(simulate)
+
+
+def scenarios(
+    as_json: Annotated[bool, typer.Option("--json", help="Print every setting as JSON.")] = False,
+) -> None:
+    """List the premade scenarios."""
+    from fern.systems import SCENARIOS
+
+    if as_json:
+        typer.echo(
+            json.dumps([asdict(plan) | {"shock_rows": plan.shock_rows} for plan in SCENARIOS.values()], indent=2)
+        )
+        return
+    from rich.table import Table
+
+    from fern.cli.console import console
+
+    table = Table("id", "system", "channels", "steps", "dt", "shock", box=None, header_style="bold")
+    for plan in SCENARIOS.values():
+        channels = len(plan.source.channels_of(plan.source.complete(plan.params)))
+        shock = ", ".join(f"{s.kind} at {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
+        table.add_row(plan.id, plan.system, str(channels), f"{plan.steps:,}", f"{plan.dt:g}", shock or "-")
+    console().print(table)
+    console().print("\nPlay one out: fern simulate LORENZ_PARAM -o lorenz.csv --plot lorenz.png", style="dim")
+
+
+def simulate(
+    source: Annotated[str, typer.Argument(metavar="ID|FILE", help="A scenario's id, or a TOML file that defines one.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write: .csv, .parquet or .npz.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Where to draw it: .png, .svg or .pdf.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Another seed than the scenario's.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Another number of steps than the scenario's.")] = None,
+) -> None:
+    """Play a scenario out, write it and draw it."""
+    from fern.systems import read_scenario, scenario
+    from fern.systems import simulate as play
+    from fern.systems.export import export_format, save_trajectory
+
+    is_file = source.lower().endswith(".toml") or Path(source).exists()
+    plan = read_scenario(source) if is_file else scenario(source)
+    plan = replace(plan, seed=plan.seed if seed is None else seed, steps=plan.steps if steps is None else steps)
+    if output is None and plot is None:
+        raise FernError("nothing to do: give -o FILE to write the trajectory, --plot FILE to draw it, or both")
+    # Every target is checked before any work, so that a mistake in one leaves no file behind.
+    if output is not None:
+        export_format(output)
+        check_writable(output)
+    if plot is not None:
+        from fern.report.canvas import figure_format
+
+        figure_format(plot)
+        check_writable(plot)
+    trajectory = play(plan)
+    if plot is not None:
+        from fern.report.canvas import save_figure
+        from fern.report.trajectories import trajectory_figure
+
+        save_figure(trajectory_figure(trajectory), plot)
+    if output is not None:
+        save_trajectory(trajectory, output)
+    rows, channels = trajectory.values.shape
+    shocks = ", ".join(f"{s.kind} shock at row {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
+    typer.echo(f"{plan.id or plan.system}: {rows:,} rows x {channels} channels, {shocks or 'no shock'}")
+    typer.echo(f"fingerprint {trajectory.fingerprint}")
+    for path in (output, plot):
+        if path is not None:
+            typer.echo(f"wrote {path}")

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from fern.systems.base import Array
 from fern.systems.families import Diffusion
+from fern.systems.monte_carlo import monte_carlo_mean
 
-_GRID_POINTS = 801
-_QUADRATURE_NODES = 24
+_FINEST_GRID = 4096
 
 
 def _drift(state: Array, params: Array, out: Array) -> None:
@@ -23,24 +23,31 @@ def _noise_scale(state: Array, params: Array, out: Array) -> None:
 def _mean(
     states: Array, params: Mapping[str, float], *, dt: float, first_steps: NDArray[np.int64], horizon: int
 ) -> Array:
-    """The backward Kolmogorov recursion of the Euler-Maruyama chain, by quadrature on a grid.
+    """The backward Kolmogorov recursion of the Euler-Maruyama chain, by quadrature.
 
-    m_0(x) = x and m_h(x) = E[m_{h-1}(x + (ax - x³) dt + σ√dt ξ)], the expectation by Gauss-Hermite nodes and m_{h-1}
-    between grid points by linear interpolation. Its error is below 1e-3 for the premade parameters: a test compares
-    it with Monte Carlo within that estimate's standard error. A Monte Carlo of the same cost has a hundred times that.
+    m_0(x) = x and m_h(x) = ∫ m_{h-1}(y) N(y; x + (ax - x³) dt, σ²dt) dy. The integrand is smooth and vanishes at both
+    ends, so the trapezoidal rule converges faster than any power of the grid's step: at a quarter of the noise's width
+    it is exact to rounding, where Monte Carlo of the same cost is good to two digits. Noise too weak for such a grid
+    (under a thousandth of the range) falls back to Monte Carlo, standard error at most σ(h)/√1000.
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_QUADRATURE_NODES)
-    weights = weights / weights.sum()
-    reach = max(1.1 * float(np.abs(states).max()), 2.0 * np.sqrt(max(params["a"], 0.0)), 1.0)
-    grid = np.linspace(-reach, reach, _GRID_POINTS)
-    centre = grid + (params["a"] * grid - grid**3) * dt
-    # Beyond the grid the mean is held at the edge value: the chain gets there with negligible probability.
-    targets = np.clip(centre[:, None] + params["sigma"] * np.sqrt(dt) * nodes, -reach, reach)
+    width = params["sigma"] * np.sqrt(dt)
+    reach = max(float(np.abs(states).max(initial=0.0)), 2.0 * np.sqrt(max(params["a"], 0.0)), 1.0) + 8.0 * width
+    if width * _FINEST_GRID < 8.0 * reach:
+        return monte_carlo_mean(DOUBLE_WELL, states, params, dt=dt, first_steps=first_steps, horizon=horizon).mean
+    grid, spacing = np.linspace(-reach, reach, int(np.ceil(8.0 * reach / width)) + 1, retstep=True)
+
+    def transition(x: Array) -> Array:  # (n,) -> (n, grid)
+        # Overshooting targets are held inside the grid: the chain gets there with negligible probability.
+        centre = np.clip(x + (params["a"] * x - x**3) * dt, -reach + 7.0 * width, reach - 7.0 * width)
+        density: Array = np.exp(-0.5 * ((grid - centre[:, None]) / width) ** 2)
+        return density * (spacing / (width * np.sqrt(2.0 * np.pi)))
+
+    between, from_states = transition(grid), transition(states[:, 0])
     mean = grid
     out = np.empty((len(states), horizon, 1))
     for h in range(horizon):
-        mean = np.interp(targets, grid, mean) @ weights
-        out[:, h, 0] = np.interp(states[:, 0], grid, mean)
+        out[:, h, 0] = from_states @ mean
+        mean = between @ mean
     return out
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from fern.errors import FernError
 from fern.systems.base import Array, Noise, System
 from fern.systems.integrate import etdrk4
 
@@ -57,6 +58,13 @@ def _basis(nx: int, length: float) -> _Basis:
 @dataclass(frozen=True, kw_only=True)
 class KuramotoSivashinsky(System):
     """The equation on ``nx`` points of a ring of length ``Lx``, stepped by ETDRK4 in Fourier space."""
+
+    @override
+    def complete(self, params: Mapping[str, float]) -> dict[str, float]:
+        full = super().complete(params)
+        if full["nx"] % 2:
+            raise FernError(f"parameter nx of {self.name}: got {full['nx']:g}, needs an even number")
+        return full
 
     @override
     def channels_of(self, params: Mapping[str, float]) -> tuple[str, ...]:

@@ -1,0 +1,43 @@
+"""What every figure shares: matplotlib when it is there, the colours, and saving."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fern.errors import FernError
+from fern.files import written_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BEFORE, AFTER, SHOCK, TRUTH = "#3b6ea5", "#c8622c", "#444444", "#222222"
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def figure(width: float, height: float) -> "Figure":
+    """An empty figure, without any window or global state."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise FernError("plots need matplotlib: pip install 'fern-forecast[plots]'") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def figure_format(path: Path) -> str:
+    """The format that a file name asks for, one of ``FORMATS``.
+
+    Example:
+        >>> figure_format(Path("shock.png"))
+        '.png'
+    """
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise FernError(f"{path}: a picture is written as {', '.join(FORMATS)}, got {suffix or 'no ending'!r}")
+    return suffix
+
+
+def save_figure(drawn: "Figure", path: Path | str) -> None:
+    """Write the figure; the ending chooses the format."""
+    path = Path(path)
+    figure_format(path)
+    with written_whole(path) as temporary:
+        drawn.savefig(temporary, dpi=130)

@@ -1,0 +1,70 @@
+"""Trajectories as files: CSV, Parquet and NPZ."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from fern.errors import FernError
+from fern.files import written_whole
+from fern.systems.trajectory import Trajectory
+
+FORMATS = (".csv", ".parquet", ".npz")
+
+
+def export_format(path: Path) -> str:
+    """The format that a file name asks for, one of ``FORMATS``.
+
+    Example:
+        >>> export_format(Path("lorenz.parquet"))
+        '.parquet'
+    """
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise FernError(f"{path}: a trajectory is written as {', '.join(FORMATS)}, got {suffix or 'no ending'!r}")
+    return suffix
+
+
+def save_trajectory(trajectory: Trajectory, path: Path | str) -> None:
+    """Write the values with their time to ``path``; the ending chooses the format.
+
+    CSV and Parquet hold a ``time`` column and one for each channel. Parquet's schema and NPZ also carry the scenario,
+    the shock rows and the fingerprint as JSON, under ``fern``.
+
+    Example:
+        >>> from fern.systems import simulate
+        >>> save_trajectory(simulate("OU_BASE"), "ou.npz")
+        >>> sorted(np.load("ou.npz").files)
+        ['channels', 'fern', 'time', 'values']
+    """
+    path = Path(path)
+    suffix = export_format(path)
+    time = trajectory.dt * np.arange(1, len(trajectory.values) + 1)
+    about = json.dumps(describe(trajectory))
+    with written_whole(path) as temporary:
+        if suffix == ".npz":
+            with temporary.open("wb") as stream:
+                np.savez(
+                    stream, values=trajectory.values, time=time, channels=np.array(trajectory.channels), fern=about
+                )
+            return
+        columns = {"time": time, **dict(zip(trajectory.channels, trajectory.values.T, strict=True))}
+        table = pa.table({name: np.ascontiguousarray(values) for name, values in columns.items()})
+        if suffix == ".parquet":
+            pa.parquet.write_table(table.replace_schema_metadata({"fern": about}), temporary)
+        else:
+            pa.csv.write_csv(table, temporary)
+
+
+def describe(trajectory: Trajectory) -> dict[str, object]:
+    """The scenario and what it led to, as plain values."""
+    return {
+        "scenario": asdict(trajectory.scenario),
+        "channels": list(trajectory.channels),
+        "shock_rows": list(trajectory.scenario.shock_rows),
+        "fingerprint": trajectory.fingerprint,
+    }
