@@ -1,24 +1,38 @@
 """The two autograd functions: forward by the fastest engine, backward by retracing instead of storing."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from fern.transport import _steps
+from fern.transport import _compiled, _steps
 
 Gradients = tuple[Tensor | None, ...]
 
 
+class _Engine(Protocol):
+    """What `_compiled` and `_steps` both offer."""
+
+    def reflect(self, vectors: Tensor, x: Tensor, *, back: bool) -> Tensor: ...
+    def reflect_backward(self, vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]: ...
+    def push(self, vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]: ...
+    def push_backward(
+        self, vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+def _engine(x: Tensor) -> _Engine:
+    return _compiled if _compiled.fits(x) else _steps
+
+
 class Reflect(torch.autograd.Function):
-    """U x, or Uᵀ x where ``back``. Keeps the vectors, x and the result."""
+    """U x, or Uᵀ x where ``back``. Keeps its two arguments."""
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, x: Tensor, back: bool) -> Tensor:
-        y = _steps.reflect(vectors, x, back=back)
         ctx.save_for_backward(vectors, x)
         ctx.back = back
-        return y
+        return _engine(x).reflect(vectors, x, back=back)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
@@ -26,9 +40,8 @@ class Reflect(torch.autograd.Function):
         if torch.is_grad_enabled():
             return *_recorded(_steps.reflect(vectors, x, back=ctx.back), (vectors, x), grad), None
         if not ctx.needs_input_grad[0]:
-            return None, _steps.reflect(vectors, grad, back=not ctx.back), None
-        y = _steps.reflect(vectors, x, back=ctx.back)
-        return *_steps.reflect_backward(vectors, y, grad, back=ctx.back), None
+            return None, _engine(x).reflect(vectors, grad, back=not ctx.back), None
+        return *_engine(x).reflect_backward(vectors, x, grad, back=ctx.back), None
 
 
 class Push(torch.autograd.Function):
@@ -36,7 +49,7 @@ class Push(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> Tensor:
-        y, turned = _steps.push(vectors, eigenvalues, x)
+        y, turned = _engine(x).push(vectors, eigenvalues, x)
         ctx.save_for_backward(vectors, eigenvalues, x, turned)
         return y
 
@@ -47,8 +60,8 @@ class Push(torch.autograd.Function):
             inputs = (vectors, eigenvalues, x)
             return _recorded(_steps.push(*inputs)[0], inputs, grad)
         if not any(ctx.needs_input_grad[:2]):  # the map is symmetric: it is its own adjoint
-            return None, None, _steps.push(vectors, eigenvalues, grad)[0]
-        return _steps.push_backward(vectors, eigenvalues, turned, grad)
+            return None, None, _engine(x).push(vectors, eigenvalues, grad)[0]
+        return _engine(x).push_backward(vectors, eigenvalues, turned, grad)
 
 
 def _recorded(y: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> Gradients:

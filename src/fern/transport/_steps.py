@@ -44,27 +44,30 @@ def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tenso
 def _retrace(
     vectors: Tensor,
     weight: Tensor,
-    state: Tensor,  # (S, N, p) what the reflections gave
+    x: Tensor,  # (S, N, p) what the reflections gave
     grad: Tensor,  # (S, N, p) the gradient with respect to it
     order: Iterable[int],  # last applied first
     into: Tensor,  # (N, R, p) gradients of the vectors, added to
 ) -> tuple[Tensor, Tensor]:
-    """Walk the reflections backwards: a reflection undoes itself, so no intermediate state is stored."""
+    """Walk the reflections backwards: a reflection undoes itself, so no intermediate state is stored.
+
+    With a = w vᵀx and f = w vᵀg before a reflection is undone, it gives x - a v and g - f v, and adds
+    a (g - f v) - f (x - a v) to the gradient of v.
+    """
     for i in order:
         v = vectors[:, i]
-        after = (weight[:, i] * (v * state).sum(-1)).unsqueeze(-1)
-        slope = (weight[:, i] * (v * grad).sum(-1)).unsqueeze(-1)
-        state = state - after * v
-        # With s = vᵀ(state before) = -vᵀ(state after):  dv = -w [s grad + (vᵀgrad) state] + w² s (vᵀgrad) v
-        into[:, i] += (after * grad - slope * state - (after * slope) * v).sum(0)
-        grad = grad - slope * v
-    return state, grad
+        a = (weight[:, i] * (v * x).sum(-1)).unsqueeze(-1)
+        f = (weight[:, i] * (v * grad).sum(-1)).unsqueeze(-1)
+        x, grad = x - a * v, grad - f * v
+        into[:, i] += (a * grad - f * x).sum(0)
+    return x, grad
 
 
-def reflect_backward(vectors: Tensor, y: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
-    """Gradients of (vectors, x), given the result y."""
+def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
+    """Gradients of (vectors, x): the result is computed again and retraced."""
     order = range(vectors.shape[1])
     into = torch.zeros_like(vectors)
+    y = reflect(vectors, x, back=back)
     _, grad = _retrace(vectors, weights(vectors), y, grad, order if back else reversed(order), into)
     return into, grad
 

@@ -1,0 +1,91 @@
+"""Torch tensors in and out of the compiled kernels, with the sets split over threads."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fern.transport import _kernels
+from fern.transport._lanes import LANES
+
+# A thread takes tens of microseconds to wake: about the time of this many entries times reflections.
+WORTH_A_THREAD = 150_000
+
+
+def fits(tensor: Tensor) -> bool:
+    """Whether the kernels take it: on the CPU, float32 or float64."""
+    return tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+
+
+def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
+    """U x, or Uᵀ x where ``back``."""
+    y = torch.empty(x.shape, dtype=x.dtype)
+    _over_sets(vectors, x, _kernels.reflect, *_rows(vectors), *_rows(x), *_flat(y), back)
+    return y
+
+
+def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
+    """Gradients of (vectors, x)."""
+    into, grad_x = torch.empty(vectors.shape, dtype=x.dtype), torch.empty(x.shape, dtype=x.dtype)
+    given = (*_rows(vectors), *_rows(x), *_rows(grad), back)
+    _over_sets(vectors, x, _kernels.reflect_backward, *given, *_flat(into, grad_x))
+    return into, grad_x
+
+
+def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(Uᵀ Λ U x, U x)."""
+    y, turned = torch.empty(x.shape, dtype=x.dtype), torch.empty(x.shape, dtype=x.dtype)
+    given = (*_rows(vectors), *_rows(eigenvalues), *_rows(x))
+    _over_sets(vectors, x, _kernels.push, *given, *_flat(y, turned))
+    return y, turned
+
+
+def push_backward(vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of (vectors, eigenvalues, x), given ``turned`` = U x."""
+    results = [torch.empty(t.shape, dtype=grad.dtype) for t in (vectors, eigenvalues, turned)]
+    given = (*_rows(vectors), *_rows(eigenvalues), *_rows(turned), *_rows(grad))
+    _over_sets(vectors, turned, _kernels.push_backward, *given, *_flat(*results))
+    return results[0], results[1], results[2]
+
+
+def _flat(*tensors: Tensor) -> list[Any]:
+    return [tensor.view(-1).numpy() for tensor in tensors]
+
+
+def _rows(tensor: Tensor) -> tuple[Any, Any]:
+    """A flat array over the tensor's storage, and the strides of all dimensions but the last."""
+    tensor = tensor.detach()
+    if tensor.stride(-1) != 1:
+        tensor = tensor.contiguous()
+    strides = tensor.stride()[:-1]
+    span = 1 + sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = tensor.as_strided((max(span, 0),), (1,)) if tensor.numel() else tensor.reshape(-1)
+    return flat.numpy(), strides if len(strides) > 1 else strides[0]
+
+
+def _over_sets(vectors: Tensor, x: Tensor, kernel: Callable[..., None], *arguments: Any) -> None:
+    """Run the kernel over all N sets: this thread takes a share, torch's number of threads the others."""
+    repeats, n, p = x.shape
+    r = vectors.shape[1]
+    shape = (repeats, r, p)
+    blocks = -(-n // LANES)
+    shares = max(1, min(torch.get_num_threads(), blocks, repeats * n * p * r // WORTH_A_THREAD))
+    edges = [min(n, blocks * share // shares * LANES) for share in range(shares + 1)]
+    waiting = [
+        _pool(os.getpid(), shares - 1).submit(kernel, (start, stop, n), shape, *arguments)
+        for start, stop in pairwise(edges[1:])
+    ]
+    kernel((edges[0], edges[1], n), shape, *arguments)
+    for share in waiting:
+        share.result()
+
+
+@cache
+def _pool(process: int, workers: int) -> ThreadPoolExecutor:
+    """Threads of this process: a fork inherits the cache but not the threads, hence the key."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="fern-transport")

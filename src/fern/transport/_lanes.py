@@ -1,0 +1,181 @@
+"""A small SIMD vocabulary for Numba: a value of eight lanes, and what the reflections need to do with it.
+
+Eight sets of reflections run side by side, one a lane. A dot product over p entries is then eight of them at
+once, with no sum across lanes and no remainder for any p. Numba's own vectoriser cannot keep such a sum in a
+register (it must assume that arrays overlap), so the lanes are an LLVM vector type of their own. LLVM lowers it
+to whatever the processor has (one AVX register in float32, two in float64, two or four NEON ones).
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+LANES = 8
+
+
+class Lanes(types.Type):
+    """The Numba type of eight numbers of one dtype, held in registers."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"Lanes({dtype})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Lanes) -> None:
+        element = dmm.lookup(fe_type.dtype).get_value_type()
+        super().__init__(dmm, fe_type, ir.VectorType(element, LANES))  # type: ignore[no-untyped-call]
+
+
+def _operation(function: Any) -> Any:
+    """Seen from outside, an intrinsic has its arguments without the typing context: no checker knows that."""
+    return intrinsic(function)
+
+
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    vector = ir.VectorType(context.get_value_type(kind.dtype), LANES)
+    return builder.bitcast(builder.gep(data, [index], inbounds=True), vector.as_pointer())
+
+
+def _load(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    value = builder.load(_pointer(context, builder, kind, array, index))
+    value.align = kind.dtype.bitwidth // 8  # of one element: rows may start anywhere
+    return value
+
+
+def _store(context: Any, builder: Any, kind: Any, array: Any, index: Any, value: Any) -> None:
+    pointer = _pointer(context, builder, kind, array, index)
+    builder.store(value, pointer, align=kind.dtype.bitwidth // 8)
+
+
+@_operation
+def load(typing: Any, array: Any, index: Any) -> Any:
+    """Lanes from array[index : index + 8]."""
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        return _load(context, builder, array, args[0], args[1])
+
+    return Lanes(array.dtype)(array, types.intp), generate
+
+
+@_operation
+def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
+    """array[index : index + 8] = value."""
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        _store(context, builder, array, *args)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), generate
+
+
+@_operation
+def zero(typing: Any, array: Any) -> Any:
+    """Eight zeros of the array's dtype."""
+    lanes = Lanes(array.dtype)
+
+    def generate(context: Any, _builder: Any, _: Any, _args: Any) -> Any:
+        return ir.Constant(context.get_value_type(lanes), [0.0] * LANES)
+
+    return lanes(array), generate
+
+
+@_operation
+def add(typing: Any, a: Any, b: Any) -> Any:
+    """A + b."""
+    return a(a, a), lambda _context, builder, _, args: builder.fadd(*args)
+
+
+@_operation
+def mul(typing: Any, a: Any, b: Any) -> Any:
+    """A · b."""
+    return a(a, a), lambda _context, builder, _, args: builder.fmul(*args)
+
+
+@_operation
+def neg(typing: Any, a: Any) -> Any:
+    """-a."""
+    return a(a), lambda _context, builder, _, args: builder.fneg(args[0])
+
+
+@_operation
+def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """A · b + c, rounded once."""
+
+    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
+        kind = args[0].type
+        signature = ir.FunctionType(kind, [kind, kind, kind])
+        name = f"llvm.fma.v{LANES}f{a.dtype.bitwidth}"
+        function = cgutils.get_or_insert_function(builder.module, signature, name)  # type: ignore[no-untyped-call]
+        return builder.call(function, args)
+
+    return a(a, a, a), generate
+
+
+@_operation
+def reflection_weight(typing: Any, squared: Any) -> Any:
+    """2 / squared; 0 where it is below the smallest normal number, NaN where it is infinite."""
+    tiny = float(np.finfo(str(squared.dtype)).tiny)
+
+    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
+        value = args[0]
+
+        def constant(number: float) -> Any:
+            return ir.Constant(value.type, [number] * LANES)
+
+        vanishing = builder.fcmp_ordered("<", value, constant(tiny))
+        overflown = builder.fcmp_ordered("==", value, constant(float("inf")))
+        weight = builder.fdiv(constant(2.0), value)
+        weight = builder.select(overflown, constant(float("nan")), weight)
+        return builder.select(vanishing, constant(0.0), weight)
+
+    return squared(squared), generate
+
+
+@_operation
+def transpose(
+    typing: Any,
+    target: Any,
+    target_at: Any,
+    target_stride: Any,
+    source: Any,
+    source_at: Any,
+    source_stride: Any,
+) -> Any:
+    """target[target_at + k·target_stride + l] = source[source_at + l·source_stride + k] for k, l < 8."""
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        into, into_at, into_stride, given, given_at, given_stride = args
+
+        def row(start: Any, stride: Any, number: int) -> Any:
+            return builder.add(start, builder.mul(stride, ir.Constant(start.type, number)))
+
+        rows = [_load(context, builder, source, given, row(given_at, given_stride, k)) for k in range(LANES)]
+        for k, value in enumerate(_transposed(builder, rows)):
+            _store(context, builder, target, into, row(into_at, into_stride, k), value)
+        return context.get_dummy_value()
+
+    places = (types.intp, types.intp)
+    return types.void(target, *places, source, *places), generate
+
+
+def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """Swap the off-diagonal quarters of the square, then of each quarter, and so on down to single entries."""
+    half = LANES // 2
+    while half:
+        low = [c if not c & half else LANES + c - half for c in range(LANES)]
+        high = [c + half if not c & half else LANES + c for c in range(LANES)]
+        indices = ir.VectorType(ir.IntType(32), LANES)
+        for i in range(LANES):
+            if not i & half:
+                a, b = rows[i], rows[i + half]
+                rows[i] = builder.shuffle_vector(a, b, ir.Constant(indices, low))
+                rows[i + half] = builder.shuffle_vector(a, b, ir.Constant(indices, high))
+        half //= 2
+    return rows
