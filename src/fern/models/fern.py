@@ -15,7 +15,13 @@ from fern.models.coupling import affine_update, clamped_pair, rotating_update
 from fern.models.layers import activation
 from fern.models.registry import register_model
 from fern.models.softclamp import SCALE, SoftBounds
-from fern.transport import Ellipsoid, spd_push
+from fern.transport import EIGENVALUE_FLOOR, Ellipsoid, spd_push
+
+EIGENVALUES = SoftBounds(EIGENVALUE_FLOOR, SCALE.high)
+"""The paper's [0, 5.5], begun at the floor of `Ellipsoid`: below it an eigenvalue would have no gradient."""
+
+DIRECT_EIGENVALUES = SoftBounds(0.1, SCALE.high)
+"""With ``mean="direct"`` A is inverted, so its condition number is bounded."""
 
 START = 0.1
 """The starting weights of the scale-and-shift heads, relative to PyTorch's default: near the identity."""
@@ -258,8 +264,6 @@ class TransportHead(nn.Module):
     It has exactly H eigenvalues, H shifts and R·H vector entries. A shorter last patch is padded with zeros.
     """
 
-    DIRECT_SCALE = SoftBounds(0.1, SCALE.high)  # A must be invertible where the mean is given directly
-
     def __init__(self, config: FernConfig) -> None:
         super().__init__()
         self.activate, self.direct = activation(config.activation), config.mean == "direct"
@@ -276,7 +280,7 @@ class TransportHead(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:  # (N, g, p), (N, g, p), (N, g, R, p)
         """(Λ, t, vectors)."""
         features = self.activate(self.hidden(features))
-        bounds = self.DIRECT_SCALE if self.direct else SCALE
+        bounds = DIRECT_EIGENVALUES if self.direct else EIGENVALUES
         scale, shift = clamped_pair(self.spectrum(features), scale_bounds=bounds)
         vectors = self._vectors(features)
         eigenvalues, shift = self._patched(scale, 1.0), self._patched(shift, 0.0)

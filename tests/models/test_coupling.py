@@ -1,0 +1,119 @@
+"""The fused updates against the plain operations that define them."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+from fern.models import coupling
+from fern.models.coupling import affine_update, clamped_pair, rotating_update
+from fern.models.softclamp import ROTATION, SCALE, SHIFT, soft_clamp
+
+UPDATES = pytest.mark.parametrize("update", [affine_update, rotating_update])
+
+
+def raw_and_state(rows: int, size: int, seed: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """Raw values on both sides of every bound."""
+    generator = Generator().manual_seed(seed)
+    raw = 12 * torch.randn(rows, 2 * size, generator=generator, dtype=dtype)
+    return raw, 5 * torch.randn(rows, size, generator=generator, dtype=dtype)
+
+
+def stated(update: Callable[..., Tensor], raw: Tensor, state: Tensor) -> Tensor:
+    """The update as the paper words it, element by element."""
+    size = state.shape[1]
+    rotating = update is rotating_update
+    scale = soft_clamp(raw[:, :size], ROTATION if rotating else SCALE)
+    shift = soft_clamp(raw[:, size:], SHIFT)
+    columns = []
+    for j in range(size):
+        if not rotating or (j % 2 == 0 and j == size - 1):
+            columns.append(scale[:, j] * state[:, j] + shift[:, j])
+        elif j % 2 == 0:
+            columns.append(scale[:, j] * state[:, j] - scale[:, j + 1] * state[:, j + 1] + shift[:, j])
+        else:
+            columns.append(scale[:, j] * state[:, j - 1] + scale[:, j - 1] * state[:, j] + shift[:, j])
+    return torch.stack(columns, dim=1)
+
+
+@UPDATES
+@given(rows=st.integers(1, 5), size=st.integers(1, 19), seed=st.integers(0, 1000))
+def test_update_is_what_the_paper_states_with_its_gradients(
+    update: Callable[..., Tensor], rows: int, size: int, seed: int
+) -> None:
+    inputs = [tensor.requires_grad_() for tensor in raw_and_state(rows, size, seed)]
+    ours, theirs = update(*inputs), stated(update, *inputs)
+    assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+    weight = torch.randn(ours.shape, generator=Generator().manual_seed(seed + 1), dtype=ours.dtype)
+    for mine, expected in zip(
+        torch.autograd.grad((ours * weight).sum(), inputs),
+        torch.autograd.grad((theirs * weight).sum(), inputs),
+        strict=True,
+    ):
+        assert torch.allclose(mine, expected, rtol=1e-10, atol=1e-12)
+
+
+@UPDATES
+def test_plain_operations_of_other_devices_give_the_same_update(update: Callable[..., Tensor]) -> None:
+    for size in (6, 7):
+        raw, state = raw_and_state(4, size, seed=size)
+        plain = coupling._plain_update(raw, state, rotating=update is rotating_update)
+        assert torch.allclose(update(raw, state), plain, rtol=1e-12, atol=1e-12)
+
+
+@UPDATES
+def test_first_and_second_derivatives_equal_finite_differences(update: Callable[..., Tensor]) -> None:
+    inputs = tuple(tensor.requires_grad_() for tensor in raw_and_state(2, 5, seed=4))
+    assert torch.autograd.gradcheck(update, inputs)
+    assert torch.autograd.gradgradcheck(update, inputs)
+
+
+def test_clamped_pair_and_its_derivatives() -> None:
+    raw, _ = raw_and_state(3, 5, seed=2)
+    scale, shift = clamped_pair(raw)
+    assert torch.allclose(scale, soft_clamp(raw[:, :5], SCALE), rtol=1e-12, atol=1e-12)
+    assert torch.allclose(shift, soft_clamp(raw[:, 5:], SHIFT), rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(clamped_pair, (raw.requires_grad_(),))
+    assert torch.autograd.gradgradcheck(clamped_pair, (raw,))
+
+
+def test_single_precision_agrees_with_double() -> None:
+    raw, state = raw_and_state(4, 33, seed=5)
+    for update in (affine_update, rotating_update):
+        assert torch.allclose(update(raw.float(), state.float()).double(), update(raw, state), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("place", [0, 3, 6, 11])
+def test_nan_goes_through_and_never_becomes_a_number(dtype: torch.dtype, place: int) -> None:
+    raw, state = raw_and_state(1, 6, seed=1, dtype=dtype)
+    raw[0, place] = torch.nan
+    scale, shift = clamped_pair(raw)
+    assert torch.cat((scale, shift), dim=1).isnan().sum() == 1
+    assert affine_update(raw, state)[0, place % 6].isnan()
+    assert rotating_update(raw, state)[0, place % 6].isnan()
+
+
+def test_extreme_raw_values_reach_the_bounds_and_stay_finite() -> None:
+    raw = torch.tensor([[3e38, -3e38, 3e38, -3e38]])
+    scale, shift = clamped_pair(raw)
+    assert scale.tolist() == [[5.5, 0.0]]
+    assert shift.tolist() == [[15.0, -15.0]]
+
+
+def test_strided_arguments_and_gradients_are_accepted() -> None:
+    raw, state = raw_and_state(8, 4, seed=6)
+    wide = torch.stack((raw, raw), dim=-1).requires_grad_()
+    out = affine_update(wide[..., 0], state)
+    out.t().sum(0).sum().backward()
+    assert torch.equal(out.detach(), affine_update(raw, state))
+    assert wide.grad is not None
+    assert wide.grad[..., 0].abs().sum() > 0
+
+
+def test_other_dtypes_take_the_plain_operations() -> None:
+    raw, state = raw_and_state(2, 4, seed=3, dtype=torch.bfloat16)
+    assert affine_update(raw, state).dtype == torch.bfloat16

@@ -1,0 +1,288 @@
+"""Fern against an independent statement of the paper's Alg. 1, its ablations and its footprint."""
+
+from math import sqrt
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from fern.errors import FernError
+from fern.models import Fern, FernConfig, build_model, multiply_adds, parameter_count
+from fern.models.fern import EIGENVALUES
+from fern.models.softclamp import ROTATION, SCALE, SHIFT, soft_clamp
+
+SIZES = {"context_length": 40, "horizon": 30, "channels": 2}
+SMALL = {**SIZES, "patch_size": 12, "reflections": 3, "hidden": 16, "latent": 5}
+
+
+def fern(seed: int = 7, **settings: object) -> Fern:
+    model = build_model("fern", generator=Generator().manual_seed(seed), **{**SMALL, **settings})
+    assert isinstance(model, Fern)
+    return stirred(model.eval(), seed)
+
+
+def stirred(model: Fern, seed: int) -> Fern:
+    """Away from the near-identity start, so that every term of the algorithm shows."""
+    generator = Generator().manual_seed(seed + 1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.add_(noise, alpha=parameter.shape[-1] ** -0.5)
+    return model
+
+
+def windows(batch: int = 3, seed: int = 5) -> Tensor:
+    return 4 * torch.randn(batch, SIZES["context_length"], SIZES["channels"], generator=Generator().manual_seed(seed))
+
+
+def algorithm(model: Fern, x: Tensor, z: Tensor, y0: Tensor) -> Tensor:
+    """Alg. 1 for one series, with dense reflections, from the state of a model: (L,), (latent,), (H,) -> (H,)."""
+    w = dict(model.state_dict())
+
+    def linear(name: str, value: Tensor) -> Tensor:
+        return w[f"{name}.weight"] @ value + w[f"{name}.bias"]
+
+    layers = model.config.layers
+    for i in range(layers):
+        raw = linear(f"heads_x.{i}.linear", linear("features_x", x).relu())
+        n = len(z)
+        z = soft_clamp(raw[:n], SCALE) * z + soft_clamp(raw[n:], SHIFT)
+        if i == layers - 1:
+            break
+        raw, n = linear(f"heads_z.{i}.linear", linear("features_z", z).relu()), len(x)
+        shift = soft_clamp(raw[n:], SHIFT)
+        if i in (1, 3):
+            scale = torch.view_as_complex(soft_clamp(raw[:n], ROTATION).reshape(-1, 2))
+            state = torch.view_as_complex(x.reshape(-1, 2).contiguous())
+            x = torch.view_as_real(scale * state).flatten() + shift
+        else:
+            x = soft_clamp(raw[:n], SCALE) * x + shift
+    features = linear("head.hidden", linear("features_z", z).relu()).relu()
+    raw, vectors = linear("head.spectrum", features), linear("head.vectors", features)
+    horizon, patch, count = model.config.horizon, model.config.patch_size, model.config.reflections
+    eigenvalues, shift = soft_clamp(raw[:horizon], EIGENVALUES), soft_clamp(raw[horizon:], SHIFT)
+    out, used = [], 0
+    for start in range(0, horizon, patch):
+        size = min(patch, horizon - start)
+        rotation = torch.eye(size, dtype=x.dtype)
+        for _ in range(count):
+            v = vectors[used : used + size]
+            rotation = (torch.eye(size, dtype=x.dtype) - 2 * torch.outer(v, v) / (v @ v)) @ rotation
+            used += size
+        here = slice(start, start + size)
+        out.append(rotation.T @ torch.diag(eigenvalues[here]) @ rotation @ (y0[here] + shift[here]))
+    assert used == len(vectors)
+    return torch.cat(out)
+
+
+def test_evaluation_is_algorithm_1_on_the_mean_path() -> None:
+    model, past = fern().double(), windows().double()
+    mean = model(past).mean
+    for b in range(past.shape[0]):
+        for c in range(past.shape[2]):
+            expected = algorithm(model, past[b, :, c], past.new_zeros(5), past.new_zeros(30))
+            assert torch.allclose(mean[b, :, c], expected, rtol=1e-10, atol=1e-10)
+
+
+def test_training_is_algorithm_1_with_a_fresh_z_and_y0_of_variance_a() -> None:
+    model, past = fern().double().train(), windows().double()
+    draw = model(past, generator=Generator().manual_seed(11)).mean
+    generator = Generator().manual_seed(11)
+    z = sqrt(0.1) * torch.randn(6, 5, generator=generator, dtype=torch.float64)
+    y0 = sqrt(0.1) * torch.randn(3, 2, 30, generator=generator, dtype=torch.float64)
+    for b in range(3):
+        for c in range(2):
+            expected = algorithm(model, past[b, :, c], z[2 * b + c], y0[b, c])
+            assert torch.allclose(draw[b, :, c], expected, rtol=1e-10, atol=1e-10)
+    assert not torch.equal(draw, model(past, generator=Generator().manual_seed(12)).mean)
+
+
+def test_the_law_is_the_ellipsoid_the_training_draw_comes_from() -> None:
+    model, past = fern(), windows()
+    forecast = model(past)
+    assert forecast.ellipsoid is not None
+    assert torch.equal(forecast.ellipsoid.mean.transpose(1, 2), forecast.mean)
+    assert forecast.ellipsoid.base_variance == 0.1
+    assert (forecast.ellipsoid.batch_shape, forecast.ellipsoid.event_shape) == ((3, 2), (30,))
+    assert forecast.stddev.shape == forecast.mean.shape
+    low, middle, high = forecast.quantile([0.05, 0.5, 0.95])
+    assert torch.allclose(middle, forecast.mean, rtol=1e-5, atol=1e-5)
+    assert (low < middle).all()
+    assert (middle < high).all()
+
+
+def test_samples_spread_like_the_law_and_more_where_z_adds_to_it() -> None:
+    model, past = fern(), windows(batch=1)
+    forecast = model(past, samples=6000, generator=Generator().manual_seed(2))
+    assert forecast.samples is not None
+    total, inside = forecast.samples.var(0).mean(), forecast.stddev.square().mean()
+    assert total > inside
+    without_z = fern(layers=0)
+    with torch.no_grad():
+        without_z.features_z.weight.zero_()
+    forecast = without_z(past, samples=6000, generator=Generator().manual_seed(2))
+    assert forecast.samples is not None
+    # 6000 draws know a variance to √(2/6000) = 1.8 %; 8 % is four deviations and more.
+    ratio = forecast.samples.var(0) / forecast.stddev.square()
+    assert ratio.sub(1).abs().max() < 0.08
+    assert (forecast.samples.mean(0) - forecast.mean).abs().max() < 0.06 * forecast.stddev.max()
+
+
+def test_a_training_draw_adds_the_trace_of_the_covariance_to_the_squared_error() -> None:
+    model, past = fern(layers=0).train(), windows(batch=1).expand(4000, -1, -1)
+    with torch.no_grad():
+        model.features_z.weight.zero_()  # no spread from z
+    truth = torch.ones(30, 2)
+    with torch.no_grad():
+        drawn = model(past, generator=Generator().manual_seed(3)).mean
+        forecast = model.eval()(past[:1])
+    expected = (forecast.mean[0] - truth).square().mean() + forecast.stddev.square().mean()
+    assert float((drawn - truth).square().mean()) == pytest.approx(float(expected), rel=0.02)
+
+
+def test_channels_are_independent_and_share_their_weights() -> None:
+    model, past = fern(), windows()
+    assert torch.allclose(model(past.flip(2)).mean, model(past).mean.flip(2), rtol=1e-5, atol=1e-5)
+    alone = past.clone()
+    alone[:, :, 1] = 0.0
+    assert torch.allclose(model(alone).mean[:, :, 0], model(past).mean[:, :, 0], rtol=1e-5, atol=1e-5)
+
+
+def test_starts_near_the_identity() -> None:
+    model = build_model("fern", generator=Generator().manual_seed(7), **SIZES)
+    assert isinstance(model, Fern)
+    x = torch.randn(9, 40, generator=Generator().manual_seed(1))
+    features = torch.rand(9, 128, generator=Generator().manual_seed(2))
+    for head in model.heads_z:
+        assert (head(features, x) - x).abs().max() < 0.5
+    law = model.eval()(windows()).ellipsoid
+    assert law is not None
+    assert (law.eigenvalues - 1).abs().max() < 0.5
+    assert law.shift.abs().max() < 0.5
+
+
+def test_two_of_five_layers_turn_and_the_last_has_no_dead_update() -> None:
+    model = fern()
+    assert [head.linear.rotating for head in model.heads_z] == [False, True, False, True]
+    assert not any(head.linear.rotating for head in model.heads_x)
+    assert len(model.heads_x) == 5
+
+
+def test_an_odd_context_keeps_its_last_element() -> None:
+    model = fern(context_length=41)
+    past = torch.randn(2, 41, 2, generator=Generator().manual_seed(1)).requires_grad_()
+    (grad,) = torch.autograd.grad(model(past).mean.sum(), past)
+    assert grad.isfinite().all()
+    assert (grad[:, -1] != 0).all()
+
+
+def test_footprint_of_the_default_is_the_papers() -> None:
+    model = build_model("fern", context_length=336, horizon=336, channels=3)
+    hidden, latent, length, horizon = 128, 96, 336, 336
+    x_side, z_side = hidden * length, hidden * latent
+    heads = 5 * hidden * 2 * latent + 4 * hidden * 2 * length
+    head = hidden * hidden + hidden * (2 + 8) * horizon
+    assert multiply_adds(model) == 3 * (5 * x_side + 5 * z_side + heads + head)
+    biases = hidden + hidden + 5 * 2 * latent + 4 * 2 * length + hidden + (2 + 8) * horizon
+    assert parameter_count(model) == x_side + z_side + heads + head + biases
+    assert parameter_count(model) == pytest.approx(1.025e6, rel=0.05)
+    assert multiply_adds(model) == pytest.approx(0.0035e9, rel=0.15)
+
+
+def test_ablation_no_encoder_forecasts_the_same_whatever_the_past() -> None:
+    model = stirred(build_model("fern", preset="no-encoder", **SIZES).eval(), 1)
+    assert torch.equal(model(windows(seed=1)).mean, model(windows(seed=2)).mean)
+
+
+def test_ablation_only_encoder_takes_the_mean_past_the_transport() -> None:
+    model = stirred(build_model("fern", preset="only-encoder", **SIZES).eval(), 1)
+    before = model(windows())
+    with torch.no_grad():
+        model.head.vectors.bias.add_(torch.randn(model.head.vectors.bias.shape, generator=Generator().manual_seed(1)))
+        model.head.spectrum.bias[:30].add_(0.5)
+    after = model(windows())
+    assert torch.allclose(after.mean, before.mean, rtol=1e-3, atol=1e-3)
+    assert not torch.allclose(after.stddev, before.stddev, rtol=1e-2)
+    assert not torch.allclose(before.mean[0], before.mean[1], rtol=1e-2)
+
+
+def test_ablation_no_rotation_has_a_diagonal_jacobian_and_the_base_has_not() -> None:
+    for preset, diagonal in (("no-rotation", True), ("paper", False)):
+        law = stirred(build_model("fern", preset=preset, **SIZES).eval(), 1)(windows()).ellipsoid
+        off = law.jacobian - torch.diag_embed(law.jacobian.diagonal(dim1=-2, dim2=-1))
+        assert bool((off == 0).all()) is diagonal
+
+
+@pytest.mark.parametrize(
+    ("preset", "patches", "patch_size", "reflections"),
+    [
+        ("paper", 8, 24, 8),
+        ("no-patching", 1, 192, 8),
+        ("reflections-2", 8, 24, 2),
+        ("reflections-24", 8, 24, 24),
+        ("no-rotation", 8, 24, 0),
+    ],
+)
+def test_ablations_of_patches_and_reflections(preset: str, patches: int, patch_size: int, reflections: int) -> None:
+    model = build_model("fern", context_length=336, horizon=192, channels=1, preset=preset).eval()
+    law = model(torch.zeros(1, 336, 1)).ellipsoid
+    assert law is not None
+    assert law.reflections.shape == (1, 1, patches, reflections, patch_size)
+
+
+def test_a_patch_larger_than_the_horizon_becomes_the_horizon() -> None:
+    config = FernConfig(context_length=40, horizon=5, channels=1)
+    assert (config.used_patch_size, config.used_reflections, config.patches) == (5, 5, 1)
+    assert FernConfig(context_length=40, horizon=25, channels=1).patches == 2
+
+
+def test_the_head_has_no_output_beyond_the_horizon() -> None:
+    model = fern(horizon=30, patch_size=12, reflections=3)
+    assert model.head.spectrum.out_features == 60
+    assert model.head.vectors.out_features == 90
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"reflections": 25}, "reflections: got 25, needs at most patch_size, which is 24"),
+        ({"reflections": -1}, "reflections: got -1, needs a whole number of at least 0"),
+        ({"patch_size": 0}, "patch_size: got 0, needs a whole number of at least 1"),
+        ({"layers": -1}, "layers: got -1"),
+        ({"hidden": 0}, "hidden: got 0"),
+        ({"latent": 0}, "latent: got 0"),
+        ({"noise": 0.0}, "noise: got 0.0, needs a variance above 0"),
+        ({"noise": float("nan")}, "noise: got nan"),
+        ({"activation": "rulu"}, "unknown activation 'rulu': did you mean 'relu'"),
+        ({"mean": "none"}, "mean: "),
+        ({"reflections": "many"}, "reflections: "),
+        ({"patch": 3}, "unknown setting 'patch': did you mean 'patch_size'"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(FernError, match=message):
+        build_model("fern", **{**SIZES, **settings})
+
+
+def test_config_refuses_bad_settings_without_build_model_too() -> None:
+    with pytest.raises(FernError, match="horizon: got '3'"):
+        FernConfig(context_length=40, horizon="3", channels=1)  # type: ignore[arg-type]
+    with pytest.raises(FernError, match="mean: got 'none', needs 'transported' or 'direct'"):
+        FernConfig(context_length=40, horizon=3, channels=1, mean="none")  # type: ignore[arg-type]
+
+
+def test_diverged_weights_are_not_passed_off_as_a_forecast() -> None:
+    model = fern()
+    with torch.no_grad():
+        model.features_x.bias[0] = torch.nan
+    with pytest.raises(FernError, match="eigenvalues"):
+        model(windows())
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "silu", "tanh"])
+def test_every_activation_trains(name: str) -> None:
+    model = fern(activation=name).train()
+    past, future = windows(), torch.zeros(3, 30, 2)
+    loss = model.loss(past, future, lambda f, y: (f.mean - y).square().mean())
+    loss.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
