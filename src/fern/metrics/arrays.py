@@ -27,7 +27,7 @@ def to_tensor(name: str, values: Array, axes: tuple[str, ...]) -> Tensor:
     if tensor.dtype == torch.bool or tensor.is_complex():
         raise FernError(f"{name}: needs real numbers, got {tensor.dtype}")
     if tensor.ndim != len(axes):
-        raise FernError(f"{name}: needs {len(axes)} axes ({', '.join(axes)}), got shape {tuple(tensor.shape)}")
+        raise FernError(f"{name}: needs shape ({', '.join(axes)}), got {tuple(tensor.shape)}")
     if tensor.numel() == 0:
         raise FernError(f"{name}: is empty, shape {tuple(tensor.shape)} ({', '.join(axes)})")
     tensor = tensor if tensor.is_floating_point() else tensor.double()
@@ -99,7 +99,7 @@ def _from_numpy(name: str, values: NumpyArray) -> Tensor:
     if values.dtype.kind not in "fiu":
         raise FernError(f"{name}: needs real numbers, got dtype {values.dtype}")
     dtype = np.float32 if values.dtype == np.float32 else np.float64
-    readable = np.ascontiguousarray(values, dtype=dtype)
+    readable = np.asarray(values, dtype=dtype, order="C")
     return torch.from_numpy(readable if readable.flags.writeable else readable.copy())
 
 

@@ -183,8 +183,8 @@ def require_gaussian(law: Law) -> Distribution:
     independent = isinstance(law, Independent) and isinstance(law.base_dist, Normal)
     if not (independent or isinstance(law, GAUSSIAN)):
         raise FernError(
-            f"law: {type(law).__name__} is not known to be Gaussian, which the closed form needs; "
-            f"give samples (samples, batch, horizon, channels) of it"
+            f"law: {type(law).__name__} is not known to be Gaussian over the horizon, as Ellipsoid, "
+            f"MultivariateNormal and Independent(Normal, 1) are; give samples (samples, batch, horizon, channels) of it"
         )
     return law
 
@@ -214,6 +214,10 @@ def _moments(law: Distribution, truth: Tensor | None) -> tuple[Tensor, Tensor]:
     mean, stddev = wide(law.mean), wide(law.stddev)
     require_finite("law.mean", mean, CHANNEL_FIRST)
     require_finite("law.stddev", stddev, CHANNEL_FIRST)
-    if not (stddev > 0).all():
-        raise FernError("law.stddev: needs positive values everywhere, got 0 or less")
+    if stddev.min() <= 0:
+        batch, channel, step = (stddev <= 0).nonzero()[0].tolist()
+        raise FernError(
+            f"law.stddev: {stddev[batch, channel, step]:.6g} at batch {batch}, channels {channel}, horizon {step} "
+            f"(counted from 0); every value must be positive"
+        )
     return mean, stddev

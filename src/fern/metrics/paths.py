@@ -16,7 +16,7 @@ from fern.errors import FernError
 from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, wide
 from fern.metrics.laws import Estimator, Law, pairs, read_paths, read_truth
 
-CHUNK_VALUES = 2**20  # windows are scored in chunks of about so many values, 8 MB, which stay in cache
+CHUNK_VALUES = 2**18  # windows are scored in chunks of about so many values, 2 MB, which stay in cache
 SMALLEST_SQUARE = 1e-300  # below it a squared distance counts as zero, where the root has no gradient
 
 

@@ -1,0 +1,150 @@
+"""Bad input: every metric refuses it with words that name the argument, the place and what would be right."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fern.errors import FernError
+from fern.metrics import (
+    MetricAccumulator,
+    coverage,
+    crps,
+    energy_score,
+    ept,
+    mae,
+    mse,
+    objective,
+    per_window,
+    sliced_w2,
+    variogram_score,
+    w2,
+)
+
+
+def accumulated(pred: Tensor, true: Tensor) -> None:
+    MetricAccumulator(["mse"]).update(pred, true)
+
+
+OF_FORECASTS: dict[str, Callable[..., object]] = {
+    "mse": mse,
+    "mae": mae,
+    "w2": w2,
+    "sliced_w2": sliced_w2,
+    "objective": objective,
+    "ept": lambda pred, true: ept(pred, true, [1.0, 1.0]),
+    "per_window": lambda pred, true: per_window("mse", pred, true),
+    "accumulator": accumulated,
+}
+OF_SAMPLES: dict[str, Callable[..., object]] = {
+    "crps": crps,
+    "energy_score": energy_score,
+    "variogram_score": variogram_score,
+    "coverage": coverage,
+}
+forecasts = pytest.mark.parametrize("metric", OF_FORECASTS.values(), ids=OF_FORECASTS)
+samples = pytest.mark.parametrize("metric", OF_SAMPLES.values(), ids=OF_SAMPLES)
+
+
+@forecasts
+def test_shapes_are_never_broadcast(metric) -> None:
+    with pytest.raises(FernError, match=r"equal shapes.*\(4, 1, 2\) and \(4, 6, 2\)"):
+        metric(torch.zeros(4, 1, 2), torch.zeros(4, 6, 2))
+
+
+@forecasts
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("name", ["pred", "true"])
+def test_what_is_not_finite_is_named_with_its_place(metric, bad: float, name: str) -> None:
+    values = {"pred": torch.zeros(4, 6, 2), "true": torch.zeros(4, 6, 2)}
+    values[name][2, 5, 1] = bad
+    values[name][3, 0, 0] = -bad
+    with pytest.raises(FernError, match=rf"{name}: {bad} at batch 2, horizon 5, channels 1 .*1 more"):
+        metric(values["pred"], values["true"])
+    with pytest.raises(FernError, match=f"{name}: {bad} at batch 2, horizon 5, channels 1"):
+        metric(values["pred"].numpy(), values["true"].numpy())
+
+
+def test_infinities_that_would_cancel_in_a_sum_are_found() -> None:
+    pred = torch.tensor([torch.inf, -torch.inf]).reshape(1, 2, 1)
+    with pytest.raises(FernError, match="pred: inf at batch 0, horizon 0, channels 0"):
+        mse(pred, torch.zeros(1, 2, 1))
+
+
+def test_finite_values_whose_float32_sum_overflows_are_accepted() -> None:
+    large = torch.full((1, 4, 1), 3e38)
+    assert mae(large, torch.zeros(1, 4, 1)).item() == pytest.approx(3e38, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "metric", [mse, w2, sliced_w2, objective, accumulated], ids=["mse", "w2", "sliced_w2", "objective", "stream"]
+)
+def test_an_overflow_of_float64_is_an_error_and_not_an_infinity(metric) -> None:
+    large = torch.full((2, 3, 1), 1e300, dtype=torch.float64)
+    with pytest.raises(FernError, match="overflows float64"):
+        metric(large, -large)
+
+
+@forecasts
+def test_wrong_rank_is_refused(metric) -> None:
+    with pytest.raises(FernError, match=r"pred: needs shape \(batch, horizon, channels\), got \(4, 6\)"):
+        metric(torch.zeros(4, 6), torch.zeros(4, 6))
+
+
+@forecasts
+@pytest.mark.parametrize("shape", [(0, 6, 2), (4, 0, 2), (4, 6, 0)])
+def test_empty_arrays_are_refused(metric, shape: tuple[int, ...]) -> None:
+    with pytest.raises(FernError, match="pred: is empty"):
+        metric(torch.zeros(shape), torch.zeros(shape))
+
+
+@forecasts
+def test_mixed_kinds_are_refused(metric) -> None:
+    with pytest.raises(FernError, match=r"pred is a torch tensor and true is a numpy\.ndarray"):
+        metric(torch.zeros(4, 6, 2), np.zeros((4, 6, 2)))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([[[0.0]]], "needs a torch tensor or a NumPy array, got builtins.list"),
+        (np.array([[["a"]]]), "needs real numbers"),
+        (np.array([[[True]]]), "needs real numbers"),
+        (torch.tensor([[[True]]]), "needs real numbers"),
+        (torch.tensor([[[1j]]]), "needs real numbers"),
+        (np.ma.masked_less(np.array([[[-1.0], [1.0]]]), 0), "masked array"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(values, words: str) -> None:
+    with pytest.raises(FernError, match=f"pred: .*{words}"):
+        mse(values, values)
+
+
+def test_numpy_arrays_of_any_layout_are_read() -> None:
+    base = np.arange(24.0).reshape(2, 4, 3)
+    frozen = base.copy()
+    frozen.setflags(write=False)
+    for values in (base[::-1, ::-1], frozen, base.astype(">f8"), base.astype(np.int16), np.asfortranarray(base)):
+        assert mse(values, values + 2.0) == 4.0
+
+
+@samples
+def test_samples_must_fit_the_truth(metric) -> None:
+    with pytest.raises(FernError, match=r"law: samples of shape \(5, 4, 7, 2\) do not fit true of shape \(4, 6, 2\)"):
+        metric(torch.zeros(5, 4, 7, 2), torch.zeros(4, 6, 2))
+    with pytest.raises(FernError, match=r"law: needs shape \(samples, batch, horizon, channels\)"):
+        metric(torch.zeros(4, 6, 2), torch.zeros(4, 6, 2))
+    with pytest.raises(FernError, match="law and true: give both as tensors or both as NumPy"):
+        metric(np.zeros((5, 4, 6, 2)), torch.zeros(4, 6, 2))
+
+
+@samples
+def test_nan_in_samples_or_in_their_truth_is_named(metric) -> None:
+    paths, true = np.zeros((5, 4, 6, 2)), np.zeros((4, 6, 2))
+    paths[1, 2, 3, 0] = np.nan
+    with pytest.raises(FernError, match="law: nan at samples 1, batch 2, horizon 3, channels 0"):
+        metric(paths, true)
+    with pytest.raises(FernError, match="true: nan at batch 2, horizon 3, channels 0"):
+        metric(np.zeros((5, 4, 6, 2)), paths[1])

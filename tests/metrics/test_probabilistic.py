@@ -1,0 +1,177 @@
+"""Negative log-likelihood and CRPS: against closed forms, scoringrules and each other."""
+
+import math
+
+import numpy as np
+import pytest
+import scoringrules
+import torch
+from scipy import integrate, stats
+from torch import Tensor
+from torch.autograd import gradcheck
+from torch.distributions import Independent, LowRankMultivariateNormal, MultivariateNormal, Normal, StudentT
+
+from fern.errors import FernError
+from fern.metrics import crps, nll
+from fern.transport import Ellipsoid
+
+
+def channel_first(true: Tensor) -> np.ndarray:
+    return true.transpose(1, 2).numpy()
+
+
+def test_nll_is_the_joint_densitys_per_step(ellipsoid: Ellipsoid, truth: Tensor) -> None:
+    means, covariances = ellipsoid.mean.numpy(), ellipsoid.covariance_matrix.numpy()
+    densities = [
+        stats.multivariate_normal(means[b, c], covariances[b, c]).logpdf(channel_first(truth)[b, c])
+        for b in range(5)
+        for c in range(2)
+    ]
+    assert nll(ellipsoid, truth).item() == pytest.approx(-np.mean(densities) / 10, rel=1e-9)
+    assert nll(ellipsoid, truth.numpy()) == nll(ellipsoid, truth).item()
+
+
+def test_nll_of_independent_steps_does_not_depend_on_the_horizon() -> None:
+    for horizon in (1, 7, 50):
+        law = Independent(Normal(torch.zeros(2, 3, horizon), 2 * torch.ones(2, 3, horizon)), 1)
+        expected = 0.5 * math.log(2 * math.pi) + math.log(2)
+        assert nll(law, torch.zeros(2, horizon, 3)).item() == pytest.approx(expected, rel=1e-6)  # a float32 law
+
+
+def test_nll_takes_any_distribution_with_a_density(draw) -> None:
+    law = Independent(StudentT(4.0, draw(3, 2, 5), draw(3, 2, 5).abs() + 0.1), 1)
+    true = draw(3, 5, 2)
+    assert nll(law, true).item() == pytest.approx(-law.log_prob(true.transpose(1, 2)).mean().item() / 5, rel=1e-12)
+
+
+def test_crps_of_an_ellipsoid_is_that_of_its_normal_marginals(ellipsoid: Ellipsoid, truth: Tensor) -> None:
+    variances = np.diagonal(ellipsoid.covariance_matrix.numpy(), axis1=-2, axis2=-1)
+    expected = scoringrules.crps_normal(
+        channel_first(truth), ellipsoid.mean.numpy(), np.sqrt(variances), backend="numpy"
+    ).mean()
+    assert crps(ellipsoid, truth).item() == pytest.approx(expected, rel=1e-9)
+    assert crps(ellipsoid, truth.numpy()) == crps(ellipsoid, truth).item()
+
+
+def test_crps_is_the_integral_of_the_squared_distance_of_the_cdfs() -> None:
+    law = Independent(Normal(torch.full((1, 1, 1), 0.7).double(), torch.full((1, 1, 1), 1.3).double()), 1)
+    cdf = stats.norm(0.7, 1.3).cdf
+    below = integrate.quad(lambda x: cdf(x) ** 2, -15, 2.0)[0]
+    above = integrate.quad(lambda x: (1 - cdf(x)) ** 2, 2.0, 15)[0]
+    assert crps(law, torch.full((1, 1, 1), 2.0)).item() == pytest.approx(below + above, rel=1e-7)
+
+
+@pytest.mark.parametrize("rank", ["independent", "dense", "low rank"])
+def test_every_gaussian_family_of_torch_is_scored_alike(rank: str, draw) -> None:
+    mean, true = draw(3, 2, 5), draw(3, 5, 2)
+    factor, diagonal = draw(3, 2, 5, 2), draw(3, 2, 5).abs() + 0.1
+    covariance = factor @ factor.mT + torch.diag_embed(diagonal)
+    stddev = covariance.diagonal(dim1=-2, dim2=-1).sqrt()
+    law = {
+        "independent": Independent(Normal(mean, stddev), 1),
+        "dense": MultivariateNormal(mean, covariance),
+        "low rank": LowRankMultivariateNormal(mean, factor, diagonal),
+    }[rank]
+    expected = scoringrules.crps_normal(channel_first(true), mean.numpy(), stddev.numpy(), backend="numpy").mean()
+    assert crps(law, true).item() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("estimator", ["fair", "nrg"])
+@pytest.mark.parametrize("kind", ["numpy", "torch", "torch, float32"])
+def test_crps_of_samples_equals_scoringrules(estimator, kind: str, rng: np.random.Generator) -> None:
+    samples = rng.normal(loc=3.0, size=(30, 4, 9, 2)).astype(np.float32)
+    true = rng.normal(loc=3.0, size=(4, 9, 2)).astype(np.float32)
+    expected = scoringrules.crps_ensemble(
+        true.astype(float), samples.astype(float), m_axis=0, estimator=estimator, backend="numpy"
+    ).mean()
+    if kind == "numpy":
+        value = float(crps(samples, true, estimator=estimator))
+    else:
+        dtype = torch.float32 if kind.endswith("float32") else torch.float64
+        value = crps(torch.tensor(samples, dtype=dtype), torch.tensor(true, dtype=dtype), estimator=estimator).item()
+    assert value == pytest.approx(expected, rel=1e-9)
+
+
+def test_crps_of_one_sample_is_the_absolute_error(rng: np.random.Generator) -> None:
+    sample, true = rng.normal(size=(2, 4, 9, 2))
+    assert crps(sample[None], true, estimator="nrg") == pytest.approx(np.abs(sample - true).mean(), rel=1e-12)
+    with pytest.raises(FernError, match="fair estimator needs at least 2, got 1"):
+        crps(sample[None], true)
+
+
+def test_the_fair_estimator_agrees_with_the_closed_form_at_few_samples(ellipsoid: Ellipsoid, truth: Tensor) -> None:
+    """400 draws of 5 samples: unbiased to 4 standard errors, where nrg is off by E|X − X'|/10, far more."""
+    draws = ellipsoid.sample((400, 5), generator=torch.Generator().manual_seed(8)).transpose(-1, -2)
+    exact = crps(ellipsoid, truth).item()
+    fair = np.array([crps(samples, truth).item() for samples in draws])
+    nrg = np.mean([crps(samples, truth, estimator="nrg").item() for samples in draws])
+    error = fair.std() / math.sqrt(len(fair))
+    assert abs(fair.mean() - exact) < 4 * error
+    assert nrg - exact > 10 * error
+
+
+def test_the_true_law_scores_best(ellipsoid: Ellipsoid) -> None:
+    truth = ellipsoid.expand((400, 5, 2)).sample(generator=torch.Generator().manual_seed(9))
+    true = truth.flatten(0, 1).transpose(1, 2)
+    law = ellipsoid.expand((400, 5, 2))
+    mean, stddev = law.mean.flatten(0, 1), law.stddev.flatten(0, 1)
+    for score in (nll, crps):
+        own = score(Independent(Normal(mean, stddev), 1), true)
+        assert own < score(Independent(Normal(mean, 1.3 * stddev), 1), true)
+        assert own < score(Independent(Normal(mean, stddev / 1.3), 1), true)
+        assert own < score(Independent(Normal(mean + 0.3 * stddev, stddev), 1), true)
+
+
+def test_gradients_of_a_laws_scores_equal_finite_differences(draw) -> None:
+    eigenvalues, shift, reflections = draw(2, 2, 2, 3).abs() + 0.3, draw(2, 2, 2, 3), draw(2, 2, 2, 2, 3)
+    parameters = [values.requires_grad_() for values in (eigenvalues, shift, reflections)]
+    true = draw(2, 6, 2)
+    for score in (nll, crps):
+        assert gradcheck(lambda e, t, v, score=score: score(Ellipsoid(e, t, v), true), parameters)
+
+
+@pytest.mark.parametrize("estimator", ["fair", "nrg"])
+def test_gradients_of_the_samples_crps_equal_finite_differences(estimator, draw) -> None:
+    samples, true = draw(6, 2, 3, 2).requires_grad_(), draw(2, 3, 2)
+    assert gradcheck(lambda values: crps(values, true, estimator=estimator), (samples,))
+
+
+def test_a_float32_law_is_scored_to_1e_6(draw) -> None:
+    parts = draw(5, 2, 3, 4).abs() + 0.2, draw(5, 2, 3, 4), draw(5, 2, 3, 3, 4)
+    true = draw(5, 12, 2)
+    wide, narrow = Ellipsoid(*parts), Ellipsoid(*(values.float() for values in parts))
+    assert crps(narrow, true.float()).item() == pytest.approx(crps(wide, true).item(), rel=1e-6)
+    assert nll(narrow, true.float()).item() == pytest.approx(nll(wide, true).item(), rel=1e-5)
+
+
+def test_a_law_that_is_not_gaussian_is_refused_by_the_closed_form(draw) -> None:
+    law = Independent(StudentT(4.0, draw(3, 2, 5)), 1)
+    with pytest.raises(FernError, match=r"law: Independent is not known to be Gaussian.*give samples"):
+        crps(law, draw(3, 5, 2))
+
+
+def test_a_law_of_another_shape_is_refused(ellipsoid: Ellipsoid, draw) -> None:
+    words = r"batch shape \(5, 2\) and event shape \(10,\) do not fit true of shape \(5, 2, 10\)"
+    for score in (nll, crps):
+        with pytest.raises(FernError, match=words):
+            score(ellipsoid, draw(5, 2, 10))
+
+
+def test_nll_of_samples_and_unknown_estimators_are_refused(ellipsoid: Ellipsoid, truth: Tensor) -> None:
+    with pytest.raises(FernError, match="nll needs a distribution with a density, got samples"):
+        nll(truth[None], truth)
+    for law in (ellipsoid, truth[None].repeat(2, 1, 1, 1)):
+        with pytest.raises(FernError, match="unknown estimator 'pair': did you mean 'fair'"):
+            crps(law, truth, estimator="pair")
+
+
+def test_a_broken_law_is_named_with_its_place() -> None:
+    mean, stddev = torch.zeros(2, 1, 3), torch.ones(2, 1, 3)
+    mean[1, 0, 2] = torch.nan
+    law = Independent(Normal(mean, stddev, validate_args=False), 1, validate_args=False)
+    with pytest.raises(FernError, match=r"law\.mean: nan at batch 1, channels 0, horizon 2"):
+        crps(law, torch.zeros(2, 3, 1))
+    stddev[0, 0, 1] = 0
+    law = Independent(Normal(torch.zeros(2, 1, 3), stddev, validate_args=False), 1, validate_args=False)
+    with pytest.raises(FernError, match=r"law\.stddev: 0 at batch 0, channels 0, horizon 1 .*must be positive"):
+        crps(law, torch.zeros(2, 3, 1))

@@ -1,0 +1,265 @@
+"""Metrics that stream: any split into batches, any order of merging, the same value as in one go."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load, save
+from torch import Tensor
+
+import fern.metrics
+from fern.errors import FernError
+from fern.metrics import METRICS, MetricAccumulator, ObjectiveWeights, objective, sliced_w2, sphere_directions
+from fern.transport import Ellipsoid
+
+WINDOWS, HORIZON, CHANNELS = 24, 10, 2
+STD = [0.8, 1.1]
+LEVELS = (0.5, 0.975)
+
+
+class Data:
+    """Windows with a law and samples, and the part of them that a batch is."""
+
+    def __init__(self, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+
+        def normal(*shape: int) -> Tensor:
+            return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+        self.parts = (
+            normal(WINDOWS, CHANNELS, 3, 4).abs() + 0.2,
+            normal(WINDOWS, CHANNELS, 3, 4),
+            normal(WINDOWS, CHANNELS, 3, 2, 4),
+        )
+        self.true = normal(WINDOWS, HORIZON, CHANNELS)
+        self.pred = self.law().mean.transpose(1, 2)
+        self.samples = self.law().sample((6,), generator=generator).transpose(-1, -2)
+
+    def law(self, part: slice = slice(None)) -> Ellipsoid:
+        return Ellipsoid(*(values[part] for values in self.parts), base_variance=0.3, horizon=HORIZON)
+
+    def feed(self, accumulator: MetricAccumulator, part: slice) -> MetricAccumulator:
+        law, samples = self.law(part), self.samples[:, part]
+        accumulator.update(self.pred[part], self.true[part], law=law, samples=samples)
+        return accumulator
+
+
+def everything() -> MetricAccumulator:
+    directions = sphere_directions(HORIZON, 30, generator=torch.Generator().manual_seed(3))
+    return MetricAccumulator(METRICS, std=STD, directions=directions, levels=LEVELS)
+
+
+cuts = st.lists(st.integers(1, WINDOWS - 1), unique=True).map(lambda inner: [0, *sorted(inner), WINDOWS])
+
+
+def batches(edges: list[int]) -> list[slice]:
+    return [slice(start, stop) for start, stop in pairwise(edges)]
+
+
+@given(cuts, st.integers(0, 2**32 - 1))
+def test_any_split_into_batches_gives_the_value_of_one_go(edges: list[int], seed: int) -> None:
+    data = Data(seed)
+    whole = data.feed(everything(), slice(None)).compute()
+    streamed = everything()
+    for part in batches(edges):
+        data.feed(streamed, part)
+    values = streamed.compute()
+    assert list(values) == list(whole)
+    for key, value in values.items():
+        assert value == pytest.approx(whole[key], rel=1e-12, abs=1e-15), key
+    assert values["sliced_w2"] == whole["sliced_w2"]  # exactly: the windows themselves are kept
+
+
+def test_values_are_those_of_the_functions() -> None:
+    data = Data(1)
+    accumulator = everything()
+    values = data.feed(accumulator, slice(None)).compute()
+    law, directions = data.law(), sphere_directions(HORIZON, 30, generator=torch.Generator().manual_seed(3))
+    assert values["sliced_w2"] == sliced_w2(data.pred, data.true, directions=directions).item()
+    assert values["objective"] == pytest.approx(objective(data.pred, data.true, directions=directions).item())
+    assert values["ept"] == pytest.approx(fern.metrics.ept(data.pred, data.true, STD).item())
+    for name in ("mse", "mae", "w2"):
+        assert values[name] == pytest.approx(getattr(fern.metrics, name)(data.pred, data.true).item(), rel=1e-12)
+    for name in ("nll", "crps"):
+        assert values[name] == pytest.approx(getattr(fern.metrics, name)(law, data.true).item(), rel=1e-12)
+    for name in ("energy_score", "variogram_score"):
+        assert values[name] == pytest.approx(getattr(fern.metrics, name)(data.samples, data.true).item(), rel=1e-12)
+    for level, label in zip(LEVELS, ("50", "97.5"), strict=True):
+        for name in ("coverage", "joint_coverage"):
+            expected = getattr(fern.metrics, name)(law, data.true, level=level).item()
+            assert values[f"{name}_{label}"] == pytest.approx(expected, rel=1e-12)
+        width = fern.metrics.interval_width(law, level=level).item()
+        assert values[f"interval_width_{label}"] == pytest.approx(width, rel=1e-12)
+
+
+@given(st.integers(1, WINDOWS - 2), st.integers(0, 2**32 - 1))
+def test_merging_is_associative_commutative_and_equals_one_go(cut: int, seed: int) -> None:
+    data = Data(seed)
+    a, b, c = (data.feed(everything(), part) for part in batches([0, cut, cut + 1, WINDOWS]))
+    whole = data.feed(everything(), slice(None)).compute()
+    for merged in (a.merge(b).merge(c), a.merge(b.merge(c)), c.merge(a).merge(b)):
+        assert merged.windows == WINDOWS
+        # Another order of the windows may round the projections of sliced_w2 otherwise.
+        assert merged.compute() == pytest.approx(whole, rel=1e-12, abs=1e-15)
+    assert (a.windows, b.windows, c.windows) == (cut, 1, WINDOWS - cut - 1)  # the three stay as they were
+
+
+def test_an_empty_accumulator_is_neutral_in_a_merge() -> None:
+    data = Data(2)
+    filled = data.feed(everything(), slice(None))
+    assert filled.merge(everything()).compute() == filled.compute() == everything().merge(filled).compute()
+
+
+def test_later_batches_leave_a_merge_of_earlier_ones_alone() -> None:
+    data = Data(2)
+    first = data.feed(everything(), slice(0, 5))
+    merged = first.merge(everything())
+    before = merged.compute()
+    data.feed(first, slice(5, 10))
+    assert merged.compute() == before and merged.windows == 5
+
+
+def test_the_state_is_plain_tensors_that_survive_a_file() -> None:
+    data = Data(3)
+    source = data.feed(everything(), slice(0, 9))
+    restored = everything()
+    restored.load_state_dict(load(save(source.state_dict())))
+    assert restored.compute() == source.compute() and restored.windows == 9
+    for accumulator in (source, restored):
+        data.feed(accumulator, slice(9, WINDOWS))
+    assert restored.compute() == source.compute()
+
+
+def test_the_state_of_an_empty_accumulator_can_be_restored() -> None:
+    restored = Data(3).feed(everything(), slice(0, 4))
+    restored.load_state_dict(load(save(everything().state_dict())))
+    assert restored.windows == 0
+    assert Data(3).feed(restored, slice(None)).compute() == Data(3).feed(everything(), slice(None)).compute()
+
+
+def test_reused_buffers_do_not_change_what_was_gathered() -> None:
+    accumulator, expected = MetricAccumulator(["sliced_w2"]), Data(4)
+    pred, true = expected.pred.clone(), expected.true.clone()
+    accumulator.update(pred, true)
+    pred.zero_(), true.fill_(7.0)
+    assert accumulator.compute()["sliced_w2"] == sliced_w2(expected.pred, expected.true).item()
+
+
+def test_only_what_is_asked_for_is_reported_and_kept() -> None:
+    data = Data(5)
+    accumulator = MetricAccumulator(["objective", "mae"], distance="w2", weights=ObjectiveWeights(mse=2.0))
+    accumulator.update(data.pred, data.true)
+    values = accumulator.compute()
+    assert list(values) == ["objective", "mae"]
+    expected = objective(data.pred, data.true, distance="w2", weights=ObjectiveWeights(mse=2.0)).item()
+    assert values["objective"] == pytest.approx(expected, rel=1e-12)
+    assert set(accumulator.state_dict()) == {"windows", "shape", "sum.mse", "sum.mae", "sum.w2"}
+
+
+def test_numpy_batches_and_samples_as_the_law_are_taken(rng: np.random.Generator) -> None:
+    pred, true, law = rng.normal(size=(8, 6, 3)), rng.normal(size=(8, 6, 3)), rng.normal(size=(5, 8, 6, 3))
+    accumulator = MetricAccumulator(["mse", "crps", "energy_score", "coverage", "sliced_w2"])
+    for part in (slice(0, 3), slice(3, 8)):
+        accumulator.update(pred[part], true[part], law=law[:, part])
+    values = accumulator.compute()
+    assert values["crps"] == pytest.approx(fern.metrics.crps(law, true), rel=1e-12)
+    assert values["energy_score"] == pytest.approx(fern.metrics.energy_score(law, true), rel=1e-12)
+    assert values["coverage_90"] == pytest.approx(fern.metrics.coverage(law, true), rel=1e-12)
+    assert values["sliced_w2"] == sliced_w2(pred, true)
+
+
+def test_gradients_are_not_kept() -> None:
+    data = Data(6)
+    accumulator = MetricAccumulator(["mse", "sliced_w2"])
+    accumulator.update(data.pred.requires_grad_(), data.true)
+    assert not any(values.requires_grad for values in accumulator.state_dict().values())
+
+
+def test_a_bad_batch_leaves_everything_as_it_was() -> None:
+    data = Data(7)
+    accumulator = data.feed(everything(), slice(0, 9))
+    before, state = accumulator.compute(), accumulator.state_dict()
+    bad = data.true[9:].clone()
+    bad[1, 2, 0] = torch.nan
+    with pytest.raises(FernError, match="true: nan at batch 1, horizon 2, channels 0"):
+        accumulator.update(data.pred[9:], bad, law=data.law(slice(9, None)), samples=data.samples[:, 9:])
+    with pytest.raises(FernError, match="law: none given"):
+        accumulator.update(data.pred[9:], data.true[9:], samples=data.samples[:, 9:])
+    with pytest.raises(FernError, match="samples: none given"):
+        accumulator.update(data.pred[9:], data.true[9:], law=data.law(slice(9, None)))
+    with pytest.raises(FernError, match=r"\(horizon, channels\) is \(4, 2\) and was \(10, 2\)"):
+        short = data.true[9:, :4]
+        accumulator.update(short, short)
+    assert accumulator.compute() == before
+    assert all(torch.equal(values, state[name]) for name, values in accumulator.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        (["mse", "sliced_w"], {}, "unknown metric 'sliced_w': did you mean 'sliced_w2'"),
+        (["mse", "mae", "mse"], {}, "metrics: 'mse' is given twice"),
+        ([], {}, "metrics: is empty; known: mse"),
+        ("mse", {}, "metrics: needs a list of names, got the text 'mse'"),
+        (["ept"], {}, "std: ept needs the training standard deviation"),
+        (["ept"], {"std": [-1.0]}, "std: -1 for channel 0, needs 0 or more"),
+        (["objective"], {"distance": "wd"}, "unknown distance 'wd'"),
+        (["sliced_w2"], {"directions": 3 * torch.eye(4)}, "directions: column 0 has length 3"),
+        (["coverage"], {"levels": (0.9, 1.5)}, "level: got 1.5"),
+        (["coverage"], {"levels": (0.9, 0.9)}, "levels: .* holds one twice"),
+    ],
+)
+def test_bad_settings_are_refused_at_once(arguments, options, words: str) -> None:
+    with pytest.raises(FernError, match=words):
+        MetricAccumulator(arguments, **options)
+
+
+def test_directions_of_another_horizon_are_refused_by_the_first_batch() -> None:
+    accumulator = MetricAccumulator(["sliced_w2"], directions=torch.eye(4))
+    with pytest.raises(FernError, match=r"directions: shape \(4, 4\) .* horizon of 10"):
+        accumulator.update(Data(1).pred, Data(1).true)
+
+
+def test_nothing_to_compute_is_an_error() -> None:
+    with pytest.raises(FernError, match="no windows yet"):
+        MetricAccumulator(["mse"]).compute()
+
+
+def test_merging_what_was_set_up_otherwise_is_refused() -> None:
+    base = MetricAccumulator(["mse", "ept"], std=[1.0])
+    for other, words in (
+        (MetricAccumulator(["mse"]), "merge: metrics is .* here and .* there"),
+        (MetricAccumulator(["mse", "ept"], std=[2.0]), "merge: std differ"),
+        (MetricAccumulator(["mse", "ept"], std=[1.0], directions=torch.eye(2)), "merge: directions differ"),
+        (MetricAccumulator(["mse", "ept"], std=[1.0], levels=[0.5]), "merge: levels is"),
+    ):
+        with pytest.raises(FernError, match=words):
+            base.merge(other)
+    one, two = MetricAccumulator(["mse"]), MetricAccumulator(["mse"])
+    one.update(torch.zeros(1, 3, 1), torch.zeros(1, 3, 1))
+    two.update(torch.zeros(1, 4, 1), torch.zeros(1, 4, 1))
+    with pytest.raises(FernError, match=r"merge: \(horizon, channels\) is \(3, 1\) here and \(4, 1\) there"):
+        one.merge(two)
+
+
+def test_a_damaged_or_foreign_state_is_refused_and_changes_nothing() -> None:
+    data = Data(8)
+    accumulator = data.feed(everything(), slice(0, 9))
+    before, state = accumulator.compute(), accumulator.state_dict()
+    lacking = {name: values for name, values in state.items() if name != "sum.mse"}
+    cases = [
+        (lacking, "state: lacks 'sum.mse'"),
+        ({**state, "sum.mso": state["sum.mse"]}, "state: unknown entry 'sum.mso': did you mean 'sum.mse'"),
+        ({**state, "std": state["std"] + 1}, "state: its std are not those of this accumulator"),
+        ({**state, "sum.mse": torch.tensor(torch.nan)}, "state: sum.mse is nan"),
+        ({**state, "pred": state["pred"][:4], "true": state["true"][:4]}, "state: holds windows of shape"),
+        ({**state, "pred": state["pred"] * torch.nan}, "pred: nan"),
+        ({**state, "windows": torch.tensor(-1)}, "state: windows is -1"),
+    ]
+    for damaged, words in cases:
+        with pytest.raises(FernError, match=words):
+            accumulator.load_state_dict(damaged)
+    assert accumulator.compute() == before
