@@ -1,0 +1,26 @@
+"""What a forecast's ellipsoids say about it: eigen-profiles along time, and warnings learnt from them.
+
+Example:
+    >>> import torch
+    >>> from fern.models import build_model
+    >>> model = build_model("fern", context_length=48, horizon=24, channels=1, patch_size=8)
+    >>> profile = eigenprofile(model, torch.randn(400, 1))
+    >>> rules = learn_rules(profile, lead=8)
+    >>> [rule.name for rule in rules.rules]
+    ['variance collapse', 'rising spectral radius']
+"""
+
+from fern.diagnostics.eigenprofile import EigenProfile, eigenprofile
+from fern.diagnostics.warnings import Alarm, Rates, Rule, Rules, learn_rules, measured_rates, warnings
+
+__all__ = [
+    "Alarm",
+    "EigenProfile",
+    "Rates",
+    "Rule",
+    "Rules",
+    "eigenprofile",
+    "learn_rules",
+    "measured_rates",
+    "warnings",
+]

@@ -1,0 +1,80 @@
+"""Every example in the documentation runs: docstrings, README and the guide."""
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import fern
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MODULES = sorted(m.name for m in pkgutil.walk_packages(fern.__path__, "fern.") if not m.name.endswith("__main__"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples_run(name):
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
+
+
+def blocks(page, *languages):
+    """The page's fenced blocks in these languages, in order."""
+    return [
+        code for language, code in re.findall(r"```(\w+)\n(.*?)```", page.read_text(), re.S) if language in languages
+    ]
+
+
+def pages_with(*languages):
+    return [page for page in PAGES if blocks(page, *languages)]
+
+
+@pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
+def test_python_blocks_run_in_order(page):
+    names: dict[str, object] = {"__name__": "example"}
+    for code in blocks(page, "python"):
+        exec(compile(code, str(page), "exec"), names)
+    assert names
+
+
+@pytest.mark.parametrize("page", pages_with("bash"), ids=lambda page: page.name)
+def test_shell_blocks_run_in_order(page):
+    for line in (line for code in blocks(page, "bash") for line in code.splitlines()):
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["fern"]:
+            run(words, page)
+        elif words[:1] == ["make"]:
+            assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M) for target in words[1:]), line
+        elif words[:2] == ["pip", "install"]:
+            assert_installable(words[-1])
+        else:
+            assert not words or words[0] in ("git", "cd", "python"), f"{page.name}: a line that no test covers: {line}"
+
+
+def run(words, page):
+    program = Path(sys.executable).parent / words[0]
+    environment = {**os.environ, "COLUMNS": "120"}
+    done = subprocess.run([str(program), *words[1:]], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, f"{page.name}: {shlex.join(words)}\n{done.stderr}"
+
+
+def assert_installable(requirement):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    name, _, extras = requirement.partition("[")
+    assert name == project["name"]
+    wanted = [extra for extra in extras.rstrip("]").split(",") if extra]
+    assert set(wanted) <= project["optional-dependencies"].keys()
+
+
+def test_the_pages_name_no_file_of_the_repository_that_is_not_there():
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} points to {target}"
