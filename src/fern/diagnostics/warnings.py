@@ -86,7 +86,7 @@ def learn_rules(
         >>> error = np.where(steps % 100 > 90, 5.0, 0.1)
         >>> calm = np.where((steps % 100 > 80) & (steps % 100 <= 90), -9.0, 0.0)
         >>> profile = EigenProfile(0, error, error, error, 0 * calm, 10 + calm, calm)
-        >>> learn_rules(profile, lead=10).rules[0].rates.hit_rate
+        >>> learn_rules(profile, lead=10, spike_quantile=0.9).rules[0].rates.hit_rate
         1.0
     """
     if not 0.5 <= spike_quantile < 1.0:
@@ -111,7 +111,8 @@ def warnings(profile: EigenProfile, rules: Rules) -> list[Alarm]:
         >>> error = np.where(steps % 100 > 90, 5.0, 0.1)
         >>> calm = np.where((steps % 100 > 80) & (steps % 100 <= 90), -9.0, 0.0)
         >>> profile = EigenProfile(0, error, error, error, 0 * calm, 10 + calm, calm)
-        >>> [(a.rule, a.first_row, a.last_row) for a in warnings(profile, learn_rules(profile, lead=10))][0]
+        >>> rules = learn_rules(profile, lead=10, spike_quantile=0.9)
+        >>> [(a.rule, a.first_row, a.last_row) for a in warnings(profile, rules)][0]
         ('variance collapse', 81, 90)
     """
     if profile.channels != len(rules.spike_errors):
