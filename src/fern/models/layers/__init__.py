@@ -1,0 +1,19 @@
+"""Layers that more than one model uses, one purpose a file."""
+
+from fern.models.layers.activation import ACTIVATIONS, activation
+from fern.models.layers.decomposition import decompose, moving_average
+from fern.models.layers.dropout import Dropout, drawing_from
+from fern.models.layers.patches import end_padded_patches
+from fern.models.layers.revin import RevIN, Statistics
+
+__all__ = [
+    "ACTIVATIONS",
+    "Dropout",
+    "RevIN",
+    "Statistics",
+    "activation",
+    "decompose",
+    "drawing_from",
+    "end_padded_patches",
+    "moving_average",
+]

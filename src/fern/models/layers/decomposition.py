@@ -1,0 +1,77 @@
+"""Moving averages, and the trend and seasonal part they make."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+
+def moving_average(
+    x: Tensor,  # (..., T)
+    kernel: int,  # odd
+) -> Tensor:  # (..., T)
+    """The mean of each value and its (kernel - 1) / 2 neighbours on either side; the ends are repeated beyond them.
+
+    It is what average pooling with edge padding computes, in log2(kernel) additions instead of kernel of them.
+
+    Example:
+        >>> moving_average(torch.tensor([0.0, 3.0, 6.0]), 3)
+        tensor([1., 3., 5.])
+    """
+    averaged: Tensor = _MovingAverage.apply(x, kernel)  # type: ignore[no-untyped-call]
+    return averaged
+
+
+def decompose(
+    x: Tensor,  # (..., T)
+    kernel: int,
+) -> tuple[Tensor, Tensor]:  # (..., T), (..., T)
+    """The seasonal part and the trend: what is left over by the moving average, and the moving average.
+
+    Example:
+        >>> decompose(torch.tensor([0.0, 3.0, 6.0]), 3)
+        (tensor([-1.,  0.,  1.]), tensor([1., 3., 5.]))
+    """
+    trend = moving_average(x, kernel)
+    return x - trend, trend
+
+
+class _MovingAverage(torch.autograd.Function):
+    """The average and its transpose, which autograd would otherwise assemble from the many slices."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kernel: int) -> Tensor:
+        ctx.kernel = kernel
+        side = (*x.shape[:-1], kernel // 2)
+        padded = torch.cat((x[..., :1].expand(side), x, x[..., -1:].expand(side)), dim=-1)
+        return _moving_sum(padded, kernel) / kernel
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        half = ctx.kernel // 2
+        # Of the padded series first; then what fell on the repeated ends goes to the values they repeat.
+        padded = _moving_sum(pad(gradients[0], (2 * half, 2 * half)), ctx.kernel) / ctx.kernel
+        inner = padded[..., half : padded.shape[-1] - half].clone()
+        inner[..., 0] += padded[..., :half].sum(dim=-1)
+        inner[..., -1] += padded[..., padded.shape[-1] - half :].sum(dim=-1)
+        return inner, None
+
+
+def _moving_sum(
+    x: Tensor,  # (..., T)
+    size: int,
+) -> Tensor:  # (..., T - size + 1)
+    """The sum of each ``size`` neighbours, put together from sums of 1, 2, 4, … neighbours."""
+    length = x.shape[-1] - size + 1
+    total, start = None, 0
+    block, width = x, 1  # sums of ``width`` neighbours
+    while True:
+        if size & width:
+            part = block[..., start : start + length]
+            total = part if total is None else total + part
+            start += width
+        if 2 * width > size:
+            assert total is not None
+            return total
+        block, width = block[..., width:] + block[..., :-width], 2 * width
