@@ -1,7 +1,7 @@
 """Layers that more than one model uses, one purpose a file."""
 
 from fern.models.layers.activation import ACTIVATIONS, activation
-from fern.models.layers.decomposition import decompose, moving_average
+from fern.models.layers.decomposition import decompose, moving_average, require_kernel
 from fern.models.layers.dropout import Dropout, drawing_from
 from fern.models.layers.patches import end_padded_patches
 from fern.models.layers.revin import RevIN, Statistics
@@ -16,4 +16,5 @@ __all__ = [
     "drawing_from",
     "end_padded_patches",
     "moving_average",
+    "require_kernel",
 ]
