@@ -4,11 +4,13 @@ from fern.models.layers.activation import ACTIVATIONS, activation
 from fern.models.layers.decomposition import decompose, moving_average, require_kernel
 from fern.models.layers.dropout import Dropout, drawing_from
 from fern.models.layers.patches import end_padded_patches
+from fern.models.layers.perceptron import Perceptron
 from fern.models.layers.revin import RevIN, Statistics
 
 __all__ = [
     "ACTIVATIONS",
     "Dropout",
+    "Perceptron",
     "RevIN",
     "Statistics",
     "activation",

@@ -1,0 +1,35 @@
+"""Multilayer perceptrons."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from fern.models.layers.activation import activation as named_activation
+from fern.models.layers.dropout import Dropout
+
+
+class Perceptron(nn.Module):
+    """Linear maps between the given widths, with an activation and dropout after each but the last.
+
+    Example:
+        >>> import torch
+        >>> Perceptron((3, 8, 2), activation="relu")(torch.zeros(5, 3)).shape
+        torch.Size([5, 2])
+    """
+
+    def __init__(self, widths: Sequence[int], *, activation: str, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths))
+        self.activate = named_activation(activation)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,  # (..., first width)
+    ) -> Tensor:  # (..., last width)
+        """The maps in turn."""
+        for linear in self.maps[:-1]:
+            x = self.dropout(self.activate(linear(x)))
+        last: Tensor = self.maps[-1](x)
+        return last
