@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch import Generator
 
 from fern.errors import FernError
-from fern.models import Forecaster, LastValue, build_model, load_model, save_model, storage
+from fern.models import Forecaster, LastValue, build_model, load_model, save_model, storage, tensorfile
 
 FILE = Path("model.safetensors")
 
@@ -35,7 +35,7 @@ def described(name: str, like: Forecaster) -> str:
 
 def write(text: str, tensors: dict[str, torch.Tensor], **changed: str) -> None:
     """A file with a right checksum, whatever it says."""
-    header = {"format": storage.FORMAT, "fern": text, "sha256": storage._digest(text, tensors), **changed}
+    header = {"format": storage.FORMAT, "fern": text, "sha256": tensorfile._digest(text, tensors), **changed}
     save_file(tensors, FILE, metadata=header)
 
 
@@ -113,7 +113,7 @@ def test_unknown_models_settings_and_formats_are_refused_by_name() -> None:
     with pytest.raises(FernError, match="are list, need an object"):
         load_model(FILE)
     write(described("fern", own), own.state_dict(), format="other")
-    with pytest.raises(FernError, match="not a model written by fern"):
+    with pytest.raises(FernError, match="needs format 'fern-model-1'"):
         load_model(FILE)
     FILE.write_text("weights")
     with pytest.raises(FernError, match="not a readable safetensors file"):
@@ -129,11 +129,19 @@ def test_a_failed_save_leaves_the_earlier_file(monkeypatch: pytest.MonkeyPatch) 
     def full_disk(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "save_file", full_disk)
+    monkeypatch.setattr(tensorfile, "save_file", full_disk)
     with pytest.raises(FernError, match="No space left on device"):
         save_model(model(seed=8), FILE)
     assert FILE.read_bytes() == before
     assert [path.name for path in Path().iterdir()] == [FILE.name]
+
+
+def test_tied_weights_are_saved_each_under_its_name() -> None:
+    shared = torch.arange(3.0)
+    tensorfile.write_tensors(FILE, {"a": shared, "b": shared}, {}, format_="tied-1")
+    _, tensors, _ = tensorfile.read_tensors(FILE, format_="tied-1")
+    assert torch.equal(tensors["a"], shared)
+    assert torch.equal(tensors["b"], shared)
 
 
 def test_an_unregistered_model_is_refused() -> None:
