@@ -2,7 +2,7 @@
 
 from fern.models.layers.activation import ACTIVATIONS, activation
 from fern.models.layers.decomposition import decompose, moving_average, require_kernel
-from fern.models.layers.dropout import Dropout, drawing_from
+from fern.models.layers.dropout import Dropout, drawing_from, require_rate
 from fern.models.layers.patches import end_padded_patches
 from fern.models.layers.perceptron import Perceptron
 from fern.models.layers.revin import RevIN, Statistics
@@ -19,4 +19,5 @@ __all__ = [
     "end_padded_patches",
     "moving_average",
     "require_kernel",
+    "require_rate",
 ]

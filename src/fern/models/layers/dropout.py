@@ -9,6 +9,12 @@ from torch import Generator, Tensor, nn
 from fern.errors import FernError
 
 
+def require_rate(name: str, value: float) -> None:
+    """Refuse a share of dropped numbers that is not at least 0 and below 1."""
+    if not 0.0 <= value < 1.0:
+        raise FernError(f"{name}: got {value}, needs a rate of at least 0 and below 1")
+
+
 class Dropout(nn.Module):
     """Dropout that draws from a generator which is passed, not from torch's global one.
 
@@ -26,8 +32,7 @@ class Dropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
-        if not 0.0 <= rate < 1.0:
-            raise FernError(f"dropout: got {rate}, needs a rate of at least 0 and below 1")
+        require_rate("dropout", rate)
         self.rate = rate
         self.generator: Generator | None = None
 
