@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fern.models import _coupling_kernels as kernels
-from fern.models.softclamp import ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
+from fern.models.softclamp import FAR, ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
 
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
@@ -151,5 +151,8 @@ def _array(tensor: Tensor) -> Any:
 @cache
 def _table(dtype: torch.dtype, scale_bounds: SoftBounds) -> Any:
     """The bounds as the kernels read them."""
-    rows = [[b.low, b.high, b.linear_low, b.linear_high, b.knee] for b in (scale_bounds, SHIFT)]
-    return np.array(rows, dtype=_NUMPY[dtype])
+    number = _NUMPY[dtype]
+    return tuple(
+        tuple(number(v) for v in (b.low, b.high, b.linear_low, b.linear_high, b.knee, 1.0, FAR))
+        for b in (scale_bounds, SHIFT)
+    )

@@ -1,0 +1,157 @@
+"""A training step of Fern (batch 95 x 3 channels, 336 to 336, Huber, AdamW) against the machine's sgemm rate.
+
+The share is (1.17 M multiply-adds a channel x 2 FLOPs x 3 for forward and backward x 285 series) per second of the
+step, over the rate of a 2048³ product of matrices, measured in turns in the same run with the same threads. The
+peer is the same network in plain eager operations: softplus clamps, and a loop over the reflections.
+"""
+
+import os
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import huber_loss, softplus
+
+from benchmarks.speed.harness import Measurement, record
+from fern.models import Fern, Forecast, build_model
+
+BATCH, CHANNELS, LENGTH, HORIZON = 95, 3, 336, 336
+WORK = 1.17e6 * 6 * BATCH * CHANNELS
+ROUNDS = 12
+
+
+def measure() -> None:
+    measurements = []
+    for threads in [n for n in (1, 2) if n <= (os.cpu_count() or 1)]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            measurements += _at(threads)
+        finally:
+            torch.set_num_threads(before)
+    record("fern_step", measurements, packages=("torch", "numpy", "numba"))
+
+
+def _at(threads: int) -> list[Measurement]:
+    generator = Generator().manual_seed(7)
+    past = 8 * torch.randn(BATCH, LENGTH, CHANNELS, generator=generator)
+    future = 8 * torch.randn(BATCH, HORIZON, CHANNELS, generator=generator)
+    ours, plain = _fern(), _fern()
+    a, out = torch.randn(2048, 2048, generator=generator), torch.empty(2048, 2048)
+    parts = {
+        "sgemm": lambda: torch.mm(a, a, out=out),
+        "fern": _training(ours, lambda: ours.loss(past, future, _huber, generator=generator)),
+        "plain": _training(plain, lambda: huber_loss(plain_forecast(plain, past, generator), future)),
+        "forward": lambda: ours.loss(past, future, _huber, generator=generator),
+    }
+    seconds = _best_in_turns(parts)
+    rate = 2 * 2048**3 / seconds["sgemm"]
+    share = {name: WORK / seconds[name] / rate for name in ("fern", "plain")}
+    name = f"{threads} thread{'s' if threads > 1 else ''}"
+    print(f"  {name}: sgemm {rate / 1e9:.1f} GFLOP/s; plain eager step {share['plain']:.3f} of it")
+    print(f"  {name}: forward {1e3 * seconds['forward']:.2f} ms of {1e3 * seconds['fern']:.2f} ms; by operation:")
+    for line in _breakdown(parts["fern"]):
+        print(f"    {line}")
+    return [
+        Measurement(f"share of the sgemm rate, {name}", share["fern"], None, "", "", "at least 0.35"),
+        Measurement(
+            f"training step, {name}", 1e3 * seconds["fern"], 1e3 * seconds["plain"], "ms", "plain eager", "ratio > 1.5"
+        ),
+    ]
+
+
+def _fern() -> Fern:
+    model = build_model(
+        "fern",
+        context_length=LENGTH,
+        horizon=HORIZON,
+        channels=CHANNELS,
+        generator=Generator().manual_seed(7),
+    )
+    assert isinstance(model, Fern)
+    return model.train()
+
+
+def _huber(forecast: Forecast, future: Tensor) -> Tensor:
+    return huber_loss(forecast.mean, future)
+
+
+def _training(model: Fern, loss: Callable[[], Tensor]) -> Callable[[], None]:
+    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.0, fused=True)
+
+    def step() -> None:
+        value = loss()
+        optimiser.zero_grad()
+        value.backward()
+        optimiser.step()
+
+    return step
+
+
+def _best_in_turns(parts: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """The shortest time of each part; in turns, so that a busy machine disturbs them alike."""
+    best = dict.fromkeys(parts, float("inf"))
+    for turn in range(ROUNDS + 1):
+        for name, part in parts.items():
+            for _ in range(1 if name == "sgemm" else 4):
+                start = time.perf_counter()
+                part()
+                if turn > 0:
+                    best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def _breakdown(step: Callable[[], object], steps: int = 10) -> list[str]:
+    """Milliseconds a step spends in each kind of operation, the largest first."""
+    with torch.autograd.profiler.profile(use_kineto=False) as profile:
+        for _ in range(steps):
+            step()
+    kinds = {
+        "products of matrices": ("aten::mm", "aten::addmm"),
+        "transport": ("Push", "PushBackward"),
+        "clamps and updates": ("_Update", "_UpdateBackward", "_ClampedPair", "_ClampedPairBackward"),
+        "optimiser": ("aten::_fused_adamw_",),
+        "noise": ("aten::normal_",),
+    }
+    spent = dict.fromkeys([*kinds, "everything else"], 0.0)
+    for event in profile.key_averages():
+        kind = next((kind for kind, names in kinds.items() if event.key in names), "everything else")
+        spent[kind] += event.self_cpu_time_total / 1e3 / steps
+    return [f"{kind}: {ms:.2f} ms" for kind, ms in sorted(spent.items(), key=lambda item: -item[1])]
+
+
+def plain_forecast(model: Fern, past: Tensor, generator: Generator) -> Tensor:
+    """Fern's training forward pass in plain operations, from the same parameters."""
+    x = past.transpose(1, 2).reshape(-1, LENGTH)
+    z = 0.1**0.5 * torch.randn(x.shape[0], model.config.latent, generator=generator)
+    for i, head_x in enumerate(model.heads_x):
+        scale, shift = head_x.linear(model.features_x(x).relu()).chunk(2, dim=-1)
+        z = _soft(scale, 0.0, 5.5) * z + _soft(shift, -15.0, 15.0)
+        if i < len(model.heads_z):
+            head_z = model.heads_z[i].linear
+            scale, shift = head_z(model.features_z(z).relu()).chunk(2, dim=-1)
+            shift = _soft(shift, -15.0, 15.0)
+            if head_z.rotating:
+                a, b = _soft(scale, -4.5, 4.5).unflatten(-1, (-1, 2)).unbind(-1)
+                u, v = x.unflatten(-1, (-1, 2)).unbind(-1)
+                x = torch.stack((a * u - b * v, b * u + a * v), dim=-1).flatten(-2) + shift
+            else:
+                x = _soft(scale, 0.0, 5.5) * x + shift
+    features = model.head.hidden(model.features_z(z).relu()).relu()
+    scale, shift = model.head.spectrum(features).chunk(2, dim=-1)
+    patched = (-1, model.config.patches, model.config.used_patch_size)
+    vectors = model.head.vectors(features).reshape(*patched[:2], model.config.used_reflections, patched[2])
+    vectors = vectors / vectors.norm(dim=-1, keepdim=True)
+    y = 0.1**0.5 * torch.randn(shift.shape, generator=generator) + _soft(shift, -15.0, 15.0)
+    y = y.reshape(patched)
+    for v in vectors.unbind(2):
+        y = y - 2 * (v * y).sum(-1, keepdim=True) * v
+    y = _soft(scale, 0.0, 5.5).reshape(patched) * y
+    for v in reversed(vectors.unbind(2)):
+        y = y - 2 * (v * y).sum(-1, keepdim=True) * v
+    return y.reshape(BATCH, CHANNELS, HORIZON).transpose(1, 2)
+
+
+def _soft(x: Tensor, low: float, high: float) -> Tensor:
+    return low + softplus(x - low) - softplus(x - high)
