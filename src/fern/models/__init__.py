@@ -5,6 +5,7 @@ from fern.models.fern import Fern, FernConfig
 from fern.models.footprint import multiply_adds, parameter_count
 from fern.models.initialise import initialise
 from fern.models.koopa import Koopa, KoopaConfig
+from fern.models.moderntcn import ModernTCN, ModernTCNConfig
 from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
 from fern.models.registry import build_model, model_entry, model_names, register_model
 from fern.models.storage import load_model, save_model
@@ -19,6 +20,8 @@ __all__ = [
     "KoopaConfig",
     "LastValue",
     "ModelConfig",
+    "ModernTCN",
+    "ModernTCNConfig",
     "PointForecaster",
     "SeasonalNaive",
     "SeasonalNaiveConfig",

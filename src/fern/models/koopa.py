@@ -166,11 +166,11 @@ class Koopa(PointForecaster):
         missing = segments * length - self.config.context_length
         if missing:
             x = torch.cat((x[..., -missing:], x), dim=-1)
-        return x.unflatten(-1, (segments, length)).permute(0, 2, 3, 1).flatten(2)
+        return x.reshape(*x.shape[:2], segments, length).permute(0, 2, 3, 1).flatten(2)
 
     def _joined(self, embedded: Tensor) -> Tensor:  # (B, n, E) -> (B, C, n · segment)
         decoded: Tensor = self.changing_decoder(embedded)
-        return decoded.unflatten(-1, (-1, self.config.channels)).flatten(1, 2).transpose(1, 2)
+        return decoded.reshape(decoded.shape[0], -1, self.config.channels).transpose(1, 2)
 
 
 class LocalOperator:
@@ -209,7 +209,8 @@ class LocalOperator:
     def matrix(self) -> Tensor:  # (B, E, E)
         """K itself, to look at: its eigenvalues are the growth and the rotation of the changing part."""
         x, y = self.embedded[:, :-1].double(), self.embedded[:, 1:].double()
-        return (x.mT @ self.inverse @ y).to(self.embedded.dtype)
+        operator: Tensor = x.mT @ self.inverse @ y
+        return operator.to(self.embedded.dtype)
 
     def forecast(self, steps: int) -> Tensor:  # (B, steps, E)
         """z_F K, z_F K², …"""
