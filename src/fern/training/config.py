@@ -1,0 +1,184 @@
+"""The settings of a training run, and the presets that fill what is not given."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from math import isfinite
+from typing import Any, Literal, TypeVar, cast, get_args
+
+from fern.errors import FernError, unknown_name
+from fern.metrics import ObjectiveWeights
+from fern.metrics.objective import Distance, require_distance
+from fern.settings import STRICT
+from fern.training.losses import loss_weights
+from fern.training.presets import PRESETS
+from fern.training.schedule import SHAPES, Shape
+from fern.training.stopping import Keep, StoppingRule
+
+C = TypeVar("C", bound=type)
+
+Start = Literal["fresh", "given"]
+Precision = Literal["32-true", "64-true", "bf16-mixed", "bf16-true"]
+
+
+class _FromPreset:
+    """Stands for "not given"."""
+
+    def __repr__(self) -> str:
+        return "from the preset"
+
+
+NOT_GIVEN: Any = _FromPreset()
+
+
+def _strict(cls: C) -> C:
+    """Make an unknown keyword of a settings dataclass a `FernError` with the nearest right name."""
+    plain = cls.__init__  # type: ignore[misc]
+    known = [entry.name for entry in fields(cast("Any", cls))]
+
+    @functools.wraps(plain)
+    def checked(self: object, *args: object, **values: object) -> None:
+        for name in values:
+            if name not in known:
+                raise unknown_name("training setting", name, known)
+        plain(self, *args, **values)
+
+    cls.__init__ = checked  # type: ignore[misc]
+    return cls
+
+
+@_strict
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """The settings of a run. What is not given comes from the preset; a built config holds every value.
+
+    What is learnt:
+        ``epochs``, ``batch_size`` (None: from the number of windows), ``learning_rate`` (the peak), ``weight_decay``,
+        ``schedule`` (constant, cosine, one-cycle) and ``warmup`` (a share of the steps), ``loss`` (a name or a mapping
+        of names to weights, see `fern.training.losses`), ``huber_delta``, ``energy_samples``, ``clip_norm`` (the
+        largest norm of the gradient), ``averaging`` (the decay of an exponential mean of the weights, which is then
+        what is evaluated and kept).
+    When it stops:
+        ``patience``, ``grace``, ``smoothing``, ``keep``: see `fern.training.stopping.StoppingRule`.
+    What judges an epoch:
+        ``objective`` (weights of MSE, MAE and the distance), ``distance`` (w2 or sliced_w2), ``projections`` (of
+        sliced_w2), ``evaluation_batch_size``.
+    Chance:
+        ``seed``; ``start``: ``fresh`` draws the model's parameters anew from the seed, so that a run depends on
+        nothing but its arguments, ``given`` trains the weights the model has.
+    The machine:
+        ``threads`` (None: as they are), ``accelerator``, ``devices``, ``strategy``, ``precision`` (Lightning
+        Fabric's), ``compile``, ``checkpoint_steps`` and ``checkpoint_seconds`` (checkpoints within an epoch, beside
+        the one after it).
+
+    Example:
+        >>> config = TrainConfig(preset="shock", epochs=10)
+        >>> config.epochs, config.learning_rate, config.grace
+        (10, 0.0003, 3)
+        >>> TrainConfig(lerning_rate=1e-3)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: unknown training setting 'lerning_rate': did you mean 'learning_rate'? Known: ...
+    """
+
+    __pydantic_config__ = STRICT
+
+    preset: str = "default"
+    epochs: int = NOT_GIVEN
+    batch_size: int | None = NOT_GIVEN
+    learning_rate: float = NOT_GIVEN
+    weight_decay: float = NOT_GIVEN
+    schedule: Shape = NOT_GIVEN
+    warmup: float = NOT_GIVEN
+    loss: str | dict[str, float] = NOT_GIVEN
+    huber_delta: float = NOT_GIVEN
+    energy_samples: int = NOT_GIVEN
+    clip_norm: float | None = NOT_GIVEN
+    averaging: float | None = NOT_GIVEN
+    patience: int | None = NOT_GIVEN
+    grace: int = NOT_GIVEN
+    smoothing: float | None = NOT_GIVEN
+    keep: Keep = NOT_GIVEN
+    objective: ObjectiveWeights = NOT_GIVEN
+    distance: Distance = NOT_GIVEN
+    projections: int = NOT_GIVEN
+    evaluation_batch_size: int = NOT_GIVEN
+    seed: int = NOT_GIVEN
+    start: Start = NOT_GIVEN
+    threads: int | None = NOT_GIVEN
+    accelerator: str = NOT_GIVEN
+    devices: int = NOT_GIVEN
+    strategy: str = NOT_GIVEN
+    precision: Precision = NOT_GIVEN
+    compile: bool = NOT_GIVEN
+    checkpoint_steps: int | None = NOT_GIVEN
+    checkpoint_seconds: float | None = NOT_GIVEN
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise unknown_name("preset", str(self.preset), PRESETS)
+        for name, value in PRESETS[self.preset].settings.items():
+            if getattr(self, name) is NOT_GIVEN:
+                object.__setattr__(self, name, value)
+        object.__setattr__(self, "loss", loss_weights(self.loss))
+        self._check_numbers()
+        require_distance(self.distance)
+        for name, known in (("schedule", SHAPES), ("start", get_args(Start)), ("precision", get_args(Precision))):
+            if getattr(self, name) not in known:
+                raise unknown_name(name, str(getattr(self, name)), known)
+        _ = self.stopping
+
+    def _check_numbers(self) -> None:
+        for name, least in _WHOLE.items():
+            _require_whole(name, getattr(self, name), least)
+        for name, least in _WHOLE_OR_NONE.items():
+            if getattr(self, name) is not None:
+                _require_whole(name, getattr(self, name), least)
+        for name in ("learning_rate", "huber_delta"):
+            _require_number(name, getattr(self, name), "a number above 0", lambda value: value > 0)
+        _require_number("weight_decay", self.weight_decay, "a number of 0 or more", lambda value: value >= 0)
+        _require_number("warmup", self.warmup, "a share of the steps, 0 or more and below 1", lambda v: 0 <= v < 1)
+        for name in ("clip_norm", "checkpoint_seconds"):
+            if getattr(self, name) is not None:
+                _require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
+        if self.averaging is not None:
+            _require_number("averaging", self.averaging, "a decay between 0 and 1, or None", lambda v: 0 < v < 1)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The losses and their weights."""
+        return cast("dict[str, float]", self.loss)
+
+    @property
+    def stopping(self) -> StoppingRule:
+        """The rule that stops the run."""
+        return StoppingRule(
+            epochs=self.epochs, patience=self.patience, grace=self.grace, smoothing=self.smoothing, keep=self.keep
+        )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Every setting as plain values, from which `fern.settings.from_mapping` builds an equal config."""
+        return asdict(self)
+
+
+_WHOLE = {
+    "epochs": 1,
+    "energy_samples": 2,
+    "grace": 0,
+    "projections": 1,
+    "evaluation_batch_size": 1,
+    "seed": 0,
+    "devices": 1,
+}
+_WHOLE_OR_NONE = {"batch_size": 1, "patience": 1, "threads": 1, "checkpoint_steps": 1}
+
+
+def _require_whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise FernError(f"{name}: got {value!r}, needs a whole number of at least {least}")
+
+
+def _require_number(name: str, value: Any, needs: str, fits: Callable[[float], bool]) -> None:
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    if not numeric or not isfinite(value) or not fits(value):
+        raise FernError(f"{name}: got {value!r}, needs {needs}")

@@ -1,0 +1,59 @@
+"""A run that diverges: the error that says where, and the check that finds it."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from fern.errors import FernError
+
+Named = Iterable[tuple[str, nn.Parameter]]
+
+
+class Diverged(FernError):  # noqa: N818 - what happened to the run, which is what the benchmark records
+    """A loss, gradient, weight or forecast of a run became NaN or infinite.
+
+    ``epoch`` and ``step`` (within the epoch) count from 1; ``step`` is None when validation showed it. ``group`` is
+    the part of the model where the first bad number was found, None when only the loss is bad.
+
+    Example:
+        >>> raise Diverged("the loss is nan", epoch=2, step=17, group=None)
+        Traceback (most recent call last):
+            ...
+        fern.training.divergence.Diverged: diverged at epoch 2, step 17: the loss is nan
+    """
+
+    def __init__(self, what: str, *, epoch: int, step: int | None, group: str | None, remedy: str = "") -> None:
+        place = f"epoch {epoch}" if step is None else f"epoch {epoch}, step {step}"
+        super().__init__(f"diverged at {place}: {what}{remedy}")
+        self.what, self.epoch, self.step, self.group = what, epoch, step, group
+
+
+def first_bad_gradient(named: Named) -> tuple[str, str] | None:
+    """The group and a description of the first gradient with a number that is not finite."""
+    return _first_bad(((name, p.grad) for name, p in named if p.grad is not None), "gradient")
+
+
+def first_bad_weight(named: Named) -> tuple[str, str] | None:
+    """The group and a description of the first parameter with a number that is not finite."""
+    return _first_bad(((name, p.detach()) for name, p in named), "weight")
+
+
+def group_of(name: str) -> str:
+    """The parameter group of a parameter: the part of the model it belongs to.
+
+    Example:
+        >>> group_of("heads_x.0.linear.weight"), group_of("scale")
+        ('heads_x.0.linear', 'scale')
+    """
+    return name.rsplit(".", 1)[0]
+
+
+def _first_bad(tensors: Iterable[tuple[str, Tensor | None]], kind: str) -> tuple[str, str] | None:
+    bad = [(name, value) for name, value in tensors if value is not None and not bool(torch.isfinite(value).all())]
+    if not bad:
+        return None
+    name, value = bad[0]
+    number = value[~torch.isfinite(value)][0].item()
+    more = f" (and {len(bad) - 1} more parameters)" if len(bad) > 1 else ""
+    return group_of(name), f"the {kind} of {name}{more}, parameter group {group_of(name)!r}, holds {number}"

@@ -1,0 +1,187 @@
+"""``train``: checks what it is given, sets a run up or picks it up again, runs the loop and hands back the outcome."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch.optim import AdamW
+
+from fern.data.windows import Windows
+from fern.errors import FernError
+from fern.models import Forecaster, initialise
+from fern.training.averaging import AveragedWeights
+from fern.training.checkpoint import Checkpoints
+from fern.training.config import TrainConfig
+from fern.training.evaluation import Evaluator
+from fern.training.fingerprint import Fingerprint, fingerprint
+from fern.training.hardware import launch, threads
+from fern.training.history import EpochRecord, History
+from fern.training.inputs import WindowSets, batch_size_for, require_fit, run_directory
+from fern.training.loop import Loop, LossOf
+from fern.training.losses import criterion
+from fern.training.progress import Mode, Progress, progress_of
+from fern.training.result import TrainResult
+from fern.training.run import Run
+from fern.training.seeds import generator_for
+from fern.training.tracking import Kind, Tracker, tracker_of
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+PREPARE_BATCH = 512
+"""Windows that a model's ``prepare`` sees at once."""
+
+
+def train(
+    model: Forecaster,
+    windows_train: Windows,
+    windows_val: Windows,
+    config: TrainConfig | None = None,
+    *,
+    windows_test: Windows | None = None,
+    directory: Path | str | None = None,
+    resume: Path | str | None = None,
+    progress: Mode | Progress = "auto",
+    tracker: Kind | Tracker | None = None,
+) -> TrainResult:
+    """Train a model, and give it the weights of the epoch that its stopping rule keeps.
+
+    The run depends on the model's settings, the windows and ``config`` alone: the same seed gives the same bits
+    (on the same machine with the same number of threads). Unless ``config.start`` is ``given``, the model's
+    parameters are drawn anew from the seed.
+
+    Arguments:
+        config: ``TrainConfig(preset="shock")``, ``"detailed"`` or, when not given, ``"default"``.
+        windows_test: scored after each epoch too, never used for a decision; see `History.recency`.
+        directory: keep checkpoints there (``last.safetensors``, ``best.safetensors``).
+        resume: continue the run in this directory, to the same bits as if it had never stopped. Model settings,
+            windows and config must be those of the run. A finished run is not trained further.
+        progress: ``auto`` (a bar on a terminal, lines elsewhere, on standard error), ``bar``, ``lines``, ``silent``.
+        tracker: ``tensorboard`` (into the directory) or ``mlflow``; nothing is written without it.
+
+    A run whose loss or gradient becomes NaN or infinite ends with `Diverged`.
+
+    Example:
+        >>> from fern.models import build_model
+        >>> series = torch.sin(torch.arange(300.0) / 5)[:, None]
+        >>> windows = Windows(series, context_length=24, horizon=12)
+        >>> model = build_model("fern", context_length=24, horizon=12, channels=1, hidden=16, latent=4)
+        >>> result = train(model, windows, windows, TrainConfig(preset="shock", epochs=5), progress="silent")
+        >>> len(result.history), result.stopped
+        (5, 'epochs')
+    """
+    config = TrainConfig() if config is None else config
+    data = WindowSets(windows_train, windows_val, windows_test)
+    require_fit(model, config, data)
+    folder = run_directory(directory, resume)
+    mark = fingerprint(model, config, data)
+    home = next((value.device for value in model.state_dict().values()), torch.device("cpu"))
+    with threads(config.threads):
+        fabric = launch(config)
+        first = fabric.is_global_zero
+        checkpoints = None if folder is None else Checkpoints(folder, mark)
+        if checkpoints is not None and resume is None and first:
+            checkpoints.begin()
+        if resume is None:
+            _start(model, config, data.train)
+        shown, tracked = progress_of(progress, first=first), tracker_of(tracker, directory=folder, first=first)
+        model.to(fabric.device)
+        data = data.to(fabric.device)
+        if not model.trainable:
+            return _evaluated(model, config, data, fabric, checkpoints, mark)
+        loop = _loop(model, config, data, fabric, checkpoints, shown, tracked)
+        if resume is not None and checkpoints is not None:
+            _pick_up(loop, checkpoints)
+        _watched(loop, mark)
+    run = loop.run
+    model.load_state_dict(run.kept)
+    model.to(home).eval()
+    return TrainResult(model, run.history, run.stopping.kept_epoch or 0, run.reason or "epochs", config, mark, folder)
+
+
+def _evaluated(
+    model: Forecaster,
+    config: TrainConfig,
+    data: WindowSets,
+    fabric: "Fabric",
+    checkpoints: Checkpoints | None,
+    mark: Fingerprint,
+) -> TrainResult:
+    """The outcome for a model that learns nothing by gradient: its figures as epoch 0."""
+    evaluator = Evaluator(config, horizon=model.config.horizon)
+    scored = [
+        None if windows is None else evaluator.figures(model, windows, fabric)
+        for windows in (data.validation, data.test)
+    ]
+    history = History([EpochRecord(0, None, None, None, validation=scored[0] or {}, test=scored[1])])
+    if checkpoints is not None and fabric.is_global_zero:
+        checkpoints.save_best(model, model.state_dict())
+    folder = None if checkpoints is None else checkpoints.directory
+    return TrainResult(model.eval(), history, 0, "nothing to train", config, mark, folder)
+
+
+def _start(model: Forecaster, config: TrainConfig, windows: Windows) -> None:
+    """Starting weights, and what the model wants to know of the training windows."""
+    if config.start == "fresh":
+        try:
+            initialise(model, generator_for(config.seed, "init"))
+        except TypeError as error:
+            raise FernError(f'start: "fresh" cannot draw this model anew ({error}); or give start="given"') from None
+    model.prepare(windows.batches(PREPARE_BATCH))
+
+
+def _loop(
+    model: Forecaster,
+    config: TrainConfig,
+    data: WindowSets,
+    fabric: "Fabric",
+    checkpoints: Checkpoints | None,
+    progress: Progress,
+    tracker: Tracker,
+) -> Loop:
+    """The loop of a run at its start."""
+    noise = generator_for(config.seed, "noise", rank=fabric.global_rank, device=fabric.device)
+    loss = criterion(
+        config.weights, huber_delta=config.huber_delta, energy_samples=config.energy_samples, generator=noise
+    )
+    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimiser = AdamW(learnt, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    loss_of, wrapped = fabric.setup(LossOf(model, loss), optimiser)
+    average = None if config.averaging is None else AveragedWeights(model, decay=config.averaging)
+    return Loop(
+        run=Run(model, optimiser, average, noise),
+        config=config,
+        batch_size=config.batch_size or batch_size_for(len(data.train)),
+        fabric=fabric,
+        loss_of=loss_of,
+        optimiser=wrapped,
+        data=data,
+        evaluator=Evaluator(config, horizon=model.config.horizon),
+        checkpoints=checkpoints,
+        progress=progress,
+        tracker=tracker,
+    )
+
+
+def _pick_up(loop: Loop, checkpoints: Checkpoints) -> None:
+    """Put the loop where the run in the directory was."""
+    plain, tensors = checkpoints.load()
+    loop.run.restore(plain, tensors, loop.fabric)
+    loop.run.kept = checkpoints.load_best(loop.run)
+    if loop.run.reason == "epochs" and loop.run.stopping.epoch < loop.config.epochs:
+        loop.run.reason = None  # it was given more of them
+
+
+def _watched(loop: Loop, mark: Fingerprint) -> None:
+    """Run the loop, and tell progress and tracker how it began and ended."""
+    outcome = "interrupted"
+    loop.tracker.start(mark.settings)
+    try:
+        loop.epochs()
+        outcome = f"stopped by {loop.run.reason}, kept epoch {loop.run.stopping.kept_epoch}"
+    except FernError as error:
+        outcome = str(error)
+        raise
+    finally:
+        loop.progress.stop(outcome)
+        loop.tracker.stop(outcome)

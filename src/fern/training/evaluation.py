@@ -1,0 +1,80 @@
+"""The figures of a model over all windows of a set."""
+
+from copy import copy
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fern.data.windows import Windows
+from fern.errors import FernError
+from fern.metrics import MetricAccumulator, sphere_directions
+from fern.models import Forecaster
+from fern.training.config import TrainConfig
+from fern.training.history import Figures
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+class Evaluator:
+    """Scores the point forecasts of a model: mse, mae, the distance and the objective, every window once.
+
+    The directions of ``sliced_w2`` are drawn once, by seed 0, and serve all epochs and runs, so that
+    objectives compare.
+    """
+
+    def __init__(self, config: TrainConfig, *, horizon: int) -> None:
+        self._config = config
+        self._metrics = ["mse", "mae", config.distance, "objective"]
+        self._directions: Tensor | None = None
+        if config.distance == "sliced_w2":
+            generator = torch.Generator().manual_seed(0)
+            self._directions = sphere_directions(horizon, config.projections, generator=generator)
+
+    def _accumulator(self) -> MetricAccumulator:
+        """An empty accumulator of the figures."""
+        return MetricAccumulator(
+            self._metrics,
+            directions=self._directions,
+            distance=self._config.distance,
+            weights=self._config.objective,
+        )
+
+    def figures(self, model: Forecaster, windows: Windows, fabric: "Fabric") -> Figures:
+        """The figures over all windows, each process taking its part of them."""
+        own = self._gathered(model, windows, rank=fabric.global_rank, processes=fabric.world_size)
+        return _merged(own, fabric).compute()
+
+    @torch.no_grad()
+    def _gathered(self, model: Forecaster, windows: Windows, *, rank: int, processes: int) -> MetricAccumulator:
+        gathered = self._accumulator()
+        size = self._config.evaluation_batch_size
+        start, stop = (len(windows) * edge // processes for edge in (rank, rank + 1))
+        dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+        was_training = model.training
+        model.eval()
+        try:
+            for first in range(start, stop, size):
+                past, future = windows.gather(torch.arange(first, min(first + size, stop)))
+                mean = model(past.to(dtype)).mean
+                if not bool(torch.isfinite(mean.sum())) and not bool(torch.isfinite(mean).all()):
+                    raise FernError("a forecast is not finite")
+                gathered.update(mean.to(future.dtype), future)
+        finally:
+            model.train(was_training)
+        return gathered
+
+
+def _merged(own: MetricAccumulator, fabric: "Fabric") -> MetricAccumulator:
+    """The accumulators of all processes in the order of their ranks: the same bits on each of them."""
+    if fabric.world_size == 1:
+        return own
+    states: list[dict[str, Tensor]] = [{} for _ in range(fabric.world_size)]
+    torch.distributed.all_gather_object(states, own.state_dict())
+    whole: MetricAccumulator | None = None
+    for state in states:
+        part = copy(own)
+        part.load_state_dict(state)
+        whole = part if whole is None else whole.merge(part)
+    return own if whole is None else whole

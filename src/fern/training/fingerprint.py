@@ -1,0 +1,97 @@
+"""What a run is a run of: model, data, settings and versions, so that another's checkpoint is not taken for it."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from fern._version import __version__
+from fern.data.windows import Windows
+from fern.errors import FernError
+from fern.models import Forecaster
+from fern.training.config import TrainConfig
+from fern.training.inputs import WindowSets
+
+FREE_TO_CHANGE = (
+    "threads",
+    "accelerator",
+    "compile",
+    "checkpoint_steps",
+    "checkpoint_seconds",
+    "evaluation_batch_size",
+)
+"""Settings that a resumed run may change: they decide where and how fast it computes."""
+
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Model, data and settings of a run, and the versions that made it."""
+
+    model: dict[str, Any]
+    data: dict[str, Any]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, as they come back from a JSON file."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+
+def fingerprint(model: Forecaster, config: TrainConfig, data: WindowSets) -> Fingerprint:
+    """The fingerprint of a run."""
+    shapes = {name: list(value.shape) for name, value in model.state_dict().items()}
+    return Fingerprint(
+        model={"class": type(model).__name__, "config": asdict(model.config), "shapes": shapes},
+        data={name: None if windows is None else describe(windows) for name, windows in data.named().items()},
+        settings=config.to_mapping(),
+        versions={"fern": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
+    )
+
+
+def describe(windows: Windows) -> dict[str, Any]:
+    """The size of a window set, and a checksum of its series and of where its windows start."""
+    digest = hashlib.sha256()
+    values = windows.values.cpu().contiguous()
+    for first in range(0, len(values), _AT_ONCE):
+        digest.update(values[first : first + _AT_ONCE].numpy().tobytes())
+    for first in range(0, len(windows), _AT_ONCE):
+        digest.update(windows.starts(torch.arange(first, min(first + _AT_ONCE, len(windows)))).numpy().tobytes())
+    return {
+        "windows": len(windows),
+        "context_length": windows.context_length,
+        "horizon": windows.horizon,
+        "channels": windows.channels,
+        "sha256": digest.hexdigest(),
+    }
+
+
+def require_same(saved: Mapping[str, Any], present: Mapping[str, Any], *, where: str) -> None:
+    """Refuse to go on with a checkpoint of another model, other data or other settings; versions may differ."""
+    if saved["model"] != present["model"]:
+        was, now = saved["model"], present["model"]
+        changed = _differences(was["config"], now["config"]) or "other weights"
+        raise FernError(
+            f"resume: {where} is of another model: {was['class']} there, {now['class']} here"
+            + (f" ({changed})" if was["class"] == now["class"] else "")
+        )
+    for name, described in saved["data"].items():
+        if described != present["data"][name]:
+            raise FernError(f"resume: {where} was trained on other data: {name} differ")
+    was, now = ({k: v for k, v in side["settings"].items() if k not in FREE_TO_CHANGE} for side in (saved, present))
+    if was["schedule"] == now["schedule"] == "constant" and not now["warmup"]:
+        for settings in (was, now):  # more epochs only continue a run whose learning rate does not depend on them
+            settings.pop("epochs")
+    if was != now:
+        raise FernError(f"resume: {where} has other settings: {_differences(was, now)}")
+
+
+def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    return ", ".join(f"{name} {was.get(name)!r} there, {now.get(name)!r} here" for name in names)

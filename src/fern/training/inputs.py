@@ -1,0 +1,73 @@
+"""What a run is given, checked before anything is computed or written."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from fern.data.windows import Windows
+from fern.errors import FernError
+from fern.models import Forecaster
+from fern.training.config import TrainConfig
+from fern.training.losses import require_law
+
+
+@dataclass(frozen=True)
+class WindowSets:
+    """The windows that train a model, choose its epoch and, where given, judge it."""
+
+    train: Windows
+    validation: Windows
+    test: Windows | None
+
+    def named(self) -> dict[str, Windows | None]:
+        """The sets under the names of ``train``'s arguments."""
+        return {"windows_train": self.train, "windows_val": self.validation, "windows_test": self.test}
+
+    def to(self, device: torch.device) -> "WindowSets":
+        """The same windows on another device."""
+        test = None if self.test is None else self.test.to(device)
+        return WindowSets(self.train.to(device), self.validation.to(device), test)
+
+
+def require_fit(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
+    """Refuse a model, settings and window sets that do not belong together."""
+    if not isinstance(model, Forecaster):
+        raise FernError(f"model: got {type(model).__name__}, needs a fern.models.Forecaster")
+    if not isinstance(config, TrainConfig):
+        raise FernError(f"config: got {type(config).__name__}, needs a TrainConfig")
+    for name, windows in data.named().items():
+        if windows is not None:
+            _require_windows(name, windows, model)
+    require_law(config.weights, model)
+
+
+def _require_windows(name: str, windows: Windows, model: Forecaster) -> None:
+    if not isinstance(windows, Windows):
+        raise FernError(f"{name}: got {type(windows).__name__}, needs fern.data.Windows")
+    if len(windows) == 0:
+        raise FernError(f"{name}: has no windows, needs at least one")
+    for size in ("context_length", "horizon", "channels"):
+        has, needs = getattr(windows, size), getattr(model.config, size)
+        if has != needs:
+            raise FernError(f"{name}: {size} is {has}, the model's is {needs}; needs the same")
+
+
+def run_directory(directory: Path | str | None, resume: Path | str | None) -> Path | None:
+    """Where the run is kept: the directory, or the one it resumes from, which must be the same."""
+    if directory is None or resume is None:
+        given = directory if resume is None else resume
+        return None if given is None else Path(given)
+    if Path(directory).resolve() != Path(resume).resolve():
+        raise FernError(f"directory: got {directory} but resume is {resume}; a run continues where it is, give one")
+    return Path(resume)
+
+
+def batch_size_for(windows: int) -> int:
+    """A batch size from the number of training windows: about 250 steps an epoch, between 16 and 128 windows each.
+
+    Example:
+        >>> batch_size_for(500), batch_size_for(24_000), batch_size_for(1_000_000)
+        (16, 96, 128)
+    """
+    return max(16, min(128, 8 * round(windows / 250 / 8)))

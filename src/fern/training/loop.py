@@ -1,0 +1,207 @@
+"""The training loop of every model."""
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import TYPE_CHECKING, NoReturn
+
+import torch
+from torch import Generator, Tensor, nn
+
+from fern.data.windows import Windows
+from fern.errors import FernError
+from fern.models import Criterion, Forecaster
+from fern.training.checkpoint import Checkpoints
+from fern.training.config import TrainConfig
+from fern.training.divergence import Diverged, first_bad_gradient, first_bad_weight
+from fern.training.evaluation import Evaluator
+from fern.training.history import EpochRecord, Figures
+from fern.training.inputs import WindowSets
+from fern.training.order import EpochOrder
+from fern.training.progress import Progress
+from fern.training.run import Run, Tensors, sum_over_processes
+from fern.training.schedule import Schedule
+from fern.training.tracking import Tracker
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+class LossOf(nn.Module):
+    """The loss of a batch as a module's forward pass, which is where Fabric puts precision and DDP."""
+
+    def __init__(self, model: Forecaster, criterion: Criterion) -> None:
+        super().__init__()
+        self.model, self.criterion = model, criterion
+
+    def forward(
+        self,
+        past: Tensor,  # (B, L, C)
+        future: Tensor,  # (B, H, C)
+        generator: Generator,
+    ) -> Tensor:
+        """The model's own loss under the criterion."""
+        return self.model.loss(past, future, self.criterion, generator=generator)
+
+
+@dataclass
+class Loop:
+    """Epochs of steps over ``run`` until its stopping rule ends it.
+
+    Windows are on the device already; ``loss_of`` and ``optimiser`` are wrapped by Fabric.
+    """
+
+    run: Run
+    config: TrainConfig
+    batch_size: int
+    fabric: "Fabric"
+    loss_of: nn.Module
+    optimiser: torch.optim.Optimizer
+    data: WindowSets
+    evaluator: Evaluator
+    checkpoints: Checkpoints | None
+    progress: Progress
+    tracker: Tracker
+    _weights: list[nn.Parameter] = field(init=False)
+    _schedule: Schedule = field(init=False)
+    _saved_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._weights = [p for p in self.run.model.parameters() if p.requires_grad]
+        per_epoch = self._order(1).steps
+        config = self.config
+        self._schedule = Schedule(config.schedule, config.learning_rate, config.warmup, config.epochs * per_epoch)
+        self._saved_at = time.monotonic()
+
+    def epochs(self) -> None:
+        """Train until the stopping rule says why it is enough."""
+        run = self.run
+        self.progress.start(epochs=self.config.epochs, steps=self._order(1).steps, done=run.steps)
+        if run.steps == 0:
+            self._save()
+        while run.reason is None:
+            self._steps_of_epoch()
+            self._end_epoch()
+
+    def _steps_of_epoch(self) -> None:
+        run, order = self.run, self._order(self.run.epoch)
+        run.model.train()
+        while run.step < order.steps:
+            began = time.perf_counter()
+            loss = self._step(order)
+            run.step, run.steps = run.step + 1, run.steps + 1
+            run.seconds += time.perf_counter() - began
+            self.progress.step(epoch=run.epoch, loss=loss)
+            if run.step < order.steps and self._is_time_to_save():
+                self._save()
+
+    def _step(self, order: EpochOrder) -> float:
+        """One forward and backward pass and one update; gives the loss."""
+        run, share = self.run, order.share(self.run.step)
+        for group in run.optimiser.param_groups:
+            group["lr"] = self._schedule.rate(run.steps)
+        loss = self.loss_of(share.past, share.future, run.noise)
+        self.fabric.backward(loss if share.weight == 1.0 else loss * share.weight)
+        norm, value = float(self._clipped_norm()), float(loss.detach())
+        if not (isfinite(norm) and isfinite(value)):
+            self._diverged(value)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        if run.average is not None:
+            run.average.update()
+        run.loss_sum += value * share.windows
+        run.norm_sum += norm
+        return value
+
+    def _clipped_norm(self) -> Tensor:
+        """The norm of the gradient before it is clipped."""
+        if self.config.clip_norm is not None:
+            return nn.utils.clip_grad_norm_(self._weights, self.config.clip_norm)
+        return nn.utils.get_total_norm([p.grad for p in self._weights if p.grad is not None])
+
+    def _end_epoch(self) -> None:
+        """Evaluate, let the stopping rule decide, note it all and save."""
+        run, config = self.run, self.config
+        self._require_finite_weights()
+        began = time.perf_counter()
+        validation = self._figures(self.data.validation)
+        test = None if self.data.test is None else self._figures(self.data.test)
+        run.stopping, run.reason = config.stopping.after_epoch(run.stopping, validation["objective"])
+        kept = run.stopping.kept_epoch == run.epoch
+        record = EpochRecord(
+            epoch=run.epoch,
+            train_loss=sum_over_processes(run.loss_sum, self.fabric) / len(self.data.train),
+            learning_rate=self._schedule.rate(run.steps - 1),
+            gradient_norm=run.norm_sum / run.step,
+            validation=validation,
+            test=test,
+            judged=run.stopping.judged,
+            seconds=run.seconds,
+            evaluation_seconds=time.perf_counter() - began,
+        )
+        run.records.append(record)
+        run.begin_epoch(run.epoch + 1)
+        if kept:
+            run.kept = run.evaluated_weights()
+        self.progress.epoch(record, kept=kept)
+        self.tracker.epoch(record)
+        self._save(new_best=run.kept if kept else None)
+
+    def _figures(self, windows: Windows) -> Figures:
+        """The figures of the evaluated weights over all windows."""
+        run = self.run
+        try:
+            with nullcontext() if run.average is None else run.average.applied():
+                return self.evaluator.figures(run.model, windows, self.fabric)
+        except FernError as error:
+            raise Diverged(str(error), epoch=run.epoch, step=None, group=None, remedy=self._remedy()) from None
+
+    def _is_time_to_save(self) -> bool:
+        config = self.config
+        if self.checkpoints is None:
+            return False
+        if config.checkpoint_steps is not None and self.run.step % config.checkpoint_steps == 0:
+            return True
+        if config.checkpoint_seconds is None or self.fabric.world_size > 1:
+            return False  # several processes must agree, and their clocks do not: there it goes by steps alone
+        return time.monotonic() - self._saved_at >= config.checkpoint_seconds
+
+    def _save(self, new_best: Tensors | None = None) -> None:
+        if self.checkpoints is None:
+            return
+        self._require_finite_weights()
+        plain, tensors = self.run.snapshot(self.fabric)
+        if self.fabric.is_global_zero:
+            self.checkpoints.save(plain, tensors, model=self.run.model, new_best=new_best)
+        self._saved_at = time.monotonic()
+
+    def _diverged(self, loss: float) -> NoReturn:
+        """The error for a loss or gradient that is not finite; the weights are still those of the step before."""
+        run = self.run
+        found = first_bad_gradient(run.model.named_parameters())
+        group, what = found if found is not None else (None, f"the loss is {loss}")
+        what = what if isfinite(loss) or found is None else f"the loss is {loss}, {what}"
+        raise Diverged(what, epoch=run.epoch, step=run.step + 1, group=group, remedy=self._remedy())
+
+    def _require_finite_weights(self) -> None:
+        run = self.run
+        if isfinite(float(nn.utils.get_total_norm([weight.detach() for weight in self._weights]))):
+            return
+        group, what = first_bad_weight(run.model.named_parameters()) or (None, "the norm of the weights overflows")
+        raise Diverged(what, epoch=run.epoch, step=run.step, group=group, remedy=self._remedy())
+
+    def _remedy(self) -> str:
+        kept = "" if self.checkpoints is None else f"; the last good checkpoint is in {self.checkpoints.directory}"
+        return f"{kept}; a lower learning_rate or a clip_norm usually helps"
+
+    def _order(self, epoch: int) -> EpochOrder:
+        fabric = self.fabric
+        return EpochOrder(
+            self.data.train,
+            batch_size=self.batch_size,
+            seed=self.config.seed,
+            epoch=epoch,
+            rank=fabric.global_rank,
+            processes=fabric.world_size,
+        )

@@ -1,0 +1,62 @@
+"""The batches of an epoch: a random order that depends on seed and epoch alone, split over processes."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fern.data.shuffle import ROUNDS, Permutation
+from fern.data.windows import Windows
+from fern.training.seeds import generator_for
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process takes of a batch.
+
+    ``weight`` makes the mean of the processes' weighted losses the mean over the batch's windows, whatever their
+    counts: own windows · processes / windows of the batch. A process without a window of its own takes one at
+    weight 0, because every process must take part in every step.
+    """
+
+    past: Tensor  # (n, L, C)
+    future: Tensor  # (n, H, C)
+    windows: int
+    weight: float
+
+
+class EpochOrder:
+    """The batches of one epoch in random order, each window once; the last batch may be smaller.
+
+    Nothing is drawn as it goes, so an interrupted epoch continues at any step.
+
+    Example:
+        >>> windows = Windows(torch.arange(10.0)[:, None], context_length=3, horizon=2)
+        >>> order = EpochOrder(windows, batch_size=4, seed=7, epoch=1)
+        >>> [order.share(step).windows for step in range(order.steps)]
+        [4, 2]
+    """
+
+    def __init__(
+        self, windows: Windows, *, batch_size: int, seed: int, epoch: int, rank: int = 0, processes: int = 1
+    ) -> None:
+        self._windows, self._batch_size = windows, batch_size
+        self._rank, self._processes = rank, processes
+        keys = torch.randint(2**32, (ROUNDS,), generator=generator_for(seed, "order", epoch=epoch))
+        self._order = Permutation(len(windows), keys=keys.tolist())
+
+    @property
+    def steps(self) -> int:
+        """Batches in the epoch."""
+        return -(-len(self._windows) // self._batch_size)
+
+    def share(self, step: int) -> Share:
+        """This process's part of the batch of step 0, 1, … ``steps`` - 1: every ``processes``-th window of it."""
+        first = step * self._batch_size
+        total = min(self._batch_size, len(self._windows) - first)
+        positions = torch.arange(first + self._rank, first + total, self._processes)
+        own = len(positions)
+        if not own:
+            positions = torch.tensor([first])
+        past, future = self._windows.gather(torch.from_numpy(self._order(positions.numpy())))
+        return Share(past, future, windows=own, weight=own * self._processes / total)

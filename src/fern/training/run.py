@@ -1,0 +1,123 @@
+"""The state of a run: everything that training changes, and its form in a checkpoint."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Generator, Tensor
+from torch.optim import AdamW
+
+from fern.errors import FernError
+from fern.models import Forecaster
+from fern.training.averaging import AveragedWeights
+from fern.training.history import EpochRecord, History, history_from_list
+from fern.training.stopping import Reason, StoppingState, stopping_state
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass
+class Run:
+    """A run between two steps."""
+
+    model: Forecaster
+    optimiser: AdamW
+    average: AveragedWeights | None
+    noise: Generator
+    epoch: int = 1  # the epoch under way
+    step: int = 0  # steps of it that are done
+    steps: int = 0  # steps of the whole run that are done
+    loss_sum: float = 0.0  # of this process's windows in this epoch
+    norm_sum: float = 0.0
+    seconds: float = 0.0  # spent on training in this epoch
+    records: list[EpochRecord] = field(default_factory=list)
+    stopping: StoppingState = field(default_factory=StoppingState)
+    reason: Reason | None = None
+    kept: Tensors = field(default_factory=dict)  # the weights of the epoch the stopping rule keeps
+
+    @property
+    def history(self) -> History:
+        """The epochs so far."""
+        return History(self.records)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Set the sums of an epoch to zero."""
+        self.epoch, self.step, self.loss_sum, self.norm_sum, self.seconds = epoch, 0, 0.0, 0.0, 0.0
+
+    def evaluated_weights(self) -> Tensors:
+        """A copy of the weights that are evaluated: the averaged ones where there are any."""
+        if self.average is None:
+            return _copied(self.model.state_dict())
+        with self.average.applied():
+            return _copied(self.model.state_dict())
+
+    def snapshot(self, fabric: "Fabric") -> tuple[dict[str, Any], Tensors]:
+        """All of it as plain values and tensors, the same on every process."""
+        plain = {
+            "epoch": self.epoch,
+            "step": self.step,
+            "steps": self.steps,
+            "loss_sums": _of_all(fabric, torch.tensor([self.loss_sum], dtype=torch.float64)).flatten().tolist(),
+            "norm_sum": self.norm_sum,
+            "seconds": self.seconds,
+            "history": self.history.to_list(),
+            "stopping": self.stopping.to_mapping(),
+            "reason": self.reason,
+        }
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        for position, state in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{position}.{name}": value for name, value in state.items()}
+        if self.average is not None:
+            tensors |= {f"average.{name}": value for name, value in self.average.state().items()}
+        tensors["noise"] = _of_all(fabric, self.noise.get_state()[None])
+        return plain, tensors
+
+    def restore(self, plain: dict[str, Any], tensors: Tensors, fabric: "Fabric") -> None:
+        """Continue from what `snapshot` gave."""
+        if len(plain["loss_sums"]) != fabric.world_size:
+            raise FernError(
+                f"resume: the run had {len(plain['loss_sums'])} processes, this one has {fabric.world_size}; "
+                "needs the same, because each has its own noise"
+            )
+        self.epoch, self.step, self.steps = plain["epoch"], plain["step"], plain["steps"]
+        self.loss_sum, self.norm_sum = plain["loss_sums"][fabric.global_rank], plain["norm_sum"]
+        self.seconds, self.reason = plain["seconds"], plain["reason"]
+        self.records = list(history_from_list(plain["history"]))
+        self.stopping = stopping_state(plain["stopping"])
+        self.model.load_state_dict(_part(tensors, "model."))
+        self._restore_optimiser(_part(tensors, "optimiser."))
+        if self.average is not None:
+            self.average.restore(_part(tensors, "average."), steps=self.steps)
+        self.noise.set_state(tensors["noise"][fabric.global_rank])
+
+    def _restore_optimiser(self, tensors: Tensors) -> None:
+        whole = self.optimiser.state_dict()
+        whole["state"] = {}
+        for name, value in tensors.items():
+            position, entry = name.split(".")
+            whole["state"].setdefault(int(position), {})[entry] = value
+        self.optimiser.load_state_dict(whole)
+
+
+def sum_over_processes(value: float, fabric: "Fabric") -> float:
+    """The sum of a number that each process has its own of."""
+    return float(_of_all(fabric, torch.tensor([value], dtype=torch.float64)).sum())
+
+
+def _of_all(fabric: "Fabric", value: Tensor) -> Tensor:  # (1, ...) -> (processes, ...)
+    """The value of every process, in the order of their ranks."""
+    if fabric.world_size == 1:
+        return value
+    gathered: Tensor = fabric.all_gather(value)  # type: ignore[assignment]
+    return gathered.reshape(fabric.world_size, *value.shape[1:])
+
+
+def _part(tensors: Tensors, prefix: str) -> Tensors:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _copied(tensors: Tensors) -> Tensors:
+    return {name: value.detach().clone() for name, value in tensors.items()}

@@ -1,0 +1,100 @@
+"""When to stop and which epoch to keep: a pure state machine over the validation objective."""
+
+from dataclasses import asdict, dataclass
+from math import inf, isfinite
+from typing import Any, Literal, get_args
+
+from fern.errors import FernError, unknown_name
+from fern.settings import STRICT, from_mapping
+
+Keep = Literal["best", "last"]
+Reason = Literal["epochs", "patience", "nothing to train"]
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When training stops, and which epoch's weights it keeps.
+
+    ``epochs``     the run has at most so many.
+    ``patience``   stop after so many epochs in a row without a new best; None never stops early.
+    ``grace``      the first so many epochs are logged only: they can neither stop the run nor be kept.
+    ``smoothing``  α of an exponential mean of the validation objective, s_e = α·s_{e-1} + (1 - α)·v_e, on which
+                   the rule then works; None for the values themselves. It starts after the grace period.
+    ``keep``       ``best``: the epoch with the lowest (smoothed) objective; ``last``: the last epoch, as in
+                   fixed-epoch schemes.
+
+    Example: the values of epochs 1, 2, … and what became of the run.
+        >>> rule, state = StoppingRule(epochs=50, patience=2, grace=1), StoppingState()
+        >>> for value in (0.5, 3.0, 2.0, 2.5, 2.2, 1.0):
+        ...     state, reason = rule.after_epoch(state, value)
+        ...     if reason:
+        ...         break
+        >>> state.epoch, state.kept_epoch, reason
+        (5, 3, 'patience')
+    """
+
+    epochs: int
+    patience: int | None = None
+    grace: int = 0
+    smoothing: float | None = None
+    keep: Keep = "best"
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise FernError(f"epochs: got {self.epochs}, needs at least 1")
+        if self.patience is not None and self.patience < 1:
+            raise FernError(f"patience: got {self.patience}, needs at least 1, or None to never stop early")
+        if not 0 <= self.grace < self.epochs:
+            raise FernError(
+                f"grace: got {self.grace}, needs at least 0 and fewer than the {self.epochs} epochs: "
+                "an epoch of the grace period cannot be kept"
+            )
+        if self.smoothing is not None and not 0.0 < self.smoothing < 1.0:
+            raise FernError(f"smoothing: got {self.smoothing}, needs a number between 0 and 1, or None")
+        if self.keep not in get_args(Keep):
+            raise unknown_name("keep", self.keep, get_args(Keep))
+
+    def after_epoch(self, state: "StoppingState", value: float) -> tuple["StoppingState", Reason | None]:
+        """The state after one more epoch with this validation objective, and why to stop now, if so."""
+        if not isfinite(value):
+            raise FernError(f"validation objective: got {value} at epoch {state.epoch + 1}, needs a finite number")
+        epoch = state.epoch + 1
+        if epoch <= self.grace:
+            return StoppingState(epoch=epoch), None
+        judged = value
+        if self.smoothing is not None and state.judged is not None:
+            judged = self.smoothing * state.judged + (1.0 - self.smoothing) * value
+        improved = judged < state.best
+        after = StoppingState(
+            epoch=epoch,
+            judged=judged,
+            best=judged if improved else state.best,
+            kept_epoch=epoch if improved or self.keep == "last" else state.kept_epoch,
+            waited=0 if improved else state.waited + 1,
+        )
+        if self.patience is not None and after.waited >= self.patience:
+            return after, "patience"
+        return after, "epochs" if epoch >= self.epochs else None
+
+
+@dataclass(frozen=True)
+class StoppingState:
+    """Where a `StoppingRule` is: plain values, which JSON keeps to the bit."""
+
+    __pydantic_config__ = STRICT
+
+    epoch: int = 0
+    judged: float | None = None  # the (smoothed) objective of the last epoch after the grace period
+    best: float = inf
+    kept_epoch: int | None = None
+    waited: int = 0
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values for a JSON file; no best yet is written as null."""
+        return {**asdict(self), "best": self.best if isfinite(self.best) else None}
+
+
+def stopping_state(values: dict[str, Any]) -> StoppingState:
+    """The state that `StoppingState.to_mapping` wrote down."""
+    best = values.get("best")
+    return from_mapping(StoppingState, {**values, "best": inf if best is None else best}, where="stopping state")
