@@ -1,0 +1,127 @@
+"""Published data sets: found on this machine or downloaded, checked byte for byte, read right."""
+
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fern.data.native import Kind, Native
+from fern.data.published import Published, published
+from fern.data.readers import open_source
+from fern.errors import FernError, unknown_name
+from fern.files import written_whole
+
+FOLDER_VARIABLE = "FERN_DATA_DIR"
+_CHUNK = 1 << 16
+_TIMEOUT = 30.0
+
+
+def load(
+    name: str,
+    *,
+    variant: str | None = None,
+    columns: Sequence[str] | None = None,
+    kind: Kind = "pyarrow",
+) -> Any:
+    """A published data set as a data frame: the time column ``date`` and its columns as float64.
+
+    Looked for in ``FERN_DATA_DIR``, then ``../shared/data``, then the user's cache, then downloaded there.
+    ``variant`` picks a known choice of columns (Weather's ``air_parcel``: the paper's 14 columns, meant for
+    ``fit_scaler("robust", …)``); ``columns`` picks any. ``kind`` is the frame library of the result.
+    """
+    dataset = published(name)
+    if variant is not None and columns is not None:
+        raise FernError("columns: give either a variant or columns, not both")
+    chosen = dataset.variant(variant).columns if variant is not None else columns or dataset.columns
+    for column in chosen:
+        if column not in dataset.columns:
+            raise unknown_name(f"column of {name}", column, dataset.columns)
+    table = open_source(find(name)).table()
+    return Native(kind).wrap(table.select(["date", *chosen]))
+
+
+def find(name: str) -> Path:
+    """The file of a published data set on this machine, downloaded if need be, its checksum verified."""
+    dataset = published(name)
+    for folder in (*local_folders(), cache_folder()):
+        path = folder / dataset.file
+        if path.is_file():
+            _verify(path, dataset)
+            return path
+    return _download(dataset)
+
+
+def local_folders() -> list[Path]:
+    """Where files are looked for before the cache: ``FERN_DATA_DIR``, then ``shared/data`` beside the repository."""
+    folders = []
+    given = os.environ.get(FOLDER_VARIABLE)
+    if given:
+        folders.append(Path(given))
+    # Beside the working folder, and beside the repository this package is installed from in editable mode.
+    repository = Path(__file__).resolve().parents[3]
+    folders += [base.parent / "shared" / "data" for base in (Path.cwd(), repository)]
+    return folders
+
+
+def cache_folder() -> Path:
+    """The user's cache for downloaded data (``XDG_CACHE_HOME`` is honoured)."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "fern" / "data"
+
+
+def _verify(path: Path, dataset: Published) -> None:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    except OSError as error:
+        raise FernError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if digest.hexdigest() != dataset.sha256:
+        raise FernError(
+            f"{path}: is not the published {dataset.name} (sha256 {digest.hexdigest()[:12]}…, "
+            f"needs {dataset.sha256[:12]}…); remove it or replace it by {dataset.address}"
+        )
+
+
+def _download(dataset: Published) -> Path:
+    """Fetch the file into the cache; it appears there whole and verified, or not at all."""
+    target = cache_folder() / dataset.file
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FernError(
+            f"{target.parent}: cannot be made ({error.strerror}); set {FOLDER_VARIABLE} to a folder with {dataset.file}"
+        ) from None
+    with written_whole(target) as temporary:
+        try:
+            _fetch(dataset, temporary)
+        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+            reason = getattr(error, "reason", error)
+            raise FernError(
+                f"{dataset.name}: no copy on this machine and no download ({reason}). Put {dataset.file} into "
+                f"{target.parent}, or into a folder named by {FOLDER_VARIABLE}; it is published at {dataset.address}"
+            ) from None
+        _verify(temporary, dataset)
+    return target
+
+
+def _fetch(dataset: Published, path: Path) -> None:
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), transient=True
+    )
+    with (
+        urllib.request.urlopen(dataset.address, timeout=_TIMEOUT) as answer,
+        path.open("wb") as file,
+        bar,
+    ):
+        size = int(answer.headers.get("Content-Length") or 0) or None
+        task = bar.add_task(f"Downloading {dataset.name}", total=size)
+        while chunk := answer.read(_CHUNK):
+            file.write(chunk)
+            bar.update(task, advance=len(chunk))

@@ -1,0 +1,228 @@
+"""Series from data frames, wide or long, checked; and frames from series, of the kind that came in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fern.data.frequency import ROWS, Frequency, frequency_of, next_stamps
+from fern.data.native import Native, unwrap
+from fern.data.readers import Reading, Source, open_source, table_source
+from fern.data.stamps import as_integers
+from fern.data.timegrid import GridScan, TimeGrid, grid_without_time
+from fern.errors import FernError
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series: values in the order of time, and where its time grid breaks.
+
+    ``breaks`` are the rows that follow a gap; hand them to `Windows` so that no window crosses one.
+    """
+
+    name: str
+    stamps: pa.Array | None  # timestamp[ns], timestamp[ns, zone] or int64
+    values: NDArray[np.float64]  # (T, C)
+    channels: tuple[str, ...]
+    frequency: Frequency
+    breaks: tuple[int, ...] = ()
+
+    def future(self, count: int) -> pa.Array | None:
+        """The next ``count`` stamps after the last row (None without a time column)."""
+        if self.stamps is None:
+            return None
+        return next_stamps(self.stamps[len(self.stamps) - 1], self.frequency, count)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The series of one frame, and what is needed to give answers in the same shape.
+
+    Example:
+        >>> panel = read_frame(pa.table({"ds": ["2020-01-01", "2020-01-02"], "a": [1.0, 2.0]}))
+        >>> panel.series[0].values.tolist(), str(panel.series[0].frequency)
+        ([[1.0], [2.0]], '1 day')
+    """
+
+    series: tuple[Series, ...]
+    long: bool
+    time: str | None
+    identifier: str | None
+    time_type: pa.DataType | None
+    native: Native
+
+    @property
+    def frequency(self) -> Frequency:
+        """The step that all series share."""
+        return self.series[0].frequency
+
+    def frame(
+        self,
+        stamps: Sequence[pa.Array | None],  # for each series (n_i,)
+        columns: Sequence[Mapping[str, NDArray[Any]]],  # for each series: name -> (n_i,)
+    ) -> Any:
+        """A frame of the kind that came in: long ones with the series' names, all with the time column.
+
+        Example:
+            >>> panel = read_frame(pa.table({"ds": ["2020-01-01", "2020-01-02"], "a": [1.0, 2.0]}))
+            >>> answer = panel.frame([panel.series[0].future(1)], [{"a": np.array([3.0])}])
+            >>> str(answer["ds"][0])[:10], answer["a"][0].as_py()
+            ('2020-01-03', 3.0)
+        """
+        tables = []
+        for one, when, what in zip(self.series, stamps, columns, strict=True):
+            length = len(next(iter(what.values())))
+            table: dict[str, Any] = {}
+            if self.identifier is not None:
+                table[self.identifier] = pa.array([one.name] * length)
+            if self.time is not None and when is not None:
+                table[self.time] = restored(when, self.time_type)
+            tables.append(pa.table({**table, **{name: pa.array(data) for name, data in what.items()}}))
+        return self.native.wrap(pa.concat_tables(tables))
+
+
+def read_frame(
+    frame: Any,
+    *,
+    time: str | None = None,
+    series: str | None = None,
+    ignore: Sequence[str] = (),
+    grid: Literal["time", "rows"] = "time",
+    step: timedelta | None = None,
+) -> Panel:
+    """The series of a data frame (pandas, polars, pyarrow) or of a CSV or Parquet file.
+
+    Wide: a time column and one column a channel. Long: ``unique_id``, ``ds``, ``y``: one series an id.
+    The time column runs forwards on a grid (gaps are allowed and noted as breaks); with ``grid="rows"`` its
+    stamps are not looked at and rows count as equally spaced. ``step`` says how long a step lasts where the time
+    column does not. Missing values are refused: `fern.data.clean` fills or removes them.
+    """
+    if grid not in ("time", "rows"):
+        raise FernError(f"grid: got {grid!r}, needs 'time' or 'rows'")
+    reading = Reading(time=time, series=series, ignore=tuple(ignore))
+    if isinstance(frame, str | Path):
+        source, native = open_source(frame, reading), Native("pyarrow")
+        original = None
+    else:
+        table, native = unwrap(frame)
+        source = table_source(table, name="frame", reading=reading)
+        original = None if source.roles.time is None else table.schema.field(source.roles.time).type
+    found = tuple(_series(name, rows, source, by_rows=grid == "rows", step=step) for name, rows in by_series(source))
+    _check_one_frequency(found)
+    return Panel(
+        series=found,
+        long=source.roles.series is not None,
+        time=source.roles.time,
+        identifier=source.roles.series,
+        time_type=original if original is not None else source.time_type,
+        native=native,
+    )
+
+
+def by_series(source: Source) -> list[tuple[str, pa.Table]]:
+    """The rows of each series, in their order; series in the order of their first row."""
+    table, column = source.table(), source.roles.series
+    if column is None:
+        return [("", table)]
+    names = pc.dictionary_encode(table[column].combine_chunks())
+    if names.null_count:
+        raise FernError(f"{source.name}: column {column!r} has {names.null_count:,} empty series names")
+    codes = np.asarray(names.indices)
+    order = np.argsort(codes, kind="stable")
+    borders = np.flatnonzero(np.diff(codes[order])) + 1
+    pieces = np.split(order, borders)
+    return [(names.dictionary[int(codes[rows[0]])].as_py(), table.take(pa.array(rows))) for rows in pieces]
+
+
+def _series(name: str, table: pa.Table, source: Source, *, by_rows: bool, step: timedelta | None) -> Series:
+    where = f"{source.name}, series {name!r}" if name else source.name
+    stamps = None if source.roles.time is None else table[source.roles.time].combine_chunks()
+    grid = grid_without_time(table.num_rows)
+    breaks: tuple[int, ...] = ()
+    if stamps is not None:
+        scan = GridScan()
+        scan.add(stamps)
+        grid = scan.result()
+        if not by_rows:
+            check_grid(grid, where=where)
+            breaks = _breaks(stamps, grid)
+    values = np.column_stack([np.asarray(table[column].to_numpy()) for column in source.roles.values])
+    _check_values(values, source.roles.values, where=where)
+    frequency = step_of(grid, step, where=where)
+    return Series(name, stamps, values, source.roles.values, frequency, breaks)
+
+
+def step_of(grid: TimeGrid, step: timedelta | None, *, where: str) -> Frequency:
+    """The frequency of the grid, or the step given where the time column has none of its own."""
+    frequency = grid.frequency or ROWS
+    if step is None:
+        return frequency
+    if frequency.nanoseconds is not None and frequency != frequency_of(step):
+        raise FernError(f"step: got {frequency_of(step)}, but the time column of {where} steps by {frequency}")
+    return frequency_of(step) if frequency.nanoseconds is None else frequency
+
+
+def check_grid(grid: TimeGrid, *, where: str) -> None:
+    """Refuse time stamps that do not run forwards in equal steps; gaps are allowed."""
+    problems = grid.problems()
+    if problems:
+        row = "" if grid.first_problem_row is None else f" (first in data row {grid.first_problem_row + 1:,})"
+        raise FernError(
+            f"{where}: {'; '.join(problems)}{row}; a series needs time that runs forwards in equal steps "
+            "(correct the rows, or take them as equally spaced with grid='rows')"
+        )
+    if grid.frequency is None:
+        raise FernError(f"{where}: {grid.rows} row, a series needs at least 2")
+
+
+def _breaks(stamps: pa.Array, grid: TimeGrid) -> tuple[int, ...]:
+    """The rows after a gap."""
+    if not grid.gaps or grid.frequency is None:
+        return ()
+    if grid.frequency.unit in ("nanosecond", "integer"):
+        return tuple((np.flatnonzero(np.diff(as_integers(stamps)) != grid.frequency.count) + 1).tolist())
+    # On a calendar: the rows whose stamp is not the one that follows the row before.
+    expected = [next_stamps(stamps[i], grid.frequency, 1)[0] for i in range(len(stamps) - 1)]
+    return tuple(i + 1 for i, stamp in enumerate(expected) if stamp != stamps[i + 1])
+
+
+def _check_values(values: NDArray[np.float64], channels: Sequence[str], *, where: str) -> None:
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    missing = (~finite).sum(axis=0)
+    channel = int(np.argmax(missing))
+    if missing[channel] == len(values):
+        raise FernError(f"{where}: column {channels[channel]!r} has no value at all; leave it out")
+    raise FernError(
+        f"{where}: column {channels[channel]!r} has {int(missing[channel]):,} missing or infinite values "
+        f"(first in data row {int(np.flatnonzero(~finite[:, channel])[0]) + 1:,}); "
+        "fern clean fills or removes them"
+    )
+
+
+def _check_one_frequency(series: Sequence[Series]) -> None:
+    first = series[0]
+    for other in series[1:]:
+        if other.frequency != first.frequency:
+            raise FernError(
+                f"mixed frequencies: series {first.name!r} steps by {first.frequency}, "
+                f"series {other.name!r} by {other.frequency}; forecast them apart"
+            )
+
+
+def restored(stamps: pa.Array, type_: pa.DataType | None) -> pa.Array:
+    """Stamps in the type of the time column that came in (text comes back as time stamps)."""
+    if type_ is None or pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return stamps
+    if pa.types.is_dictionary(type_) or pa.types.is_string_view(type_):
+        return stamps
+    if pa.types.is_integer(type_) and not pa.types.is_integer(stamps.type):
+        return stamps
+    return pc.cast(stamps, type_, safe=False)

@@ -1,0 +1,102 @@
+"""Data frames of pandas, polars and pyarrow as Arrow tables, and back into the kind that came in."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import narwhals as nw
+import pyarrow as pa
+
+from fern.errors import FernError, unknown_name
+
+Kind = Literal["pyarrow", "pandas", "polars"]
+
+
+@dataclass(frozen=True)
+class Native:
+    """The library a frame came from, and what Arrow does not keep of it: pandas' index and labels.
+
+    Example:
+        >>> table, native = unwrap(pa.table({"a": [1.0]}))
+        >>> native.wrap(table).equals(table)
+        True
+    """
+
+    kind: Kind
+    index: str | None = None  # the column that was pandas' index
+    index_name: Hashable = None
+    labels: Mapping[str, Hashable] = field(default_factory=dict)  # pandas labels that are not text
+
+    def wrap(self, table: pa.Table) -> Any:
+        """The table as a frame of this kind."""
+        if self.kind not in get_args(Kind):
+            raise unknown_name("kind of frame", self.kind, get_args(Kind))
+        if self.kind == "pyarrow":
+            return table
+        try:
+            frame = nw.from_arrow(table, backend=self.kind).to_native()
+        except ImportError:
+            raise FernError(f"kind: {self.kind} is not installed") from None
+        if self.kind == "polars":
+            return frame
+        if self.index is not None and self.index in frame.columns:
+            frame = frame.set_index(self.index)
+            frame.index.name = self.index_name
+        return frame.rename(columns=dict(self.labels))
+
+
+def unwrap(frame: Any) -> tuple[pa.Table, Native]:
+    """The frame as an Arrow table. A pandas index other than row numbers becomes the first column.
+
+    Example:
+        >>> import pandas
+        >>> frame = pandas.DataFrame({"a": [1.0, 2.0]}, index=pandas.date_range("2020", periods=2, name="ds"))
+        >>> unwrap(frame)[0].column_names
+        ['ds', 'a']
+    """
+    if isinstance(frame, pa.RecordBatch):
+        frame = pa.Table.from_batches([frame])
+    if isinstance(frame, pa.Table):
+        _check_names(frame.column_names)
+        return frame, Native("pyarrow")
+    try:
+        known = nw.from_native(frame)
+    except TypeError:
+        raise FernError(f"frame: got {type(frame).__name__}, needs a data frame of pandas, polars or pyarrow") from None
+    kind = known.implementation.name.lower()
+    if kind not in get_args(Kind):
+        raise FernError(f"frame: got a {kind} frame, needs one of pandas, polars or pyarrow")
+    if isinstance(known, nw.LazyFrame):
+        raise FernError("frame: got a lazy frame, needs a collected one (.collect())")
+    if not isinstance(known, nw.DataFrame):
+        raise FernError(f"frame: got {type(frame).__name__}, needs a data frame")
+    return _from_pandas(frame) if kind == "pandas" else (known.to_arrow(), Native("polars"))
+
+
+def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
+    index, index_name = None, frame.index.name
+    if type(frame.index).__name__ == "PeriodIndex":
+        frame = frame.set_axis(frame.index.to_timestamp(), axis=0)
+    if frame.index.nlevels > 1:
+        raise FernError("frame: has an index of several levels; make them columns (reset_index)")
+    labels = list(frame.columns)
+    names = [str(label) for label in labels]
+    if type(frame.index).__name__ != "RangeIndex" and (frame.index.dtype.kind in "M" or index_name is not None):
+        index = str(index_name) if index_name is not None else "index"
+        if index in names:
+            raise FernError(f"frame: its index and a column are both called {index!r}")
+        frame = frame.set_axis(names, axis=1).rename_axis(index).reset_index()
+        names = [index, *names]
+    _check_names(names)
+    try:
+        table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise FernError(f"frame: a column holds values of several kinds ({error})") from None
+    other = {str(label): label for label in labels if not isinstance(label, str)}
+    return table.replace_schema_metadata(None), Native("pandas", index, index_name, other)
+
+
+def _check_names(names: list[str]) -> None:
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise FernError(f"frame: column {doubled!r} appears {names.count(doubled)} times")
