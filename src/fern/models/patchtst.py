@@ -1,0 +1,276 @@
+"""PatchTST: a transformer over patches of each channel (Nie 2023, arXiv 2211.14730)."""
+
+from dataclasses import dataclass
+from math import log
+from typing import Any, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from fern.errors import FernError
+from fern.models.base import ModelConfig, PointForecaster, require_at_least
+from fern.models.layers import Dropout, Perceptron, RevIN, activation, end_padded_patches, require_rate
+from fern.models.registry import register_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchTSTConfig(ModelConfig):
+    """The settings of `PatchTST`.
+
+    ``variant``            ``official``, the authors' model, or ``tslib``, the Time-Series-Library's; see `PatchTST`.
+    ``patch_size``         p, the time steps of a patch; at most the context.
+    ``stride``             time steps from one patch to the next.
+    ``layers``             encoder layers.
+    ``hidden``             width of a patch's vector; a multiple of ``heads``.
+    ``feedforward``        width inside the feed-forward part of a layer.
+    ``heads``              attention heads.
+    ``dropout``            of vectors; ``attention_dropout`` of attention weights; ``head_dropout`` of the forecast.
+    ``activation``         of the feed-forward part: relu, gelu, silu or tanh.
+    """
+
+    variant: Literal["official", "tslib"] = "official"
+    patch_size: int = 16
+    stride: int = 8
+    layers: int = 3
+    hidden: int = 128
+    feedforward: int = 256
+    heads: int = 16
+    dropout: float = 0.2
+    attention_dropout: float = 0.0
+    head_dropout: float = 0.0
+    activation: str = "gelu"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("patch_size", "stride", "layers", "hidden", "feedforward", "heads"):
+            require_at_least(name, getattr(self, name), 1)
+        for name in ("dropout", "attention_dropout", "head_dropout"):
+            require_rate(name, getattr(self, name))
+        if self.variant not in ("official", "tslib"):
+            raise FernError(f"variant: got {self.variant!r}, needs 'official' or 'tslib'")
+        if self.patch_size > self.context_length:
+            raise FernError(
+                f"patch_size: got {self.patch_size}, needs at most context_length, which is {self.context_length}"
+            )
+        if self.hidden % self.heads:
+            raise FernError(f"hidden: got {self.hidden}, needs a multiple of heads, which is {self.heads}")
+        activation(self.activation)
+
+    @property
+    def context_patches(self) -> int:
+        """Patches of the context, the one at the padded end included."""
+        return (self.context_length - self.patch_size) // self.stride + 2
+
+
+_SMALL: dict[str, Any] = {"layers": 3, "hidden": 16, "feedforward": 128, "heads": 4, "dropout": 0.3}
+_LARGE: dict[str, Any] = {"layers": 3, "hidden": 128, "feedforward": 256, "heads": 16, "dropout": 0.2}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "variant": "tslib",
+        "layers": 2,
+        "hidden": 128,
+        "feedforward": 128,
+        "heads": 8,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+        "head_dropout": 0.1,
+    },
+    **dict.fromkeys(("etth1", "etth2"), _SMALL),
+    **dict.fromkeys(("ettm1", "ettm2", "weather", "electricity", "traffic"), _LARGE),
+    "illness": {**_SMALL, "patch_size": 24, "stride": 2},
+}
+"""Fern's comparison, and the authors' scripts by dataset (``official``, patch 16, stride 8 where not said)."""
+
+
+class PatchTST(PointForecaster):
+    """Each channel on its own: RevIN, patches, a transformer encoder, one linear map of all patches to the horizon.
+
+    A layer is x ← norm(x + attention(x)), x ← norm(x + feedforward(x)). The two published forms differ in:
+
+    ==================  =====================================  ==========================================
+    part                ``official`` (yuqinie98/PatchTST)      ``tslib`` (thuml/Time-Series-Library)
+    ==================  =====================================  ==========================================
+    attention           residual: the scores of a layer are    plain
+                        added to those of the one before
+    norm                BatchNorm                              LayerNorm, and a BatchNorm after the last
+    positions           learnt                                 sines and cosines
+    patch embedding     with bias                              without
+    dropout             twice after the attention              once
+    ==================  =====================================  ==========================================
+
+    Where the weights of either are found here (``i`` counts layers):
+
+    ==============================================  ==============================================================
+    here                                            ``official`` | ``tslib``
+    ==============================================  ==============================================================
+    ``embedding.linear``                            ``backbone.W_P`` | ``patch_embedding.value_embedding``
+    ``embedding.positions``                         ``backbone.W_pos`` | (a constant)
+    ``encoder.i.attention.{query,key,value}``       ``W_Q, W_K, W_V`` | ``query_projection``, …
+    ``encoder.i.attention.out``                     ``to_out.0`` | ``out_projection``
+    ``encoder.i.norm_attention``                    ``norm_attn.1`` | ``norm1``
+    ``encoder.i.feedforward.maps.{0,1}``            ``ff.{0,3}`` | ``conv{1,2}``, their last axis of 1 dropped
+    ``encoder.i.norm_feedforward``                  ``norm_ffn.1`` | ``norm2``
+    ``norm``                                        (none) | ``encoder.norm.1``
+    ``head``                                        ``head.linear`` | ``head.linear``
+    ==============================================  ==============================================================
+
+    Example:
+        >>> model = PatchTST(PatchTSTConfig(context_length=48, horizon=12, channels=3, hidden=16, heads=4))
+        >>> model(torch.randn(2, 48, 3)).mean.shape
+        torch.Size([2, 12, 3])
+    """
+
+    config: PatchTSTConfig
+
+    def __init__(self, config: PatchTSTConfig) -> None:
+        super().__init__(config)
+        self.revin = RevIN(config.channels)
+        self.embedding = PatchEmbedding(config)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
+        self.norm = TokenBatchNorm(config.hidden) if config.variant == "tslib" else nn.Identity()
+        self.head = nn.Linear(config.hidden * config.context_patches, config.horizon)
+        self.dropout = Dropout(config.head_dropout)
+
+    def predict(self, past: Tensor) -> Tensor:
+        """The forecast, in the units of ``past``."""
+        rows, statistics = self.revin.normalise(past.transpose(1, 2).contiguous())
+        x = self.embedding(rows.flatten(0, 1))
+        scores = None
+        for layer in self.encoder:
+            x, scores = layer(x, scores)
+        x = self.norm(x).transpose(1, 2).flatten(1)  # a row's features vary slower than its patches
+        future = self.dropout(self.head(x)).view(*past.shape[::2], -1)
+        return self.revin.restore(future, statistics).transpose(1, 2)
+
+
+class PatchEmbedding(nn.Module):
+    """Patches of each row as vectors, with their positions added."""
+
+    positions: Tensor  # (patches, hidden)
+
+    def __init__(self, config: PatchTSTConfig) -> None:
+        super().__init__()
+        self.size, self.stride = config.patch_size, config.stride
+        self.learnt = config.variant == "official"
+        self.linear = nn.Linear(config.patch_size, config.hidden, bias=self.learnt)
+        if self.learnt:
+            self.positions = nn.Parameter(torch.empty(config.context_patches, config.hidden))
+            self.initialise_parameters(None)
+        else:
+            waves = sinusoidal_positions(config.context_patches, config.hidden)
+            self.register_buffer("positions", waves, persistent=False)
+        self.dropout = Dropout(config.dropout)
+
+    def initialise_parameters(self, generator: Generator | None) -> None:
+        """Learnt positions start uniform within ±0.02."""
+        with torch.no_grad():
+            self.positions.uniform_(-0.02, 0.02, generator=generator)
+
+    def forward(
+        self,
+        rows: Tensor,  # (N, L)
+    ) -> Tensor:  # (N, patches, hidden)
+        """W patch + position."""
+        patches = end_padded_patches(rows, size=self.size, stride=self.stride)
+        embedded: Tensor = self.dropout(self.linear(patches) + self.positions)
+        return embedded
+
+
+def sinusoidal_positions(count: int, width: int) -> Tensor:  # (count, width)
+    """sin(k / 10000^(2i / width)) at 2i and the cosine at 2i + 1, for position k (Vaswani 2017).
+
+    Example:
+        >>> sinusoidal_positions(2, 2)
+        tensor([[0.0000, 1.0000],
+                [0.8415, 0.5403]])
+    """
+    angles = torch.arange(count)[:, None] * torch.exp(torch.arange(0, width, 2) * (-log(10000.0) / width))
+    waves = torch.empty(count, width)
+    waves[:, 0::2] = angles.sin()
+    waves[:, 1::2] = angles.cos()[:, : width // 2]
+    return waves
+
+
+class EncoderLayer(nn.Module):
+    """Attention over a row's patches, then the same small perceptron for each; norms after the additions."""
+
+    def __init__(self, config: PatchTSTConfig) -> None:
+        super().__init__()
+        official = config.variant == "official"
+        norm = TokenBatchNorm if official else nn.LayerNorm
+        # Two dropouts in a row of rate r are one of rate 1 - (1 - r)².
+        after_attention = 1.0 - (1.0 - config.dropout) ** 2 if official else config.dropout
+        self.attention = SelfAttention(config.hidden, config.heads, dropout=config.attention_dropout, residual=official)
+        self.dropout_attention = Dropout(after_attention)
+        self.norm_attention = norm(config.hidden)
+        self.feedforward = Perceptron(
+            (config.hidden, config.feedforward, config.hidden), activation=config.activation, dropout=config.dropout
+        )
+        self.dropout_feedforward = Dropout(config.dropout)
+        self.norm_feedforward = norm(config.hidden)
+
+    def forward(
+        self,
+        x: Tensor,  # (N, patches, hidden)
+        scores: Tensor | None,  # (N·heads, patches, patches) of the layer before
+    ) -> tuple[Tensor, Tensor | None]:
+        """The layer's vectors and, where attention is residual, its scores."""
+        attended, scores = self.attention(x, scores)
+        x = self.norm_attention(x + self.dropout_attention(attended))
+        x = self.norm_feedforward(x + self.dropout_feedforward(self.feedforward(x)))
+        return x, scores
+
+
+class SelfAttention(nn.Module):
+    """Multi-head attention of patches on patches: softmax(Q Kᵀ / √d + S) V, then a linear map.
+
+    S is 0, or with ``residual`` the scores before the softmax of the layer before (He 2020, RealFormer).
+    """
+
+    def __init__(self, hidden: int, heads: int, *, dropout: float, residual: bool) -> None:
+        super().__init__()
+        self.heads, self.residual = heads, residual
+        self.query = nn.Linear(hidden, hidden)
+        self.key = nn.Linear(hidden, hidden)
+        self.value = nn.Linear(hidden, hidden)
+        self.out = nn.Linear(hidden, hidden)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,  # (N, patches, hidden)
+        scores: Tensor | None = None,  # (N·heads, patches, patches)
+    ) -> tuple[Tensor, Tensor | None]:
+        """The attended vectors and, with ``residual``, the scores for the next layer."""
+        query, key, value = (self._split(part(x)) for part in (self.query, self.key, self.value))
+        if self.residual or (self.training and self.dropout.rate):
+            scores = _scores(query, key, scores if self.residual else None)
+            attended = torch.bmm(self.dropout(scores.softmax(dim=-1)), value)
+        else:
+            attended = nn.functional.scaled_dot_product_attention(query, key, value)
+        rows, patches, hidden = x.shape
+        joined = attended.view(rows, self.heads, patches, -1).transpose(1, 2).reshape(rows, patches, hidden)
+        return self.out(joined), scores if self.residual else None
+
+    def _split(self, x: Tensor) -> Tensor:  # (N, patches, hidden) -> (N·heads, patches, hidden / heads)
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2).flatten(0, 1)
+
+
+def _scores(query: Tensor, key: Tensor, before: Tensor | None) -> Tensor:
+    """Q Kᵀ / √d, on top of the scores before."""
+    scaled = query * query.shape[-1] ** -0.5
+    if before is None:
+        return torch.bmm(scaled, key.transpose(1, 2))
+    return torch.baddbmm(before, scaled, key.transpose(1, 2))
+
+
+class TokenBatchNorm(nn.BatchNorm1d):
+    """BatchNorm of each feature over rows and patches, on ``(N, patches, hidden)`` as it lies in memory."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The normalised vectors."""
+        return super().forward(x.flatten(0, 1)).view_as(x)
+
+
+register_model("patchtst", PatchTSTConfig, PatchTST, presets=PRESETS)
