@@ -1,6 +1,5 @@
 """The two autograd functions: forward by the fastest engine, backward by retracing instead of storing."""
 
-import math
 from typing import Any, Protocol
 
 import torch
@@ -23,7 +22,8 @@ class _Engine(Protocol):
 
 
 def _engine(x: Tensor) -> _Engine:
-    return _compiled if _compiled.fits(x) else _steps
+    # torch.compile traces and fuses the torch operations; it cannot look into a Numba kernel.
+    return _compiled if _compiled.fits(x) and not torch.compiler.is_compiling() else _steps
 
 
 class Reflect(torch.autograd.Function):
@@ -38,21 +38,16 @@ class Reflect(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(vectors, x)
         ctx.back = back
-        v = _as_sets(vectors, 2)
-        return _engine(x).reflect(v, _as_sides(x, v), back=back).view(x.shape)
+        return _engine(x).reflect(vectors, x, back=back)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
         vectors, x = ctx.saved_tensors
-        v = _as_sets(vectors, 2)
         if torch.is_grad_enabled():
-            y = _steps.reflect(v, _as_sides(x, v), back=ctx.back).reshape(x.shape)
-            return *_recorded(y, (vectors, x), grad), None
-        sides = _as_sides(grad, v)
+            return *_recorded(_steps.reflect(vectors, x, back=ctx.back), (vectors, x), grad), None
         if not ctx.needs_input_grad[0]:
-            return None, _engine(x).reflect(v, sides, back=not ctx.back).view(x.shape), None
-        grad_v, grad_x = _engine(x).reflect_backward(v, _as_sides(x, v), sides, back=ctx.back)
-        return grad_v.view(vectors.shape), grad_x.view(x.shape), None
+            return None, _engine(x).reflect(vectors, grad, back=not ctx.back), None
+        return *_engine(x).reflect_backward(vectors, x, grad, back=ctx.back), None
 
 
 class Push(torch.autograd.Function):
@@ -65,33 +60,19 @@ class Push(torch.autograd.Function):
         eigenvalues: Tensor,  # (*sets, p)
         x: Tensor,  # (*sides, *sets, p)
     ) -> Tensor:
-        v = _as_sets(vectors, 2)
-        y, turned = _engine(x).push(v, _as_sets(eigenvalues, 1), _as_sides(x, v))
+        y, turned = _engine(x).push(vectors, eigenvalues, x)
         ctx.save_for_backward(vectors, eigenvalues, x, turned)
-        return y.view(x.shape)
+        return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
         vectors, eigenvalues, x, turned = ctx.saved_tensors
-        v, scale = _as_sets(vectors, 2), _as_sets(eigenvalues, 1)
         if torch.is_grad_enabled():
-            y = _steps.push(v, scale, _as_sides(x, v))[0].reshape(x.shape)
-            return _recorded(y, (vectors, eigenvalues, x), grad)
-        sides = _as_sides(grad, v)
+            inputs = (vectors, eigenvalues, x)
+            return _recorded(_steps.push(*inputs)[0], inputs, grad)
         if not any(ctx.needs_input_grad[:2]):  # the map is symmetric: it is its own adjoint
-            return None, None, _engine(x).push(v, scale, sides)[0].view(x.shape)
-        found = _engine(x).push_backward(v, scale, turned, sides)
-        return tuple(g.view(t.shape) for g, t in zip(found, (vectors, eigenvalues, x), strict=True))
-
-
-def _as_sets(tensor: Tensor, core: int) -> Tensor:  # (*sets, ...) -> (N, ...)
-    shape = tensor.shape
-    return tensor.reshape(math.prod(shape[:-core]), *shape[-core:])
-
-
-def _as_sides(x: Tensor, vectors: Tensor) -> Tensor:  # (*sides, *sets, p) -> (S, N, p)
-    n, p = vectors.shape[0], x.shape[-1]
-    return x.reshape(x.numel() // (n * p) if n * p else 0, n, p)
+            return None, None, _engine(x).push(vectors, eigenvalues, grad)[0]
+        return _engine(x).push_backward(vectors, eigenvalues, turned, grad)
 
 
 def _recorded(y: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> Gradients:

@@ -1,5 +1,9 @@
-"""Torch tensors in and out of the compiled kernels, with the sets split over threads."""
+"""Torch tensors in and out of the compiled kernels, with the sets split over threads.
 
+``vectors`` (*sets, R, p), ``eigenvalues`` (*sets, p), ``x`` (*sides, *sets, p), as in `fern.transport._steps`.
+"""
+
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,14 +29,14 @@ def fits(tensor: Tensor) -> bool:
 def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
     """U x, or Uᵀ x where ``back``."""
     y = torch.empty(x.shape, dtype=x.dtype)
-    _over_sets(vectors, x, _kernels.reflect, *_rows(vectors), *_rows(x), *_flat(y), back)
+    _over_sets(vectors, x, _kernels.reflect, *_sets(vectors, 2), *_sides(x, vectors), *_flat(y), back)
     return y
 
 
 def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
     """Gradients of (vectors, x)."""
     into, grad_x = torch.empty(vectors.shape, dtype=x.dtype), torch.empty(x.shape, dtype=x.dtype)
-    given = (*_rows(vectors), *_rows(x), *_rows(grad), back)
+    given = (*_sets(vectors, 2), *_sides(x, vectors), *_sides(grad, vectors), back)
     _over_sets(vectors, x, _kernels.reflect_backward, *given, *_flat(into, grad_x))
     return into, grad_x
 
@@ -40,38 +44,56 @@ def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) ->
 def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """(Uᵀ Λ U x, U x)."""
     y, turned = torch.empty(x.shape, dtype=x.dtype), torch.empty(x.shape, dtype=x.dtype)
-    given = (*_rows(vectors), *_rows(eigenvalues), *_rows(x))
+    given = (*_sets(vectors, 2), *_sets(eigenvalues, 1), *_sides(x, vectors))
     _over_sets(vectors, x, _kernels.push, *given, *_flat(y, turned))
     return y, turned
 
 
 def push_backward(vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of (vectors, eigenvalues, x), given ``turned`` = U x."""
-    results = [torch.empty(t.shape, dtype=grad.dtype) for t in (vectors, eigenvalues, turned)]
-    given = (*_rows(vectors), *_rows(eigenvalues), *_rows(turned), *_rows(grad))
-    _over_sets(vectors, turned, _kernels.push_backward, *given, *_flat(*results))
-    return results[0], results[1], results[2]
+    into, slope, grad_x = (torch.empty(t.shape, dtype=t.dtype) for t in (vectors, eigenvalues, turned))
+    given = (*_sets(vectors, 2), *_sets(eigenvalues, 1), *_sides(turned, vectors), *_sides(grad, vectors))
+    _over_sets(vectors, turned, _kernels.push_backward, *given, *_flat(into, slope, grad_x))
+    return into, slope, grad_x
 
 
 def _flat(*tensors: Tensor) -> list[Any]:
     return [tensor.view(-1).numpy() for tensor in tensors]
 
 
+def _sets(tensor: Tensor, core: int) -> tuple[Any, Any]:
+    """(*sets, ...) as rows numbered by one set index."""
+    shape = tensor.shape
+    return _rows(tensor.detach().reshape(math.prod(shape[:-core]), *shape[-core:]))
+
+
+def _sides(x: Tensor, vectors: Tensor) -> tuple[Any, Any]:
+    """(*sides, *sets, p) as rows numbered by right-hand side and set."""
+    return _rows(x.detach().reshape(*_counts(x, vectors), x.shape[-1]))
+
+
+def _counts(x: Tensor, vectors: Tensor) -> tuple[int, int]:
+    """How many right-hand sides, how many sets."""
+    split = x.ndim + 1 - vectors.ndim
+    return math.prod(x.shape[:split]), math.prod(x.shape[split:-1])
+
+
 def _rows(tensor: Tensor) -> tuple[Any, Any]:
-    """A flat array over the tensor's storage, and the strides of all dimensions but the last."""
-    tensor = tensor.detach()
+    """A flat array over the tensor's memory, and the strides of all dimensions but the last."""
     if tensor.stride(-1) != 1:
         tensor = tensor.contiguous()
     strides = tensor.stride()[:-1]
-    span = 1 + sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    flat = tensor.as_strided((max(span, 0),), (1,)) if tensor.numel() else tensor.reshape(-1)
+    if tensor.is_contiguous():
+        return tensor.view(-1).numpy(), strides if len(strides) > 1 else strides[0]
+    span = 1 + sum((length - 1) * step for length, step in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = tensor.as_strided((span,), (1,))
     return flat.numpy(), strides if len(strides) > 1 else strides[0]
 
 
 def _over_sets(vectors: Tensor, x: Tensor, kernel: Callable[..., None], *arguments: Any) -> None:
     """Run the kernel over all N sets: this thread takes a share, torch's number of threads the others."""
-    repeats, n, p = x.shape
-    r = vectors.shape[1]
+    repeats, n = _counts(x, vectors)
+    r, p = vectors.shape[-2:]
     shape = (repeats, r, p)
     blocks = -(-n // LANES)
     shares = max(1, min(torch.get_num_threads(), blocks, repeats * n * p * r // WORTH_A_THREAD))

@@ -25,8 +25,10 @@ def spd_square_diagonal(
     gram = v @ v.mT
     lengths = gram.diagonal(dim1=-2, dim2=-1)
     halved = torch.where(lengths < torch.finfo(vectors.dtype).tiny, 1.0, 0.5 * lengths)
-    q = torch.linalg.solve_triangular(gram.tril(-1) + torch.diag_embed(halved), v, upper=False)
+    q: Tensor = torch.linalg.solve_triangular(gram.tril(-1) + torch.diag_embed(halved), v, upper=False)
     middle = (v * squares.unsqueeze(-2)) @ v.mT
     diagonal = squares * (1.0 - 2.0 * (v * q).sum(-2)) + (q * (middle @ q)).sum(-2)
     lowest, highest = squares.amin(-1, keepdim=True), squares.amax(-1, keepdim=True)
-    return torch.minimum(torch.maximum(diagonal, lowest), highest).to(eigenvalues.dtype)
+    bounded = torch.minimum(torch.maximum(diagonal, lowest), highest)
+    # The bounds correct rounding only: the gradient is that of the formula.
+    return (diagonal + (bounded - diagonal).detach()).to(eigenvalues.dtype)

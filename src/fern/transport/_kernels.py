@@ -3,6 +3,8 @@
 Each kernel takes flat arrays, the strides of their rows, and a range of sets. A block of eight sets is
 transposed into a scratch that stays in the first-level cache (R·p·8 numbers), so that entry k of all eight is
 one `Lanes` value; everything then runs along k. Lanes beyond the last set hold zeros, which reflect nothing.
+
+A kernel has one scratch array; ``weight``, ``v``, ``x``, ``g`` and so on are places in it.
 """
 
 from typing import Any
@@ -34,85 +36,92 @@ def _kernel(function: Any) -> Any:
     return njit(nogil=True, cache=True, error_model="numpy")(function)
 
 
-@_kernel
+def _part(function: Any) -> Any:
+    return njit(nogil=True, error_model="numpy")(function)
+
+
+@_part
 def _padded(p: int) -> int:
     """p rounded up to whole loop turns."""
     return (p + UNROLLED - 1) // UNROLLED * UNROLLED
 
 
-@_kernel
-def _gather(into: Array, at: int, source: Array, first: int, stride: int, count: int, p: int) -> None:
+@_part
+def _gather(scratch: Array, at: int, source: Array, first: int, stride: int, count: int, p: int) -> None:
     """Entries [0, p) of ``count`` <= 8 rows of source, ``stride`` apart, to lanes; zeros elsewhere."""
     whole = p // LANES * LANES if count == LANES else 0
     for k in range(0, whole, LANES):
-        transpose(into, at + k * LANES, LANES, source, first + k, stride)
+        transpose(scratch, at + k * LANES, LANES, source, first + k, stride)
     for k in range(whole, p):
         for lane in range(count):
-            into[at + k * LANES + lane] = source[first + lane * stride + k]
+            scratch[at + k * LANES + lane] = source[first + lane * stride + k]
         for lane in range(count, LANES):
-            into[at + k * LANES + lane] = 0.0
+            scratch[at + k * LANES + lane] = 0.0
     for k in range(p * LANES, _padded(p) * LANES):
-        into[at + k] = 0.0
+        scratch[at + k] = 0.0
 
 
-@_kernel
-def _scatter(source: Array, at: int, into: Array, first: int, stride: int, count: int, p: int) -> None:
+@_part
+def _scatter(scratch: Array, at: int, into: Array, first: int, stride: int, count: int, p: int) -> None:
     """The way back of `_gather`."""
     whole = p // LANES * LANES if count == LANES else 0
     for k in range(0, whole, LANES):
-        transpose(into, first + k, stride, source, at + k * LANES, LANES)
+        transpose(into, first + k, stride, scratch, at + k * LANES, LANES)
     for k in range(whole, p):
         for lane in range(count):
-            into[first + lane * stride + k] = source[at + k * LANES + lane]
+            into[first + lane * stride + k] = scratch[at + k * LANES + lane]
 
 
-@_kernel
-def _dot(a: Array, i: int, b: Array, j: int, size: int) -> Value:
-    s0, s1, s2, s3 = zero(a), zero(a), zero(a), zero(a)
+@_part
+def _dot(scratch: Array, a: int, b: int, size: int) -> Value:
+    s0, s1, s2, s3 = zero(scratch), zero(scratch), zero(scratch), zero(scratch)
     for k in range(0, size, UNROLLED * LANES):
-        s0 = fma(load(a, i + k), load(b, j + k), s0)
-        s1 = fma(load(a, i + k + LANES), load(b, j + k + LANES), s1)
-        s2 = fma(load(a, i + k + 2 * LANES), load(b, j + k + 2 * LANES), s2)
-        s3 = fma(load(a, i + k + 3 * LANES), load(b, j + k + 3 * LANES), s3)
+        s0 = fma(load(scratch, a + k), load(scratch, b + k), s0)
+        s1 = fma(load(scratch, a + k + LANES), load(scratch, b + k + LANES), s1)
+        s2 = fma(load(scratch, a + k + 2 * LANES), load(scratch, b + k + 2 * LANES), s2)
+        s3 = fma(load(scratch, a + k + 3 * LANES), load(scratch, b + k + 3 * LANES), s3)
     return add(add(s0, s1), add(s2, s3))
 
 
-@_kernel
-def _step(v: Array, i: int, j: int, x: Array, k: int, by: Value, total: Value) -> Value:
-    moved = fma(by, load(v, i + k), load(x, k))
-    store(x, k, moved)
-    return fma(moved, load(v, j + k), total)
+@_part
+def _step(scratch: Array, row: int, other: int, x: int, by: Value, total: Value) -> Value:
+    moved = fma(by, load(scratch, row), load(scratch, x))
+    store(scratch, x, moved)
+    return fma(moved, load(scratch, other), total)
 
 
-@_kernel
-def _add_and_dot(v: Array, i: int, j: int, x: Array, by: Value, size: int) -> Value:
-    """X += by · v_i, and the dot product of the new x with v_j, in one pass."""
-    s0, s1, s2, s3 = zero(x), zero(x), zero(x), zero(x)
+@_part
+def _add_and_dot(scratch: Array, row: int, other: int, x: int, by: Value, size: int) -> Value:
+    """X += by · row, and the dot product of the new x with the other row, in one pass."""
+    s0, s1, s2, s3 = zero(scratch), zero(scratch), zero(scratch), zero(scratch)
     for k in range(0, size, UNROLLED * LANES):
-        s0 = _step(v, i, j, x, k, by, s0)
-        s1 = _step(v, i, j, x, k + LANES, by, s1)
-        s2 = _step(v, i, j, x, k + 2 * LANES, by, s2)
-        s3 = _step(v, i, j, x, k + 3 * LANES, by, s3)
+        k1, k2, k3 = k + LANES, k + 2 * LANES, k + 3 * LANES
+        s0 = _step(scratch, row + k, other + k, x + k, by, s0)
+        s1 = _step(scratch, row + k1, other + k1, x + k1, by, s1)
+        s2 = _step(scratch, row + k2, other + k2, x + k2, by, s2)
+        s3 = _step(scratch, row + k3, other + k3, x + k3, by, s3)
     return add(add(s0, s1), add(s2, s3))
 
 
-@_kernel
-def _walk(v: Array, weight: Array, x: Array, reflections: int, size: int, back: bool) -> None:
+@_part
+def _walk(scratch: Array, weight: int, v: int, x: int, reflections: int, size: int, back: bool) -> None:
     """X = U x, or Uᵀ x where ``back``."""
     if reflections == 0:
         return
     way = -1 if back else 1
     i = reflections - 1 if back else 0
-    along = _dot(v, i * size, x, 0, size)
+    along = _dot(scratch, v + i * size, x, size)
     for turn in range(reflections):
         following = i + way if turn + 1 < reflections else i
-        by = neg(mul(load(weight, i * LANES), along))
-        along = _add_and_dot(v, i * size, following * size, x, by, size)
+        by = neg(mul(load(scratch, weight + i * LANES), along))
+        along = _add_and_dot(scratch, v + i * size, v + following * size, x, by, size)
         i = following
 
 
-@_kernel
-def _retrace(v: Array, weight: Array, x: Array, g: Array, into: Array, reflections: int, size: int, back: bool) -> None:
+@_part
+def _retrace(
+    scratch: Array, weight: int, v: int, x: int, g: int, into: int, reflections: int, size: int, back: bool
+) -> None:
     """Undo `_walk`: from its result x and the gradient g there to what they were before it.
 
     With a = w vᵀx and f = w vᵀg before a reflection is undone, it gives x - a v and g - f v, and adds
@@ -122,46 +131,49 @@ def _retrace(v: Array, weight: Array, x: Array, g: Array, into: Array, reflectio
         return
     way = 1 if back else -1
     i = 0 if back else reflections - 1
-    along, slope = _dot(v, i * size, x, 0, size), _dot(v, i * size, g, 0, size)
+    along, slope = _dot(scratch, v + i * size, x, size), _dot(scratch, v + i * size, g, size)
     for turn in range(reflections):
         following = i + way if turn + 1 < reflections else i
-        a = mul(load(weight, i * LANES), along)
-        by, down = neg(a), neg(mul(load(weight, i * LANES), slope))
-        s0, s1, t0, t1 = zero(x), zero(x), zero(x), zero(x)
-        row, other = i * size, following * size
+        a = mul(load(scratch, weight + i * LANES), along)
+        by, down = neg(a), neg(mul(load(scratch, weight + i * LANES), slope))
+        s0, s1, t0, t1 = zero(scratch), zero(scratch), zero(scratch), zero(scratch)
+        row, other, out = v + i * size, v + following * size, into + i * size
         for k in range(0, size, 2 * LANES):
             q = k + LANES
-            v0, v1 = load(v, row + k), load(v, row + q)
-            x0, x1 = fma(by, v0, load(x, k)), fma(by, v1, load(x, q))
-            g0, g1 = fma(down, v0, load(g, k)), fma(down, v1, load(g, q))
-            store(x, k, x0)
-            store(x, q, x1)
-            store(g, k, g0)
-            store(g, q, g1)
-            store(into, row + k, fma(a, g0, fma(down, x0, load(into, row + k))))
-            store(into, row + q, fma(a, g1, fma(down, x1, load(into, row + q))))
-            next0, next1 = load(v, other + k), load(v, other + q)
+            v0, v1 = load(scratch, row + k), load(scratch, row + q)
+            x0, x1 = fma(by, v0, load(scratch, x + k)), fma(by, v1, load(scratch, x + q))
+            g0, g1 = fma(down, v0, load(scratch, g + k)), fma(down, v1, load(scratch, g + q))
+            store(scratch, x + k, x0)
+            store(scratch, x + q, x1)
+            store(scratch, g + k, g0)
+            store(scratch, g + q, g1)
+            store(scratch, out + k, fma(a, g0, fma(down, x0, load(scratch, out + k))))
+            store(scratch, out + q, fma(a, g1, fma(down, x1, load(scratch, out + q))))
+            next0, next1 = load(scratch, other + k), load(scratch, other + q)
             s0, s1 = fma(x0, next0, s0), fma(x1, next1, s1)
             t0, t1 = fma(g0, next0, t0), fma(g1, next1, t1)
         along, slope = add(s0, s1), add(t0, t1)
         i = following
 
 
-@_kernel
+@_part
 def _gather_sets(
-    v: Array, weight: Array, source: Array, first: int, strides: Any, count: int, reflections: int, p: int
+    scratch: Array,
+    weight: int,
+    v: int,
+    source: Array,
+    first: int,
+    strides: Any,
+    count: int,
+    reflections: int,
+    p: int,
 ) -> None:
     """The vectors of eight sets to lanes, and their weights 2 / vᵀv."""
     size = _padded(p) * LANES
     for i in range(reflections):
-        _gather(v, i * size, source, first + i * strides[1], strides[0], count, p)
-        store(weight, i * LANES, reflection_weight(_dot(v, i * size, v, i * size, size)))
-
-
-@_kernel
-def _scale(x: Array, by: Array, size: int) -> None:
-    for k in range(0, size, LANES):
-        store(x, k, mul(load(x, k), load(by, k)))
+        row = v + i * size
+        _gather(scratch, row, source, first * strides[0] + i * strides[1], strides[0], count, p)
+        store(scratch, weight + i * LANES, reflection_weight(_dot(scratch, row, row, size)))
 
 
 @_kernel
@@ -179,15 +191,16 @@ def reflect(
     start, stop, n = sets
     repeats, r, p = shape
     size = _padded(p) * LANES
-    v, weight = np.empty(r * size, x.dtype), np.empty(r * LANES, x.dtype)
-    state = np.empty(size, x.dtype)
+    weight, v = 0, r * LANES
+    state = v + r * size
+    scratch = np.empty(state + size, x.dtype)
     for first in range(start, stop, LANES):
         count = min(LANES, stop - first)
-        _gather_sets(v, weight, vectors, first * vector_strides[0], vector_strides, count, r, p)
+        _gather_sets(scratch, weight, v, vectors, first, vector_strides, count, r, p)
         for s in range(repeats):
-            _gather(state, 0, x, s * x_strides[0] + first * x_strides[1], x_strides[1], count, p)
-            _walk(v, weight, state, r, size, back)
-            _scatter(state, 0, y, (s * n + first) * p, p, count, p)
+            _gather(scratch, state, x, s * x_strides[0] + first * x_strides[1], x_strides[1], count, p)
+            _walk(scratch, weight, v, state, r, size, back)
+            _scatter(scratch, state, y, (s * n + first) * p, p, count, p)
 
 
 @_kernel
@@ -208,20 +221,23 @@ def reflect_backward(
     start, stop, n = sets
     repeats, r, p = shape
     size = _padded(p) * LANES
-    v, weight, into = np.empty(r * size, x.dtype), np.empty(r * LANES, x.dtype), np.empty(r * size, x.dtype)
-    state, g = np.empty(size, x.dtype), np.empty(size, x.dtype)
+    weight, v = 0, r * LANES
+    into = v + r * size
+    state = into + r * size
+    g = state + size
+    scratch = np.empty(g + size, x.dtype)
     for first in range(start, stop, LANES):
         count = min(LANES, stop - first)
-        _gather_sets(v, weight, vectors, first * vector_strides[0], vector_strides, count, r, p)
-        into[:] = 0.0
+        _gather_sets(scratch, weight, v, vectors, first, vector_strides, count, r, p)
+        scratch[into:state] = 0.0
         for s in range(repeats):
-            _gather(state, 0, x, s * x_strides[0] + first * x_strides[1], x_strides[1], count, p)
-            _gather(g, 0, grad, s * grad_strides[0] + first * grad_strides[1], grad_strides[1], count, p)
-            _walk(v, weight, state, r, size, back)
-            _retrace(v, weight, state, g, into, r, size, back)
-            _scatter(g, 0, grad_x, (s * n + first) * p, p, count, p)
+            _gather(scratch, state, x, s * x_strides[0] + first * x_strides[1], x_strides[1], count, p)
+            _gather(scratch, g, grad, s * grad_strides[0] + first * grad_strides[1], grad_strides[1], count, p)
+            _walk(scratch, weight, v, state, r, size, back)
+            _retrace(scratch, weight, v, state, g, into, r, size, back)
+            _scatter(scratch, g, grad_x, (s * n + first) * p, p, count, p)
         for i in range(r):
-            _scatter(into, i * size, grad_vectors, (first * r + i) * p, r * p, count, p)
+            _scatter(scratch, into + i * size, grad_vectors, (first * r + i) * p, r * p, count, p)
 
 
 @_kernel
@@ -241,19 +257,22 @@ def push(
     start, stop, n = sets
     repeats, r, p = shape
     size = _padded(p) * LANES
-    v, weight = np.empty(r * size, x.dtype), np.empty(r * LANES, x.dtype)
-    state, scale = np.empty(size, x.dtype), np.empty(size, x.dtype)
+    weight, v = 0, r * LANES
+    scale = v + r * size
+    state = scale + size
+    scratch = np.empty(state + size, x.dtype)
     for first in range(start, stop, LANES):
         count = min(LANES, stop - first)
-        _gather_sets(v, weight, vectors, first * vector_strides[0], vector_strides, count, r, p)
-        _gather(scale, 0, eigenvalues, first * eigenvalue_stride, eigenvalue_stride, count, p)
+        _gather_sets(scratch, weight, v, vectors, first, vector_strides, count, r, p)
+        _gather(scratch, scale, eigenvalues, first * eigenvalue_stride, eigenvalue_stride, count, p)
         for s in range(repeats):
-            _gather(state, 0, x, s * x_strides[0] + first * x_strides[1], x_strides[1], count, p)
-            _walk(v, weight, state, r, size, False)
-            _scatter(state, 0, turned, (s * n + first) * p, p, count, p)
-            _scale(state, scale, size)
-            _walk(v, weight, state, r, size, True)
-            _scatter(state, 0, y, (s * n + first) * p, p, count, p)
+            _gather(scratch, state, x, s * x_strides[0] + first * x_strides[1], x_strides[1], count, p)
+            _walk(scratch, weight, v, state, r, size, False)
+            _scatter(scratch, state, turned, (s * n + first) * p, p, count, p)
+            for k in range(0, size, LANES):
+                store(scratch, state + k, mul(load(scratch, state + k), load(scratch, scale + k)))
+            _walk(scratch, weight, v, state, r, size, True)
+            _scatter(scratch, state, y, (s * n + first) * p, p, count, p)
 
 
 @_kernel
@@ -276,29 +295,30 @@ def push_backward(
     start, stop, n = sets
     repeats, r, p = shape
     size = _padded(p) * LANES
-    dtype = turned.dtype
-    v, weight, into = np.empty(r * size, dtype), np.empty(r * LANES, dtype), np.empty(r * size, dtype)
-    middle, state, g = np.empty(size, dtype), np.empty(size, dtype), np.empty(size, dtype)
-    scale, slope = np.empty(size, dtype), np.empty(size, dtype)
+    weight, v = 0, r * LANES
+    into = v + r * size
+    slope = into + r * size
+    scale, middle, state, g = slope + size, slope + 2 * size, slope + 3 * size, slope + 4 * size
+    scratch = np.empty(g + size, turned.dtype)
     for first in range(start, stop, LANES):
         count = min(LANES, stop - first)
-        _gather_sets(v, weight, vectors, first * vector_strides[0], vector_strides, count, r, p)
-        _gather(scale, 0, eigenvalues, first * eigenvalue_stride, eigenvalue_stride, count, p)
-        into[:] = 0.0
-        slope[:] = 0.0
+        _gather_sets(scratch, weight, v, vectors, first, vector_strides, count, r, p)
+        _gather(scratch, scale, eigenvalues, first * eigenvalue_stride, eigenvalue_stride, count, p)
+        scratch[into:scale] = 0.0  # and the slope
         for s in range(repeats):
             at = s * turned_strides[0] + first * turned_strides[1]
-            _gather(middle, 0, turned, at, turned_strides[1], count, p)
-            _gather(g, 0, grad, s * grad_strides[0] + first * grad_strides[1], grad_strides[1], count, p)
+            _gather(scratch, middle, turned, at, turned_strides[1], count, p)
+            _gather(scratch, g, grad, s * grad_strides[0] + first * grad_strides[1], grad_strides[1], count, p)
             for k in range(0, size, LANES):
-                store(state, k, mul(load(middle, k), load(scale, k)))
-            _walk(v, weight, state, r, size, True)
-            _retrace(v, weight, state, g, into, r, size, True)
+                store(scratch, state + k, mul(load(scratch, middle + k), load(scratch, scale + k)))
+            _walk(scratch, weight, v, state, r, size, True)
+            _retrace(scratch, weight, v, state, g, into, r, size, True)
             for k in range(0, size, LANES):
-                store(slope, k, fma(load(g, k), load(middle, k), load(slope, k)))
-            _scale(g, scale, size)
-            _retrace(v, weight, middle, g, into, r, size, False)
-            _scatter(g, 0, grad_x, (s * n + first) * p, p, count, p)
+                turn = load(scratch, g + k)
+                store(scratch, slope + k, fma(turn, load(scratch, middle + k), load(scratch, slope + k)))
+                store(scratch, g + k, mul(turn, load(scratch, scale + k)))
+            _retrace(scratch, weight, v, middle, g, into, r, size, False)
+            _scatter(scratch, g, grad_x, (s * n + first) * p, p, count, p)
         for i in range(r):
-            _scatter(into, i * size, grad_vectors, (first * r + i) * p, r * p, count, p)
-        _scatter(slope, 0, grad_eigenvalues, first * p, p, count, p)
+            _scatter(scratch, into + i * size, grad_vectors, (first * r + i) * p, r * p, count, p)
+        _scatter(scratch, slope, grad_eigenvalues, first * p, p, count, p)

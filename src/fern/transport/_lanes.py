@@ -4,6 +4,8 @@ Eight sets of reflections run side by side, one a lane. A dot product over p ent
 once, with no sum across lanes and no remainder for any p. Numba's own vectoriser cannot keep such a sum in a
 register (it must assume that arrays overlap), so the lanes are an LLVM vector type of their own. LLVM lowers it
 to whatever the processor has (one AVX register in float32, two in float64, two or four NEON ones).
+
+Numba's cache watches the file of a cached kernel only: after a change here, touch ``_kernels.py``.
 """
 
 from typing import Any

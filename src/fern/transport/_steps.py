@@ -1,7 +1,7 @@
 """The reflections written as torch operations: any device, any floating dtype, differentiable.
 
-Shapes here are the grouped ones of `fern.transport.householder`: N sets of R vectors of length p, each
-applied to S right-hand sides. ``vectors`` (N, R, p), ``eigenvalues`` (N, p), ``x`` (S, N, p).
+``vectors`` (*sets, R, p), ``eigenvalues`` (*sets, p), ``x`` (*sides, *sets, p): the right-hand sides along the
+leading dimensions share a set.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 
-def weights(vectors: Tensor) -> Tensor:  # (N, R, p) -> (N, R)
+def weights(vectors: Tensor) -> Tensor:  # (*sets, R, p) -> (*sets, R)
     """The factor 2 / vᵀv of each reflection, 0 (the identity) where vᵀv is below the smallest normal number.
 
     Where vᵀv overflows the factor is NaN: what cannot be computed must not pass for the identity.
@@ -23,20 +23,20 @@ def weights(vectors: Tensor) -> Tensor:  # (N, R, p) -> (N, R)
 
 def _reflected(vectors: Tensor, weight: Tensor, x: Tensor, order: Iterable[int]) -> Tensor:
     for i in order:
-        v = vectors[:, i]
-        x = x - (weight[:, i] * (v * x).sum(-1)).unsqueeze(-1) * v
+        v = vectors[..., i, :]
+        x = x - (weight[..., i] * (v * x).sum(-1)).unsqueeze(-1) * v
     return x
 
 
 def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
     """U x, or Uᵀ x where ``back``: a plain loop that autograd follows, to any order of derivative."""
-    order = range(vectors.shape[1])
+    order = range(vectors.shape[-2])
     return _reflected(vectors, weights(vectors), x, reversed(order) if back else order)
 
 
 def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """(Uᵀ Λ U x, U x): a plain loop that autograd follows, to any order of derivative."""
-    weight, order = weights(vectors), range(vectors.shape[1])
+    weight, order = weights(vectors), range(vectors.shape[-2])
     turned = _reflected(vectors, weight, x, order)
     return _reflected(vectors, weight, eigenvalues * turned, reversed(order)), turned
 
@@ -44,10 +44,10 @@ def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tenso
 def _retrace(
     vectors: Tensor,
     weight: Tensor,
-    x: Tensor,  # (S, N, p) what the reflections gave
-    grad: Tensor,  # (S, N, p) the gradient with respect to it
+    x: Tensor,  # (*sides, *sets, p) what the reflections gave
+    grad: Tensor,  # (*sides, *sets, p) the gradient with respect to it
     order: Iterable[int],  # last applied first
-    into: Tensor,  # (N, R, p) gradients of the vectors, added to
+    into: Tensor,  # (*sets, R, p) gradients of the vectors, added to
 ) -> tuple[Tensor, Tensor]:
     """Walk the reflections backwards: a reflection undoes itself, so no intermediate state is stored.
 
@@ -55,17 +55,17 @@ def _retrace(
     a (g - f v) - f (x - a v) to the gradient of v.
     """
     for i in order:
-        v = vectors[:, i]
-        a = (weight[:, i] * (v * x).sum(-1)).unsqueeze(-1)
-        f = (weight[:, i] * (v * grad).sum(-1)).unsqueeze(-1)
+        v = vectors[..., i, :]
+        a = (weight[..., i] * (v * x).sum(-1)).unsqueeze(-1)
+        f = (weight[..., i] * (v * grad).sum(-1)).unsqueeze(-1)
         x, grad = x - a * v, grad - f * v
-        into[:, i] += (a * grad - f * x).sum(0)
+        into[..., i, :] += (a * grad - f * x).sum_to_size(v.shape)
     return x, grad
 
 
 def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
     """Gradients of (vectors, x): the result is computed again and retraced."""
-    order = range(vectors.shape[1])
+    order = range(vectors.shape[-2])
     into = torch.zeros_like(vectors)
     y = reflect(vectors, x, back=back)
     _, grad = _retrace(vectors, weights(vectors), y, grad, order if back else reversed(order), into)
@@ -74,10 +74,10 @@ def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) ->
 
 def push_backward(vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of (vectors, eigenvalues, x), given ``turned`` = U x."""
-    weight, order = weights(vectors), range(vectors.shape[1])
+    weight, order = weights(vectors), range(vectors.shape[-2])
     into = torch.zeros_like(vectors)
     y = _reflected(vectors, weight, eigenvalues * turned, reversed(order))
     _, grad = _retrace(vectors, weight, y, grad, order, into)
-    grad_eigenvalues = (grad * turned).sum(0)
+    grad_eigenvalues = (grad * turned).sum_to_size(eigenvalues.shape)
     _, grad = _retrace(vectors, weight, turned, eigenvalues * grad, reversed(order), into)
     return into, grad_eigenvalues, grad

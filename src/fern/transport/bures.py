@@ -15,9 +15,9 @@ def w2_squared(first: Ellipsoid, second: Ellipsoid) -> Tensor:  # (*batch)
     """W2² of two laws with the same patches: |m1 - m2|² + Σ_patches tr(Σ1 + Σ2 - 2 (Σ1^½ Σ2 Σ1^½)^½).
 
     Here Σ^½ = √a A is known in factored form, so the only decomposition is one `eigvalsh` of A1 A2² A1 a
-    patch (O(p³), in float64). Eigenvalues below the rounding error of the largest count as that error: it
-    adds at most 1e-7 of the largest variance to the result and keeps the gradient finite. Batch shapes
-    broadcast.
+    patch: O(p³) time and O(p²) memory, in float64. Eigenvalues below the rounding error of the largest count
+    as that error, which keeps the gradient finite and adds at most 3e-8 √(a1 a2) max Λ1 max Λ2 a step to the
+    result. Batch shapes broadcast.
 
     Example:
         >>> no_turn = torch.zeros(1, 0, 1)

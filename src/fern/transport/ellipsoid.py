@@ -235,9 +235,9 @@ class Ellipsoid(Distribution):
     @property
     def effective_rank(self) -> Tensor:  # (*batch, g)
         """exp(-Σ q log q) with q = Λ / Σ Λ: from 1 (one direction) to p (a ball). Roy and Vetterli, 2007."""
-        share = self._spectrum(0.0) / self.trace.unsqueeze(-1)
-        spread: Tensor = torch.special.entr(share)
-        return spread.sum(-1).exp()
+        trace = self.trace
+        # Beyond the horizon Λ is 1, and 1 log 1 = 0.
+        return (trace.log() - (self.eigenvalues * self.eigenvalues.log()).sum(-1) / trace).exp()
 
     # --- inside --------------------------------------------------------------------------------------------
 
