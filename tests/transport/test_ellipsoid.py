@@ -1,0 +1,426 @@
+"""Every method of `Ellipsoid` against the same law with dense matrices, and what a distribution promises."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.transport.reference import DTYPES, DenseLaw, close, laws, random_law, seeded
+from torch import Tensor
+from torch.distributions import Distribution, Independent, constraints
+
+from fern.errors import FernError
+from fern.transport import EIGENVALUE_FLOOR, Ellipsoid
+
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+# name: (of the ellipsoid, of the dense law); y is a value, q a probability, both (2, *batch, H)
+METHODS = {
+    "mean": (lambda law, y, q: law.mean, lambda dense, y, q: dense.normal.mean),
+    "mode": (lambda law, y, q: law.mode, lambda dense, y, q: dense.normal.mode),
+    "variance": (lambda law, y, q: law.variance, lambda dense, y, q: dense.normal.variance),
+    "stddev": (lambda law, y, q: law.stddev, lambda dense, y, q: dense.normal.stddev),
+    "push": (lambda law, y, q: law.push(y), lambda dense, y, q: dense.apply(y + dense.shift)),
+    "inverse": (lambda law, y, q: law.inverse(y), lambda dense, y, q: dense.inverse(y)),
+    "log_prob": (lambda law, y, q: law.log_prob(y), lambda dense, y, q: dense.normal.log_prob(y.double())),
+    "entropy": (lambda law, y, q: law.entropy(), lambda dense, y, q: dense.normal.entropy()),
+    "mahalanobis": (lambda law, y, q: law.mahalanobis(y), lambda dense, y, q: dense.mahalanobis(y)),
+    "cdf": (lambda law, y, q: law.cdf(y), lambda dense, y, q: dense.marginals.cdf(y.double())),
+    "icdf": (lambda law, y, q: law.icdf(q), lambda dense, y, q: dense.marginals.icdf(q.double())),
+    "jacobian": (lambda law, y, q: law.jacobian, lambda dense, y, q: dense.jacobian),
+    "covariance_matrix": (lambda law, y, q: law.covariance_matrix, lambda dense, y, q: dense.covariance),
+    "spectral_radius": (
+        lambda law, y, q: law.spectral_radius,
+        lambda dense, y, q: dense.per_patch(lambda block: torch.linalg.matrix_norm(block, 2)),
+    ),
+    "trace": (
+        lambda law, y, q: law.trace,
+        lambda dense, y, q: dense.per_patch(lambda block: block.diagonal(dim1=-2, dim2=-1).sum(-1)),
+    ),
+    "log_det": (lambda law, y, q: law.log_det, lambda dense, y, q: dense.per_patch(torch.logdet)),
+    "condition_number": (
+        lambda law, y, q: law.condition_number,
+        lambda dense, y, q: dense.per_patch(torch.linalg.cond),
+    ),
+    "effective_rank": (
+        lambda law, y, q: law.effective_rank,
+        lambda dense, y, q: dense.per_patch(dense.spectral_entropy_rank),
+    ),
+}
+
+
+def around(law: Ellipsoid, seed: int) -> tuple[Tensor, Tensor]:
+    """Values near the law and probabilities, (2, *batch, H)."""
+    generator = seeded(seed)
+    y = law.sample((2,), generator=generator)
+    return y, torch.empty_like(y).uniform_(0.01, 0.99, generator=generator)
+
+
+# --- the contract: each method is its dense equivalent ------------------------------------------------------
+
+
+@dtypes
+@pytest.mark.parametrize("name", METHODS)
+@given(data=st.data())
+def test_each_method_equals_its_dense_equivalent(name, dtype, data):
+    law = data.draw(laws(dtype))
+    y, q = around(law, data.draw(st.integers(0, 1000)))
+    ours, truth = METHODS[name]
+    found = ours(law, y, q)
+    assert found.dtype == dtype
+    # Condition numbers reach 30, squared 900 in Σ⁻¹: rounding of 6e-8 and 1e-16 grows by up to that, times p.
+    close(found, truth(DenseLaw.of(law), y, q), float32=5e-4, float64=1e-11)
+
+
+@dtypes
+@given(data=st.data())
+def test_the_jacobian_is_symmetric_with_exactly_the_eigenvalues(dtype, data):
+    law = data.draw(laws(dtype))
+    jacobian = law.jacobian
+    assert torch.equal(jacobian, jacobian.mT)
+    inside = law.eigenvalues.flatten(-2)[..., : law.horizon].double().sort(-1).values
+    close(torch.linalg.eigvalsh(jacobian.double()).to(dtype), inside, float32=3e-6, float64=1e-13)
+
+
+@dtypes
+@given(data=st.data())
+def test_inverse_undoes_push(dtype, data):
+    law = data.draw(laws(dtype))
+    y0 = torch.randn(3, *law.batch_shape, law.horizon, generator=seeded(0), dtype=dtype)
+    close(law.inverse(law.push(y0)), y0.double(), float32=3e-5, float64=1e-13)
+    close(law.push(law.inverse(y0)), y0.double(), float32=3e-5, float64=1e-13)
+
+
+@given(laws(torch.float64))
+def test_a_sample_is_the_push_of_the_noise_and_the_push_of_nothing_is_the_mean(law):
+    sample = law.sample((4,), generator=seeded(1))
+    noise = torch.randn(4, *law.batch_shape, law.horizon, generator=seeded(1), dtype=torch.float64)
+    torch.testing.assert_close(sample, law.push(noise * math.sqrt(law.base_variance)), rtol=0, atol=0)
+    torch.testing.assert_close(law.mean, law.push(torch.zeros(law.horizon, dtype=torch.float64)), rtol=0, atol=0)
+
+
+def test_the_diagonal_is_exact_with_a_large_horizon_and_hard_spectrum():
+    # λ from the floor to 5.5 in float32: a difference of float32 terms would lose all of the small ones.
+    generator = seeded(3)
+    eigenvalues = 10.0 ** torch.empty(4, 2, 60).uniform_(-4, 0.74, generator=generator)
+    vectors = torch.randn(4, 2, 60, 60, generator=generator)
+    law = Ellipsoid(eigenvalues, torch.zeros(4, 2, 60), vectors, base_variance=1.0)
+    truth = DenseLaw.of(law).covariance.diagonal(dim1=-2, dim2=-1).sqrt()
+    assert ((law.stddev.double() - truth).abs() / truth).max() < 1e-6
+
+
+def test_equal_eigenvalues_make_a_ball_whatever_the_rotation():
+    vectors = torch.randn(5, 3, 4, 6, generator=seeded(0), dtype=torch.float64)
+    law = Ellipsoid(torch.full((5, 3, 6), 2.0, dtype=torch.float64), torch.zeros(5, 3, 6).double(), vectors)
+    torch.testing.assert_close(law.variance, torch.full((5, 18), 0.4, dtype=torch.float64))
+    torch.testing.assert_close(law.effective_rank, torch.full((5, 3), 6.0, dtype=torch.float64))
+    torch.testing.assert_close(law.condition_number, torch.ones(5, 3, dtype=torch.float64))
+    torch.testing.assert_close(law.mean, torch.zeros(5, 18, dtype=torch.float64))
+
+
+def test_effective_rank_counts_the_directions_in_use():
+    eigenvalues = torch.tensor([[1.0, 1.0, 1e-12, 1e-12]], dtype=torch.float64)
+    law = Ellipsoid(eigenvalues, torch.zeros(1, 4).double(), torch.zeros(1, 0, 4).double(), eigenvalue_floor=1e-12)
+    assert law.effective_rank.item() == pytest.approx(2.0, abs=1e-9)
+
+
+def test_cdf_and_icdf_agree_with_scipy():
+    law = random_law(seeded(8), (2, 3, 5), 4)
+    y, q = around(law, 9)
+    mean, deviation = law.mean.numpy(), law.stddev.numpy()
+    np.testing.assert_allclose(law.cdf(y), scipy.stats.norm.cdf(y.numpy(), mean, deviation), rtol=1e-12)
+    np.testing.assert_allclose(law.icdf(q), scipy.stats.norm.ppf(q.numpy(), mean, deviation), rtol=1e-12)
+    torch.testing.assert_close(law.cdf(law.icdf(q)), q, rtol=1e-12, atol=0)
+
+
+def test_log_prob_and_entropy_agree_with_scipy():
+    law = random_law(seeded(8), (3, 4), 2, horizon=10)
+    y, _ = around(law, 9)
+    reference = scipy.stats.multivariate_normal(law.mean.numpy(), law.covariance_matrix.numpy())
+    np.testing.assert_allclose(law.log_prob(y), reference.logpdf(y.numpy()), rtol=1e-10)
+    np.testing.assert_allclose(law.entropy(), reference.entropy(), rtol=1e-12)
+
+
+# --- the short last patch -----------------------------------------------------------------------------------
+
+
+def test_a_short_last_patch_is_the_law_of_the_cut_vectors():
+    generator = seeded(2)
+    eigenvalues = torch.rand(2, 5, generator=generator, dtype=torch.float64) + 0.5
+    shift = torch.randn(2, 5, generator=generator, dtype=torch.float64)
+    vectors = torch.randn(2, 3, 5, generator=generator, dtype=torch.float64)
+    law = Ellipsoid(eigenvalues, shift, vectors, horizon=8)
+    last = Ellipsoid(eigenvalues[1:, :3], shift[1:, :3], vectors[1:, :, :3])
+    assert law.event_shape == (8,)
+    torch.testing.assert_close(law.mean[5:], last.mean)
+    torch.testing.assert_close(law.variance[5:], last.variance)
+    torch.testing.assert_close(law.covariance_matrix[5:, 5:], last.covariance_matrix)
+    for name in ("spectral_radius", "trace", "log_det", "condition_number", "effective_rank"):
+        torch.testing.assert_close(getattr(law, name)[1:], getattr(last, name))
+
+
+def test_what_lies_beyond_the_horizon_has_no_effect_and_no_gradient():
+    generator = seeded(2)
+    arguments = [
+        (torch.rand(2, 5, generator=generator) + 0.5).requires_grad_(),
+        torch.randn(2, 5, generator=generator).requires_grad_(),
+        torch.randn(2, 3, 5, generator=generator).requires_grad_(),
+    ]
+    law = Ellipsoid(*arguments, horizon=8)
+    y = torch.randn(8, generator=generator)
+    total = law.log_prob(y) + law.entropy() + law.variance.sum() + law.push(y).sum() + law.effective_rank.sum()
+    for g in torch.autograd.grad(total, arguments):
+        assert torch.equal(g[1, ..., 3:], torch.zeros_like(g[1, ..., 3:]))
+        assert g[1, ..., :3].abs().min() > 0
+    assert law.eigenvalues[1, 3:].tolist() == [1.0, 1.0]
+    assert law.shift[1, 3:].tolist() == [0.0, 0.0]
+
+
+# --- the floor ----------------------------------------------------------------------------------------------
+
+
+def test_the_floor_gives_one_law_to_every_method():
+    eigenvalues = torch.tensor([[0.0, 1e-9, 1.0]], dtype=torch.float64)
+    vectors = torch.randn(1, 2, 3, generator=seeded(0), dtype=torch.float64)
+    law = Ellipsoid(eigenvalues, torch.ones(1, 3).double(), vectors)
+    raised = Ellipsoid(eigenvalues.clamp_min(EIGENVALUE_FLOOR), torch.ones(1, 3).double(), vectors)
+    y0 = torch.randn(3, generator=seeded(1), dtype=torch.float64)
+    torch.testing.assert_close(law.inverse(law.push(y0)), y0, rtol=1e-9, atol=1e-9)
+    assert torch.equal(law.push(y0), raised.push(y0))
+    assert torch.equal(law.log_prob(law.push(y0)), raised.log_prob(law.push(y0)))
+    assert law.log_prob(y0).isfinite()
+    assert law.entropy().isfinite()
+    assert law.condition_number.item() == pytest.approx(1 / EIGENVALUE_FLOOR)
+
+
+def test_another_floor_may_be_set():
+    law = Ellipsoid(torch.zeros(1, 3), torch.zeros(1, 3), torch.zeros(1, 0, 3), eigenvalue_floor=0.5)
+    assert law.eigenvalues.tolist() == [[0.5] * 3]
+    assert law.stddev.tolist() == pytest.approx([0.5 * math.sqrt(0.1)] * 3)
+
+
+# --- sampling -----------------------------------------------------------------------------------------------
+
+
+def test_mean_and_covariance_of_samples_converge():
+    law = random_law(seeded(5), (2, 2, 4), 3, horizon=7)
+    errors = []
+    for count in (1_000, 100_000):
+        sample = law.sample((count,), generator=seeded(6))
+        mean, covariance = law.mean, law.covariance_matrix
+        apart = sample - mean
+        found = torch.einsum("sbi,sbj->bij", apart, apart) / count
+        diagonal = covariance.diagonal(dim1=-2, dim2=-1)
+        # Wick: var of a product of two Gaussians; five standard errors each.
+        spread = (diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2) + covariance.square()).div(count).sqrt()
+        assert ((found - covariance).abs() <= 5 * spread).all()
+        assert ((sample.mean(0) - mean).abs() <= 5 * (diagonal / count).sqrt()).all()
+        errors.append((found - covariance).abs().mean())
+    assert errors[1] < errors[0] / 5  # ten times fewer in the mean
+
+
+def test_samples_are_decided_by_the_generator_alone():
+    law = random_law(seeded(5), (2, 3, 4), 2, horizon=11)
+    first = law.rsample((3,), generator=seeded(1))
+    torch.manual_seed(99)
+    assert torch.equal(first, law.rsample((3,), generator=seeded(1)))
+    assert not torch.equal(first, law.rsample((3,), generator=seeded(2)))
+    state = torch.get_rng_state()
+    law.sample((3,), generator=seeded(1))
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_without_a_generator_samples_follow_torch_s_own():
+    law = random_law(seeded(5), (2, 3, 4), 2)
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        first = law.sample((2,))
+        torch.manual_seed(3)
+        assert torch.equal(first, law.sample((2,)))
+    assert first.shape == (2, 2, 12)
+    assert law.sample().shape == (2, 12)
+
+
+def test_rsample_carries_gradients_and_sample_does_not():
+    eigenvalues = torch.ones(2, 3, requires_grad=True)
+    law = Ellipsoid(eigenvalues, torch.zeros(2, 3), torch.zeros(2, 0, 3))
+    assert law.rsample((4,), generator=seeded(0)).requires_grad
+    assert not law.sample((4,), generator=seeded(0)).requires_grad
+
+
+# --- gradients ----------------------------------------------------------------------------------------------
+
+
+def parameters() -> tuple[Tensor, Tensor, Tensor]:
+    generator = seeded(7)
+    eigenvalues = torch.empty(2, 2, 3, dtype=torch.float64).uniform_(0.5, 2.0, generator=generator)
+    shift = torch.randn(2, 2, 3, generator=generator, dtype=torch.float64)
+    vectors = torch.randn(2, 2, 2, 3, generator=generator, dtype=torch.float64)
+    return eigenvalues.requires_grad_(), shift.requires_grad_(), vectors.requires_grad_()
+
+
+@pytest.mark.parametrize("horizon", [6, 5])
+@pytest.mark.parametrize("name", [*METHODS, "rsample"])
+def test_gradients_equal_finite_differences(name, horizon):
+    y = torch.randn(2, horizon, generator=seeded(3), dtype=torch.float64, requires_grad=True)
+    q = torch.full((2, horizon), 0.3, dtype=torch.float64, requires_grad=True)
+    ours = METHODS[name][0] if name in METHODS else lambda law, y, q: law.rsample((2,), generator=seeded(0))
+
+    def function(eigenvalues: Tensor, shift: Tensor, vectors: Tensor, y: Tensor, q: Tensor) -> Tensor:
+        return ours(Ellipsoid(eigenvalues, shift, vectors, horizon=horizon), y, q)
+
+    assert torch.autograd.gradcheck(function, (*parameters(), y, q))
+
+
+def test_the_variance_has_its_gradient_where_all_eigenvalues_are_equal():
+    _, shift, vectors = parameters()
+    equal = torch.ones(2, 2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda e, v: Ellipsoid(e, shift.detach(), v).variance, (equal, vectors))
+
+
+def test_second_derivatives_of_the_density_equal_finite_differences():
+    y = torch.randn(2, 6, generator=seeded(3), dtype=torch.float64)
+    assert torch.autograd.gradgradcheck(lambda *p: Ellipsoid(*p).log_prob(y), parameters())
+
+
+def test_mahalanobis_at_the_mean_has_a_zero_gradient():
+    law = Ellipsoid(torch.ones(1, 3), torch.zeros(1, 3), torch.zeros(1, 0, 3))
+    zero = torch.zeros(3, requires_grad=True)
+    law.mahalanobis(zero).backward()
+    assert torch.equal(zero.grad, torch.zeros(3))
+
+
+# --- a torch distribution -----------------------------------------------------------------------------------
+
+
+def test_it_is_a_torch_distribution_over_the_horizon():
+    law = random_law(seeded(1), (2, 3, 2, 4), 2, horizon=7)
+    assert isinstance(law, Distribution)
+    assert law.has_rsample
+    assert law.batch_shape == (2, 3)
+    assert law.event_shape == (7,)
+    assert law.support is constraints.real_vector
+    assert law.support.check(law.sample((5,))).shape == (5, 2, 3)
+    for name, constraint in law.arg_constraints.items():
+        assert constraint.check(getattr(law, name)).all(), name
+    assert "eigenvalues: torch.Size([2, 3, 2, 4])" in repr(law)
+    joint = Independent(law, 1)
+    y = law.sample((5,), generator=seeded(0))
+    torch.testing.assert_close(joint.log_prob(y), law.log_prob(y).sum(-1))
+
+
+@given(laws(torch.float64))
+def test_an_expanded_law_is_the_same_law_without_new_memory(law):
+    wide = law.expand((4, *law.batch_shape))
+    assert wide.batch_shape == (4, *law.batch_shape)
+    assert wide.eigenvalues.data_ptr() == law.eigenvalues.data_ptr()
+    y = law.sample((4,), generator=seeded(0))
+    q = torch.full_like(y, 0.2)
+    for name, (ours, _) in METHODS.items():
+        narrow = ours(law, y, q)
+        torch.testing.assert_close(ours(wide, y, q), narrow.expand(ours(wide, y, q).shape), msg=name)
+    assert wide.rsample((2,), generator=seeded(0)).shape == (2, 4, *law.batch_shape, law.horizon)
+
+
+def test_parameters_of_different_batch_shapes_broadcast():
+    generator = seeded(0)
+    eigenvalues = torch.rand(2, 4, generator=generator) + 0.5
+    shift, vectors = torch.randn(5, 1, 2, 4, generator=generator), torch.randn(3, 2, 1, 4, generator=generator)
+    law = Ellipsoid(eigenvalues, shift, vectors)
+    assert law.batch_shape == (5, 3)
+    one = Ellipsoid(eigenvalues, shift[4, 0], vectors[2])
+    for name, (ours, _) in METHODS.items():
+        y = law.sample(generator=seeded(0))
+        q = torch.full_like(y, 0.4)
+        torch.testing.assert_close(ours(law, y, q)[4, 2], ours(one, y[4, 2], q[4, 2]), msg=name)
+
+
+# --- bad input ----------------------------------------------------------------------------------------------
+
+GOOD = {"eigenvalues": torch.ones(3, 2, 4), "shift": torch.zeros(3, 2, 4), "reflections": torch.ones(3, 2, 1, 4)}
+
+
+def with_entry(name: str, value: float) -> Tensor:
+    changed = GOOD[name].clone()
+    changed.view(-1)[5] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"eigenvalues": torch.ones(4)}, r"eigenvalues: got shape \(4,\), needs \(\*batch, g, p\)"),
+        ({"eigenvalues": torch.ones(2, 4).long()}, "eigenvalues: got torch.int64, needs a floating"),
+        ({"eigenvalues": torch.ones(3, 0, 4)}, "eigenvalues: got 0 patches of 4"),
+        ({"eigenvalues": with_entry("eigenvalues", -0.5)}, "eigenvalues: smallest is -0.5, needs values >= 0"),
+        ({"eigenvalues": with_entry("eigenvalues", torch.nan)}, "eigenvalues: 1 of 24 values are NaN or infinite"),
+        ({"shift": torch.zeros(3, 2, 5)}, r"shift: got shape \(3, 2, 5\), needs \(\*batch, 2, 4\)"),
+        ({"shift": torch.zeros(4)}, r"shift: got shape \(4,\)"),
+        ({"shift": with_entry("shift", torch.inf)}, "shift: 1 of 24 values are NaN or infinite"),
+        ({"shift": [0.0]}, "shift: got list, needs a floating"),
+        ({"reflections": torch.ones(3, 2, 4)}, r"reflections: got shape \(3, 2, 4\), needs \(\*batch, 2, R, 4\)"),
+        ({"reflections": torch.ones(3, 2, 1, 5)}, r"reflections: got shape \(3, 2, 1, 5\)"),
+        ({"reflections": with_entry("reflections", -torch.inf)}, "reflections: 1 of 24 values are NaN"),
+        ({"shift": torch.zeros(7, 2, 4)}, r"batch shapes of eigenvalues \(3,\), shift \(7,\) and reflections \(3,\)"),
+        ({"horizon": 9}, "horizon: got 9, needs 5 to 8 for 2 patches of 4"),
+        ({"horizon": 4}, "horizon: got 4, needs 5 to 8"),
+        ({"horizon": 7.0}, "horizon: got 7.0, needs 5 to 8"),
+        ({"base_variance": 0.0}, "base_variance: got 0.0, needs a finite number > 0"),
+        ({"base_variance": math.nan}, "base_variance: got nan"),
+        ({"base_variance": "a"}, "base_variance: got 'a'"),
+        ({"eigenvalue_floor": 0.0}, "eigenvalue_floor: got 0.0, needs a finite number > 0"),
+    ],
+)
+def test_wrong_parameters_are_named(changes, message):
+    with pytest.raises(FernError, match=message):
+        Ellipsoid(**{**GOOD, **changes})
+
+
+def test_shapes_are_checked_even_where_values_are_not():
+    with pytest.raises(FernError, match="shift"):
+        Ellipsoid(**{**GOOD, "shift": torch.zeros(3, 2, 5)}, validate_args=False)
+    law = Ellipsoid(**{**GOOD, "shift": with_entry("shift", torch.nan)}, validate_args=False)
+    assert law.mean.isnan().any()
+    with pytest.raises(FernError, match="y0: got shape"):
+        law.push(torch.zeros(7))
+
+
+def test_validation_follows_torch_s_default():
+    bad = {**GOOD, "shift": with_entry("shift", torch.nan)}
+    Distribution.set_default_validate_args(False)
+    try:
+        Ellipsoid(**bad)
+    finally:
+        Distribution.set_default_validate_args(True)
+    with pytest.raises(FernError, match="shift"):
+        Ellipsoid(**bad)
+
+
+@pytest.mark.parametrize("method", ["push", "inverse", "log_prob", "mahalanobis"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.zeros(7), r"got shape \(7,\), needs \(..., 8\)"),
+        (torch.zeros(()), r"got shape \(\), needs \(..., 8\)"),
+        (torch.zeros(4, 8), r"got shape \(4, 8\), needs one that broadcasts with \(3, 8\)"),
+        (torch.zeros(8).long(), "got torch.int64, needs a floating"),
+        (torch.full((8,), torch.nan), "8 of 8 values are NaN or infinite"),
+    ],
+)
+def test_wrong_values_are_named(method, value, message):
+    with pytest.raises(FernError, match=message):
+        getattr(Ellipsoid(**GOOD), method)(value)
+
+
+def test_wrong_probabilities_and_marginal_values_are_named():
+    law = Ellipsoid(**GOOD)
+    with pytest.raises(FernError, match=r"value: probabilities from 0\.5 to 1\.5, needs 0 to 1"):
+        law.icdf(torch.tensor([0.5] * 7 + [1.5]))
+    with pytest.raises(FernError, match=r"value: got shape \(5,\), needs one that broadcasts with \(3, 8\)"):
+        law.cdf(torch.zeros(5))
+    with pytest.raises(FernError, match="value: 1 of 1 values are NaN"):
+        law.icdf(torch.tensor(torch.nan))
+    assert law.icdf(torch.tensor(0.9)).shape == (3, 8)
