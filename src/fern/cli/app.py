@@ -5,7 +5,7 @@ import sys
 import typer
 
 from fern._version import __version__
-from fern.cli import systems
+from fern.cli import data, demo, systems
 from fern.errors import FernError
 
 app = typer.Typer(
@@ -16,6 +16,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 systems.register(app)
+demo.register(app)
+data.register(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -59,7 +59,7 @@ def diagnostics_figure(
                 once = alarm.rule if axis is axes[0] and alarm.rule not in named else None
                 axis.axvspan(alarm.first_row, alarm.last_row + 1, color=colour, alpha=0.15, linewidth=0, label=once)
             named.add(alarm.rule)
-    axes[0].legend(loc="upper left", ncols=4, fontsize="small", frameon=False)
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, fontsize="small", frameon=False)
     axes[0].set_xlim(time[0], time[-1])
     axes[-1].set_xlabel("row")
     return drawn

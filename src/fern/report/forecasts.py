@@ -66,7 +66,7 @@ def forecast_figure(
         axis.axvline(0, color=TRUTH, linewidth=0.6, linestyle=":")
         axis.set_ylabel(channel)
         axis.margins(x=0)
-    axes[0].legend(loc="upper left", ncols=6, fontsize="small", frameon=False)
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=6, fontsize="small", frameon=False)
     axes[-1].set_xlabel("steps from the forecast")
     drawn.suptitle(title)
     return drawn
