@@ -1,6 +1,8 @@
 """What every metric shares: reading torch or NumPy arrays, refusing bad ones, and giving back the same kind."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 import torch
@@ -15,6 +17,11 @@ Scalar = Tensor | np.float64
 
 WINDOWS = ("batch", "horizon", "channels")
 SAMPLES = ("samples", "batch", "horizon", "channels")
+
+BLOCK_VALUES = 2**16  # 512 kB in float64, which stay in cache
+
+P = ParamSpec("P")
+PairScore = Callable[Concatenate[Tensor, Tensor, P], Tensor]
 
 
 def to_tensor(name: str, values: Array, axes: tuple[str, ...]) -> Tensor:
@@ -82,6 +89,24 @@ def wide(values: Tensor, device: torch.device | None = None) -> Tensor:
     """
     place = values.device if device is None else device
     return values.to(device=place, dtype=torch.float32 if place.type == "mps" else torch.float64)
+
+
+def blockwise(score: PairScore[P]) -> PairScore[P]:
+    """Let a score (B, H, C), (B, H, C) -> (B, C) go through large sets of windows a block at a time.
+
+    The values are the same; the float64 copies of a whole set would cost its memory several times over, and
+    most of the time.
+    """
+
+    @wraps(score)
+    def scored(pred: Tensor, true: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+        size = max(1, BLOCK_VALUES // true[0].numel())
+        if len(true) <= size:
+            return score(pred, true, *args, **kwargs)
+        pairs = zip(torch.split(pred, size), torch.split(true, size), strict=True)
+        return torch.cat([score(*pair, *args, **kwargs) for pair in pairs])
+
+    return scored
 
 
 def as_kind(name: str, value: Tensor, like: Array) -> Scalar:

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from fern.errors import FernError
-from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, forecast_and_truth, to_tensor, wide
+from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, blockwise, forecast_and_truth, to_tensor, wide
 
 S = TypeVar("S", Tensor, float)
 
 
+@blockwise
 def exceeded_steps(
     pred: Tensor,  # (B, H, C)
     true: Tensor,  # (B, H, C)

@@ -5,9 +5,10 @@ from typing import overload
 import numpy as np
 from torch import Tensor
 
-from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, forecast_and_truth, wide
+from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, blockwise, forecast_and_truth, wide
 
 
+@blockwise
 def squared_errors(
     pred: Tensor,  # (B, H, C)
     true: Tensor,  # (B, H, C)
@@ -16,6 +17,7 @@ def squared_errors(
     return (wide(pred) - wide(true)).square().mean(dim=1)
 
 
+@blockwise
 def absolute_errors(
     pred: Tensor,  # (B, H, C)
     true: Tensor,  # (B, H, C)

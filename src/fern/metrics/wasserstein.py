@@ -12,6 +12,7 @@ from fern.metrics.arrays import (
     NumpyArray,
     Scalar,
     as_kind,
+    blockwise,
     forecast_and_truth,
     to_tensor,
     wide,
@@ -37,6 +38,7 @@ def ordered(values: Tensor) -> Tensor:
     return values.sort(dim=-1).values
 
 
+@blockwise
 def squared_w2(
     pred: Tensor,  # (B, H, C)
     true: Tensor,  # (B, H, C)
