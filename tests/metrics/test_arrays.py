@@ -10,6 +10,7 @@ from torch import Tensor
 from fern.errors import FernError
 from fern.metrics import (
     MetricAccumulator,
+    arrays,
     coverage,
     crps,
     energy_score,
@@ -128,6 +129,37 @@ def test_numpy_arrays_of_any_layout_are_read() -> None:
     frozen.setflags(write=False)
     for values in (base[::-1, ::-1], frozen, base.astype(">f8"), base.astype(np.int16), np.asfortranarray(base)):
         assert mse(values, values + 2.0) == 4.0
+
+
+@pytest.mark.parametrize("metric", ["mse", "mae", "w2", "ept"])
+@pytest.mark.parametrize("block", [1, 40, 10**9])
+def test_blocks_of_any_size_give_the_same_value_and_gradient(
+    metric: str, block: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pred, true = torch.from_numpy(rng.normal(size=(2, 11, 6, 2)))
+    expected = per_window(metric, pred, true, std=[1.0, 0.5])
+    monkeypatch.setattr(arrays, "BLOCK_VALUES", block)
+    pred.requires_grad_()
+    values = per_window(metric, pred, true, std=[1.0, 0.5])
+    assert torch.equal(values, expected)
+    if metric == "mse":
+        values.sum().backward()
+        assert pred.grad is not None
+        assert torch.allclose(pred.grad, (pred.detach() - true) * 2 / 6, rtol=1e-12)
+
+
+def test_values_on_another_device_are_refused() -> None:
+    with pytest.raises(FernError, match="law is on meta and true on cpu: move one of them"):
+        arrays.require_device("law", torch.empty(1, device="meta"), torch.empty(1))
+
+
+@pytest.mark.parametrize("metric", [mse, w2, sliced_w2, energy_score])
+def test_automatic_mixed_precision_does_not_touch_the_sums(metric, rng: np.random.Generator) -> None:
+    shape = (3, 4, 6, 2) if metric is energy_score else (4, 6, 2)
+    pred, true = torch.from_numpy(rng.normal(size=shape)).float(), torch.zeros(4, 6, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = metric(pred, true)
+    assert mixed.item() == metric(pred, true).item()
 
 
 @samples

@@ -170,6 +170,20 @@ def test_gradients_stay_finite_where_samples_coincide(score) -> None:
     assert samples.grad is not None and torch.isfinite(samples.grad).all()
 
 
+def test_gradients_are_right_where_some_samples_coincide(draw) -> None:
+    """Against distances of each pair taken by subtraction; the root's gradient there is taken as 0 by both."""
+    samples, true = draw(5, 1, 6, 1), draw(1, 6, 1)
+    samples[3] = samples[1]
+    samples.requires_grad_()
+    energy_score(samples, true).backward()
+    paths = samples.detach().squeeze().requires_grad_()
+    apart = torch.cdist(paths, paths, compute_mode="donot_use_mm_for_euclid_dist").sum() / 20
+    (torch.linalg.vector_norm(paths - true[0, :, 0], dim=-1).mean() - 0.5 * apart).backward()
+    assert samples.grad is not None and paths.grad is not None
+    # Where two coincide the squares' rounding (1e-16) is divided by its root (1e-8).
+    assert torch.allclose(samples.grad.squeeze(), paths.grad, rtol=0, atol=1e-7)
+
+
 def test_torchs_global_random_state_is_never_drawn_from(ellipsoid: Ellipsoid, truth: Tensor, draw) -> None:
     before = torch.random.get_rng_state()
     energy_score(ellipsoid, truth)

@@ -257,6 +257,7 @@ def test_a_damaged_or_foreign_state_is_refused_and_changes_nothing() -> None:
         ({**state, "sum.mse": torch.tensor(torch.nan)}, "state: sum.mse is nan"),
         ({**state, "pred": state["pred"][:4], "true": state["true"][:4]}, "state: holds windows of shape"),
         ({**state, "pred": state["pred"] * torch.nan}, "pred: nan"),
+        ({**state, "shape": torch.tensor(3)}, r"state: shape has shape \(\), needs \(2,\)"),
         ({**state, "windows": torch.tensor(-1)}, "state: windows is -1"),
     ]
     for damaged, words in cases:

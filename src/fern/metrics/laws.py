@@ -200,7 +200,17 @@ def require_fit(
             f"law: batch shape {tuple(law.batch_shape)} and event shape {tuple(law.event_shape)} do not fit true "
             f"of shape {tuple(truth.shape)}; they must be ({batch}, {channels}) and ({horizon},)"
         )
-    require_device("law", law.mean, truth)
+    require_device("law", tensor_of(law), truth)
+
+
+def tensor_of(law: Distribution) -> Tensor:
+    """One of the law's parameters, for its precision and device: the mean of a factored law takes work."""
+    base = law.base_dist if isinstance(law, Independent) else law
+    for name in base.arg_constraints:
+        values = getattr(base, name)
+        if isinstance(values, Tensor):
+            return values
+    return law.mean
 
 
 def _moments(law: Distribution, truth: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -148,9 +148,11 @@ class MetricAccumulator:
         for name in state:
             if name not in expected:
                 raise FernError(f"state: {unknown_name('entry', name, expected)}")
-        for name in expected:
+        for name, values in expected.items():
             if name not in state:
                 raise FernError(f"state: lacks {name!r}; it is of an accumulator with other settings")
+            if name not in ("pred", "true") and state[name].shape != values.shape:
+                raise FernError(f"state: {name} has shape {tuple(state[name].shape)}, needs {tuple(values.shape)}")
         for name, values in self._given_tensors().items():
             if not torch.equal(values, state[name]):
                 raise FernError(f"state: its {name} are not those of this accumulator")
