@@ -1,0 +1,177 @@
+"""The engine of one machine: worker processes that live for the whole sweep, with the cores divided among them.
+
+Workers are started anew, never forked: a fork of a process in which torch or numba has threads can hang. They share
+nothing with the sweep but a pipe, and end when the sweep does, however it ends.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fern.benchmark.engines import Advanced, Event, Finished, Lost
+from fern.benchmark.plan import Run
+from fern.benchmark.runs import Workbench, Workplace, execute
+from fern.benchmark.store import Store
+from fern.errors import FernError
+from fern.training.history import EpochRecord
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""Read by the libraries when they are loaded, so a worker must be born with them."""
+
+_GOODBYE = 5.0  # seconds that a worker has to end by itself
+
+
+class LocalEngine:
+    """Runs on this machine, in ``slots`` worker processes of ``threads`` threads."""
+
+    def __init__(self, folder: Path, *, slots: int, threads: int) -> None:
+        self.slots, self.threads = slots, threads
+        self._folder = folder.resolve()
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            worker.dismiss()
+        for worker in self._workers:
+            worker.end()
+
+    def submit(self, run: Run) -> None:
+        """Give the run to an idle worker; workers are started as they are needed."""
+        idle = next((worker for worker in self._workers if worker.key is None), None)
+        if idle is None:
+            idle = _Worker(self._folder, self.threads)
+            self._workers.append(idle)
+        idle.begin(run)
+
+    def wait(self, seconds: float) -> list[Event]:
+        """What the workers said, and which of them died."""
+        pipes = {worker.pipe: worker for worker in self._workers}
+        events: list[Event] = []
+        for pipe in wait(list(pipes), seconds):
+            worker = pipes[pipe]  # type: ignore[index]  # only pipes were given
+            try:
+                message = worker.pipe.recv()
+            except (EOFError, OSError):
+                self._workers.remove(worker)
+                worker.end()
+                if worker.key is not None:
+                    events.append(Lost(worker.key, worker.cause_of_death()))
+                continue
+            if isinstance(message, FernError):
+                raise message
+            if isinstance(message, Finished):
+                worker.key = None
+            events.append(message)
+        return events
+
+
+class _Worker:
+    """One worker process, and the run it has."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        self.key: str | None = None
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self._process: SpawnProcess = context.Process(target=serve, args=(theirs, str(folder), threads), daemon=True)
+        with _environment(dict.fromkeys(THREAD_VARIABLES, str(threads))):
+            self._process.start()
+        theirs.close()  # else its end could not be noticed here
+
+    def begin(self, run: Run) -> None:
+        self.key = run.key
+        with suppress(OSError):  # died already: wait() finds out
+            self.pipe.send(run)
+
+    def dismiss(self) -> None:
+        """Ask it to go; one with a run under way is stopped, its checkpoint stays."""
+        if self.key is not None:
+            self._process.terminate()
+        self.pipe.close()
+
+    def end(self) -> None:
+        """Make sure that it is gone."""
+        self.pipe.close()
+        self._process.join(_GOODBYE)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def cause_of_death(self) -> str:
+        code = self._process.exitcode
+        if code is not None and code < 0:
+            with suppress(ValueError):
+                return f"the worker process was ended by {signal.Signals(-code).name}"
+        return f"the worker process ended with exit code {code}"
+
+
+class _Teller:
+    """Training progress, told to the sweep epoch by epoch."""
+
+    def __init__(self, pipe: Connection, key: str) -> None:
+        self._pipe, self._key, self._epochs = pipe, key, 0
+
+    def start(self, *, epochs: int, steps: int, done: int) -> None:
+        """Remember how many epochs there are."""
+        self._epochs = epochs
+
+    def step(self, *, epoch: int, loss: float) -> None:
+        """Nothing: a message a step would cost too much."""
+
+    def epoch(self, record: EpochRecord, *, kept: bool) -> None:
+        """Tell the epoch."""
+        self._pipe.send(Advanced(self._key, record.epoch, self._epochs))
+
+    def stop(self, message: str) -> None:
+        """Nothing: the outcome follows."""
+
+
+def serve(pipe: Connection, folder: str, threads: int) -> None:
+    """A worker's life: take runs from the pipe, do them, answer, until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the sweep's to handle
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    store, bench = Store(folder), Workbench()
+    with suppress(EOFError, OSError):
+        while True:
+            run: Run = pipe.recv()
+            place = Workplace(
+                threads=threads, checkpoints=store.checkpoint_path(run.key), progress=_Teller(pipe, run.key)
+            )
+            try:
+                pipe.send(Finished(run.key, execute(run, place, bench)))
+            except FernError as error:  # the worker itself is wrong, not the run
+                pipe.send(error)
+
+
+def _die_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Environment variables for processes started within the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

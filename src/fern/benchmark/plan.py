@@ -1,0 +1,185 @@
+"""From a task to its runs: every setting resolved, every mistake found before anything is computed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fern.benchmark.datasets import Dataset, Problem, load_dataset
+from fern.benchmark.provenance import code_version
+from fern.benchmark.rows import RunSettings
+from fern.benchmark.tasks import ORACLE, DatasetChoice, ModelChoice, Task
+from fern.errors import FernError, unknown_name
+from fern.models import Forecaster, build_model, model_entry, model_names
+from fern.settings import from_mapping
+from fern.training import TrainConfig
+from fern.training.fingerprint import FREE_TO_CHANGE
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: the settings that identify it, where its data come from, and where and how fast it computes.
+
+    ``computing`` are the training settings that do not change what is computed (`FREE_TO_CHANGE`).
+    """
+
+    settings: RunSettings
+    source: DatasetChoice
+    computing: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The run's name in a store."""
+        return self.settings.key
+
+    def problem(self, dataset: Dataset) -> Problem:
+        """What the run is about; the dataset must be the one it was planned for."""
+        settings = self.settings
+        if dataset.fingerprint != settings.data_fingerprint:
+            raise FernError(
+                f"{settings.dataset}: its values are not those the run was planned for (fingerprint "
+                f"{dataset.fingerprint[:12]}…, needs {settings.data_fingerprint[:12]}…)"
+            )
+        scaling: Any = settings.scaling
+        return Problem(dataset, settings.split, scaling, settings.context_length, settings.horizon)
+
+    def model(self, *, channels: int) -> Forecaster:
+        """The untrained model."""
+        settings = self.settings
+        return build_model(
+            settings.model,
+            context_length=settings.context_length,
+            horizon=settings.horizon,
+            channels=channels,
+            preset=settings.preset,
+            **settings.model_settings,
+        )
+
+    def train_config(self, *, threads: int) -> TrainConfig:
+        """The training settings; what is not said comes from the preset ``default``."""
+        values = {**self.settings.train_settings, **self.computing, "seed": self.settings.seed, "threads": threads}
+        return from_mapping(TrainConfig, values, where=self.settings.describe())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a task in the order they are done, and the datasets they need by their fingerprints."""
+
+    task: Task
+    runs: tuple[Run, ...]
+    datasets: Mapping[str, Dataset]
+
+
+def make_plan(task: Task, *, max_epochs: int | None = None) -> Plan:
+    """The runs of a task: seed by seed, so that a table can be drawn early; then dataset, horizon, model.
+
+    ``max_epochs`` caps the epochs of every run, and with them the grace period, which must be shorter.
+
+    Example:
+        >>> from fern.benchmark.tasks import read_task
+        >>> plan = make_plan(read_task("quick").narrowed(datasets=["OU_PARAM"]), max_epochs=2)
+        >>> sorted({run.settings.model for run in plan.runs})
+        ['dlinear', 'fern', 'last-value', 'oracle']
+    """
+    if max_epochs is not None and max_epochs < 1:
+        raise FernError(f"max_epochs: got {max_epochs}, needs at least 1")
+    resolver = _Resolver(task, max_epochs)
+    loaded = [(choice, load_dataset(choice)) for choice in task.datasets]
+    runs: dict[str, Run] = {}
+    for seed in task.seeds:
+        for source, dataset in loaded:
+            for horizon in source.horizons or task.horizons:
+                for run in resolver.runs(source, dataset, horizon=horizon, seed=seed):
+                    runs.setdefault(run.key, run)
+    if not runs:
+        raise FernError(f"task {task.name}: has no run; only simulated datasets have an oracle")
+    return Plan(task, tuple(runs.values()), {dataset.fingerprint: dataset for _, dataset in loaded})
+
+
+class _Resolver:
+    """Completes the settings of runs; what does not depend on seed or data is resolved once."""
+
+    def __init__(self, task: Task, max_epochs: int | None) -> None:
+        self._task, self._max_epochs = task, max_epochs
+        self._known: dict[tuple[object, ...], tuple[dict[str, Any], dict[str, Any]]] = {}
+        for choice in task.models:
+            _require_model(choice)
+
+    def runs(self, source: DatasetChoice, dataset: Dataset, *, horizon: int, seed: int) -> list[Run]:
+        """The runs of all models on one dataset at one horizon under one seed."""
+        task = self._task
+        place: dict[str, Any] = {
+            "task": task.name,
+            "dataset": dataset.name,
+            "data_settings": dataset.settings,
+            "data_fingerprint": dataset.fingerprint,
+            "context_length": source.context_length or task.context_length,
+            "horizon": horizon,
+            "split": source.split or task.split,
+            "scaling": source.scaling or task.scaling,
+            "epoch_figures": task.epoch_figures,
+            "seed": seed,
+            "code_version": code_version(),
+        }
+        found = []
+        for choice in task.models:
+            if choice.model == ORACLE and dataset.trajectory is None:
+                continue  # nobody knows the true process of a published dataset
+            resolved, computing = self._model(choice, place["context_length"], horizon, len(dataset.channels))
+            found.append(Run(RunSettings(**place, **resolved), source, computing))
+        if found:
+            problem = found[0].problem(dataset)
+            _ = problem.train, problem.validation, problem.test  # an error where one has no window
+        return found
+
+    def _model(
+        self, choice: ModelChoice, context_length: int, horizon: int, channels: int
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The model's part of the settings, and the training settings that identify nothing."""
+        known = (self._task.models.index(choice), context_length, horizon, channels)
+        if known not in self._known:
+            self._known[known] = self._resolved(choice, context_length, horizon, channels)
+        return self._known[known]
+
+    def _resolved(
+        self, choice: ModelChoice, context_length: int, horizon: int, channels: int
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        named: dict[str, Any] = {"model": choice.model, "preset": "default", "model_settings": choice.settings}
+        if choice.model == ORACLE:
+            return named, {}
+        presets = model_entry(choice.model).presets
+        named["preset"] = choice.preset or (
+            self._task.model_preset if self._task.model_preset in presets else "default"
+        )
+        sizes: dict[str, Any] = {"context_length": context_length, "horizon": horizon, "channels": channels}
+        model = build_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
+        given = {**self._task.train, **choice.train}
+        settings = self._train_settings(given)
+        computing = {name: value for name, value in given.items() if name in FREE_TO_CHANGE}
+        if not model.trainable:
+            return named, computing
+        return {**named, "train_settings": settings}, computing
+
+    def _train_settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All training settings that decide what is computed."""
+        if given.get("start", "fresh") != "fresh":
+            raise FernError(
+                f"task {self._task.name}: train.start: got {given['start']!r}, runs start 'fresh' from a seed"
+            )
+        config = from_mapping(TrainConfig, given, where=f"task {self._task.name}: train")
+        if self._max_epochs is not None and self._max_epochs < config.epochs:
+            capped = {"epochs": self._max_epochs, "grace": min(config.grace, self._max_epochs - 1)}
+            config = from_mapping(TrainConfig, {**given, **capped}, where=f"task {self._task.name}: train")
+        whole = config.to_mapping()
+        return {name: value for name, value in whole.items() if name != "seed" and name not in FREE_TO_CHANGE}
+
+
+def _require_model(choice: ModelChoice) -> None:
+    if choice.model == ORACLE:
+        if choice.preset is not None or choice.settings or choice.train:
+            raise FernError("oracle: has no presets and no settings")
+        return
+    if choice.model not in model_names():
+        raise unknown_name("model", choice.model, [*model_names(), ORACLE])
+    presets = model_entry(choice.model).presets
+    if choice.preset is not None and choice.preset not in presets:
+        raise unknown_name(f"preset of {choice.model}", choice.preset, presets)

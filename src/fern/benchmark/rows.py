@@ -1,0 +1,162 @@
+"""What a run is and what is left of it: the settings that identify it, its key, and its row."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from math import isfinite
+from typing import Any, Literal
+
+from fern.errors import FernError
+from fern.settings import STRICT, from_mapping
+
+SCHEMA = 1
+"""The version of the row's fields and of what its key is made of."""
+
+Status = Literal["done", "failed", "diverged"]
+
+KEY_LENGTH = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """All that decides the figures of a run: one model on one dataset at one horizon under one seed.
+
+    ``preset``, ``model_settings``  the model's preset and what is put over it.
+    ``data_settings``               what was done to the data before they were split: ``steps``, ``cleaning``, and the
+                                    whole scenario where a file defines it.
+    ``data_fingerprint``            SHA-256 of the values, before scaling.
+    ``train_settings``              every setting of `fern.training.TrainConfig` but the seed and those that only say
+                                    where and how fast it computes; empty for models with nothing to train.
+    ``epoch_figures``               whether the row holds figures of every epoch: ``none``, ``validation`` or ``test``.
+    ``code_version``                see `fern.benchmark.provenance.code_version`.
+    """
+
+    __pydantic_config__ = STRICT
+
+    task: str
+    model: str
+    preset: str
+    model_settings: dict[str, Any] = field(default_factory=dict)
+    dataset: str
+    data_settings: dict[str, Any] = field(default_factory=dict)
+    data_fingerprint: str
+    context_length: int
+    horizon: int
+    split: str
+    scaling: str
+    train_settings: dict[str, Any] = field(default_factory=dict)
+    epoch_figures: str = "none"
+    seed: int
+    code_version: str
+
+    @property
+    def key(self) -> str:
+        """The run's name in a store: 16 hexadecimal digits of the SHA-256 of these settings.
+
+        Example:
+            >>> settings = dict(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
+            ...     context_length=96, horizon=24, split="shock", scaling="none", code_version="1")
+            >>> RunSettings(**settings, seed=7).key, RunSettings(**settings, seed=8).key
+            ('8b9e2e6c2b1f9f6e', '...')
+        """
+        own = {entry.name: getattr(self, entry.name) for entry in fields(RunSettings)}
+        return hashlib.sha256(canonical({"schema": SCHEMA, **own})).hexdigest()[:KEY_LENGTH]
+
+    def describe(self) -> str:
+        """The run in a few words.
+
+        Example:
+            >>> RunSettings(task="mine", model="fern", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
+            ...     context_length=96, horizon=24, split="shock", scaling="none", seed=7, code_version="1").describe()
+            'fern on OU_BASE, 96 to 24, seed 7'
+        """
+        variant = "" if self.preset in ("paper", "default") else f":{self.preset}"
+        sizes = f"{self.context_length} to {self.horizon}"
+        return f"{self.model}{variant} on {self.dataset}, {sizes}, seed {self.seed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(RunSettings):
+    """The record of one finished run; the fields are those of its JSON file.
+
+    ``metrics``  only those that apply: ``mse mae wd swd ept``; with known truth ``oracle_mse``, ``regret`` and, where
+                 the floor is not practically 0, ``relative_regret``; ``skill``; with a law ``crps nll coverage_90``.
+    ``windows``  test windows scored, all there are.
+    ``history``  one mapping for each epoch where ``epoch_figures`` asks for it, without timings.
+    """
+
+    status: Status
+    error: str | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    windows: int | None = None
+    epochs: int | None = None
+    best_epoch: int | None = None
+    parameters: int | None = None
+    multiply_adds: int | None = None
+    history: list[dict[str, Any]] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    finished: str = ""
+
+    def __post_init__(self) -> None:
+        if self.status != "done" and not self.error:
+            raise FernError(f"error: a run that {self.status} needs its reason, got {self.error!r}")
+        if self.status == "done" and "mse" not in self.metrics:
+            raise FernError("metrics: a run that is done needs at least its mse")
+        for name, value in self.metrics.items():
+            if not isfinite(value):
+                raise FernError(f"metrics: {name} is {value}, needs a finite number")
+
+    def result(self) -> dict[str, Any]:
+        """What two runs of the same settings must agree on: all but timings, the machine and the commit."""
+        whole = {name: value for name, value in asdict(self).items() if name not in _CIRCUMSTANCES}
+        whole["versions"] = {name: value for name, value in self.versions.items() if name != "commit"}
+        return whole
+
+
+_CIRCUMSTANCES = ("seconds", "machine", "finished")
+
+
+def row_to_json(row: Row) -> bytes:
+    """The row as it stands in its file: with its schema, its key and a checksum over everything else."""
+    whole = {"schema": SCHEMA, "key": row.key, **asdict(row)}
+    try:
+        whole["checksum"] = _checksum(whole)
+        return json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise FernError(f"row {row.key}: cannot be written as JSON ({error})") from None
+
+
+def row_from_json(text: bytes, *, where: str) -> Row:
+    """The row that `row_to_json` wrote; anything else is an error that says what is wrong with it."""
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FernError(f"{where}: is not JSON ({error})") from None
+    if not isinstance(whole, dict):
+        raise FernError(f"{where}: needs a JSON object, got {type(whole).__name__}")
+    schema, key, checksum = (whole.pop(name, None) for name in ("schema", "key", "checksum"))
+    if schema != SCHEMA:
+        raise FernError(f"{where}: schema is {schema!r}, this version of fern reads {SCHEMA}")
+    if checksum is not None and checksum != _checksum({"schema": schema, "key": key, **whole}):
+        raise FernError(f"{where}: its checksum does not fit: the file was changed after it was written")
+    row = from_mapping(Row, whole, where=where)
+    if row.key != key:
+        raise FernError(f"{where}: its settings belong to key {row.key}, it says {key!r}")
+    return row
+
+
+def canonical(value: Mapping[str, Any]) -> bytes:
+    """JSON bytes that depend on the values alone: sorted keys, no spaces.
+
+    Example:
+        >>> canonical({"b": (1, 2.0), "a": None})
+        b'{"a":null,"b":[1,2.0]}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
+
+
+def _checksum(whole: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical({name: value for name, value in whole.items() if name != "checksum"})).hexdigest()

@@ -1,0 +1,139 @@
+"""The figures of a model, of the oracle and of the naive floor over all test windows of a problem."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fern.benchmark.datasets import Problem
+from fern.errors import FernError
+from fern.metrics import MetricAccumulator, per_window
+from fern.models import Forecast, Forecaster
+
+BATCH = 512
+POINT = {"mse": "mse", "mae": "mae", "w2": "wd", "sliced_w2": "swd", "ept": "ept"}
+"""The metrics of every forecast, and their names in a row: the paper's."""
+
+ELLIPSOID_LAW = ("crps", "nll", "coverage")
+SAMPLED_LAW = ("crps", "coverage")
+SAMPLES = 100
+"""Paths that are drawn of a law which has no closed form."""
+
+NO_FLOOR = 1e-6
+"""A floor below this share of the training variance is the rounding of float32 values, not a property of the system."""
+
+Batch = tuple[Tensor, Tensor, NDArray[np.int64]]  # past, future and the first row of each forecast
+
+
+@dataclass(frozen=True)
+class Score:
+    """Metrics over all test windows, and the errors of each window."""
+
+    metrics: dict[str, float]
+    mse: NDArray[np.float32]  # (n,)
+    mae: NDArray[np.float32]  # (n,)
+
+    @property
+    def windows(self) -> int:
+        """How many windows were scored."""
+        return len(self.mse)
+
+
+@dataclass(frozen=True)
+class Floors:
+    """The errors that a problem's figures are read against."""
+
+    naive_mse: float
+    oracle_mse: float | None
+    variance: float
+
+    def compare(self, mse: float) -> dict[str, float]:
+        """How far an error lies above the floor, and how much better it is than repeating the last value.
+
+        ``regret`` = mse - oracle_mse. ``relative_regret`` = mse / oracle_mse - 1, given only where the floor is a
+        property of the system (above 1e-6 of the training variance): of a deterministic one it is rounding alone.
+        ``skill`` = 1 - mse / mse of the last value repeated: 1 is perfect, 0 no better, negative worse.
+
+        Example:
+            >>> Floors(naive_mse=2.0, oracle_mse=0.5, variance=1.0).compare(1.0)
+            {'oracle_mse': 0.5, 'regret': 0.5, 'relative_regret': 1.0, 'skill': 0.5}
+        """
+        found = {}
+        if self.oracle_mse is not None:
+            found = {"oracle_mse": self.oracle_mse, "regret": mse - self.oracle_mse}
+            if self.oracle_mse > NO_FLOOR * self.variance:
+                found["relative_regret"] = mse / self.oracle_mse - 1.0
+        if self.naive_mse > 0.0:
+            found["skill"] = 1.0 - mse / self.naive_mse
+        return found
+
+
+def score_model(model: Forecaster, problem: Problem, *, seed: int) -> Score:
+    """The figures of a model in evaluation mode; the seed draws the samples of a law without a closed form."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def forecast(past: Tensor, _: NDArray[np.int64]) -> Forecast:
+        made: Forecast = model(past)
+        if made.ellipsoid is None and model.has_law:
+            made = model(past, samples=SAMPLES, generator=generator)
+        return made
+
+    model.eval()
+    with torch.no_grad():
+        return _score(forecast, problem)
+
+
+def score_oracle(problem: Problem) -> Score:
+    """The figures of the best possible forecast."""
+    return _score(lambda _, starts: Forecast(mean=torch.from_numpy(problem.best_forecasts(starts))), problem)
+
+
+def find_floors(problem: Problem) -> Floors:
+    """The floors of a problem."""
+    naive, best, scored = 0.0, 0.0, 0
+    known = problem.dataset.trajectory is not None
+    for past, future, starts in _batches(problem):
+        last = past[:, -1:].expand_as(future)
+        naive += float(per_window("mse", last, future).sum())
+        if known:
+            mean = torch.from_numpy(problem.best_forecasts(starts))
+            best += float(per_window("mse", mean, future.double()).sum())
+        scored += future.shape[0] * future.shape[2]
+    return Floors(
+        naive_mse=naive / scored,
+        oracle_mse=best / scored if known else None,
+        variance=float((problem.train_std**2).mean()),
+    )
+
+
+def _score(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Problem) -> Score:
+    gathered: MetricAccumulator | None = None
+    errors: dict[str, list[NDArray[np.float32]]] = {"mse": [], "mae": []}
+    for past, future, starts in _batches(problem):
+        made = forecast(past, starts)
+        mean = made.mean
+        if not bool(torch.isfinite(mean).all()):
+            raise FernError("a forecast of the test windows is not finite")
+        law = made.ellipsoid if made.ellipsoid is not None else made.samples
+        if gathered is None:
+            of_law = () if law is None else ELLIPSOID_LAW if made.ellipsoid is not None else SAMPLED_LAW
+            gathered = MetricAccumulator([*POINT, *of_law], std=problem.train_std, levels=(0.9,))
+        future = future.to(mean.dtype)
+        gathered.update(mean, future, law=law)
+        for name, values in errors.items():
+            values.append(per_window(name, mean, future).mean(dim=1).numpy().astype(np.float32))
+    if gathered is None:
+        raise FernError(f"{problem.dataset.name}: the test part has no window")
+    metrics = {POINT.get(name, name): value for name, value in gathered.compute().items()}
+    return Score(metrics, **{name: np.concatenate(values) for name, values in errors.items()})
+
+
+def _batches(problem: Problem) -> Iterable[Batch]:
+    windows = problem.test
+    for first in range(0, len(windows), BATCH):
+        indices = torch.arange(first, min(first + BATCH, len(windows)))
+        past, future = windows.gather(indices)
+        yield past, future, windows.starts(indices).numpy() + problem.context_length

@@ -1,0 +1,160 @@
+"""A folder of rows: one JSON file for each finished run, whole or absent, and what belongs to it.
+
+``rows/<key>.json``       the rows: all that tables need, meant to be committed.
+``windows/<key>.npz``     squared and absolute error of every test window, for significance tests.
+``checkpoints/<key>/``    of runs under way, removed when the row is there.
+``claims/<key>``          who is at work on what, see `fern.benchmark.claims`.
+"""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.benchmark.rows import KEY_LENGTH, Row, row_from_json, row_to_json
+from fern.errors import FernError
+from fern.files import written_whole
+
+WindowErrors = Mapping[str, NDArray[np.float32]]
+"""``mse`` and ``mae`` of each test window, ``(n,)`` in the order of time."""
+
+_KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
+_ABANDONED_AFTER = 3600.0  # seconds; a temporary file this old is of a writer that was killed
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A row file that cannot be read: where it is and what is wrong with it."""
+
+    path: Path
+    problem: str
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The rows of a store, and the files that should be rows and are not."""
+
+    rows: tuple[Row, ...]
+    damaged: tuple[Damaged, ...]
+
+
+class Store:
+    """The store in ``folder``. Opening it for writing makes its folders; reading changes nothing.
+
+    Example:
+        >>> import tempfile
+        >>> store = Store(Path(tempfile.mkdtemp()) / "runs").for_writing()
+        >>> row = Row(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
+        ...     context_length=96, horizon=24, split="shock", scaling="none", seed=7, code_version="1",
+        ...     status="done", metrics={"mse": 0.25})
+        >>> store.write(row)
+        >>> store.contents().rows == (row,)
+        True
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+
+    def for_writing(self) -> "Store":
+        """This store with its folders made; an error where they cannot be."""
+        for name in ("rows", "windows", "checkpoints", "claims"):
+            path = self.folder / name
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise FernError(f"{self.folder}: {path} cannot be made ({error.strerror})") from None
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise FernError(f"{self.folder}: {path} cannot be written to (no permission)")
+        return self
+
+    def for_reading(self) -> "Store":
+        """This store, which must be there."""
+        if not (self.folder / "rows").is_dir():
+            raise FernError(
+                f"{self.folder}: is not a folder of runs (it has no folder 'rows'); see fern bench run --out"
+            )
+        return self
+
+    def row_path(self, key: str) -> Path:
+        """The file of a row."""
+        return self.folder / "rows" / f"{key}.json"
+
+    def windows_path(self, key: str) -> Path:
+        """The file of the windows' errors."""
+        return self.folder / "windows" / f"{key}.npz"
+
+    def checkpoint_path(self, key: str) -> Path:
+        """The folder of a run's checkpoints."""
+        return self.folder / "checkpoints" / key
+
+    def read(self, key: str) -> Row | Damaged | None:
+        """The row of this key, what is wrong with its file, or None when there is no file."""
+        path = self.row_path(key)
+        try:
+            row = row_from_json(path.read_bytes(), where=str(path))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return Damaged(path, f"{path}: cannot be read ({error.strerror})")
+        except FernError as error:
+            return Damaged(path, str(error))
+        if row.key != key:
+            return Damaged(path, f"{path}: holds the row {row.key}")
+        return row
+
+    def contents(self) -> Contents:
+        """All rows by name of their files, and the damaged ones."""
+        self.for_reading()
+        names = sorted(path.stem for path in (self.folder / "rows").glob("*.json") if _KEY.fullmatch(path.stem))
+        found = [self.read(name) for name in names]
+        return Contents(
+            rows=tuple(row for row in found if isinstance(row, Row)),
+            damaged=tuple(row for row in found if isinstance(row, Damaged)),
+        )
+
+    def write(self, row: Row, windows: WindowErrors | None = None) -> None:
+        """Put a row into the store in place of an earlier one of its key, then drop the run's checkpoints.
+
+        The windows' errors come first: a row that is there has everything that belongs to it.
+        """
+        path = self.windows_path(row.key)
+        if windows is None:
+            path.unlink(missing_ok=True)
+        else:
+            with written_whole(path) as temporary:
+                np.savez(temporary, mse=np.float32(windows["mse"]), mae=np.float32(windows["mae"]))
+        with written_whole(self.row_path(row.key)) as temporary:
+            temporary.write_bytes(row_to_json(row))
+        self.drop_checkpoints(row.key)
+
+    def window_errors(self, key: str) -> dict[str, NDArray[np.float32]] | None:
+        """The errors of each test window, or None where they were not kept."""
+        path = self.windows_path(key)
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, EOFError, KeyError) as error:
+            raise FernError(f"{path}: is damaged ({error})") from None
+
+    def drop_checkpoints(self, key: str) -> None:
+        """Remove a run's checkpoints."""
+        shutil.rmtree(self.checkpoint_path(key), ignore_errors=True)
+
+    def sweep_out(self) -> None:
+        """Remove temporary files that killed writers left behind."""
+        horizon = time.time() - _ABANDONED_AFTER
+        for name in ("rows", "windows"):
+            for path in (self.folder / name).glob(".*"):
+                try:
+                    if path.stat().st_mtime < horizon:
+                        path.unlink()
+                except OSError:
+                    continue  # another process was faster, or may not; either way it does no harm

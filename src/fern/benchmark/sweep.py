@@ -1,0 +1,200 @@
+"""A sweep: the runs of a plan that a store does not have yet, shared with other sweeps on the same store."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fern.benchmark.claims import Claims
+from fern.benchmark.engines import Advanced, Engine, Event, Finished, Lost
+from fern.benchmark.plan import Plan, Run
+from fern.benchmark.rows import Row
+from fern.benchmark.runs import Outcome, Workplace, lost
+from fern.benchmark.store import Damaged, Store
+
+ATTEMPTS = 3
+"""Workers that may die over a run before it counts as failed."""
+
+_GLANCE = 0.5  # seconds between two looks at what other sweeps have done
+
+
+class Watcher(Protocol):
+    """Hears of everything that happens in a sweep."""
+
+    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
+        """The sweep begins with these runs; these rows are there already."""
+
+    def began(self, run: Run) -> None:
+        """A run is under way here."""
+
+    def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
+        """A run here finished an epoch."""
+
+    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+        """A run has its row; ``elsewhere`` when another sweep made it."""
+
+    def lost(self, run: Run, reason: str, *, again: bool) -> None:
+        """A worker died over a run, which is done ``again`` or given up."""
+
+    def stop(self) -> None:
+        """The sweep is over, or was interrupted."""
+
+
+class Unwatched:
+    """Shows nothing."""
+
+    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
+        """Nothing."""
+
+    def began(self, run: Run) -> None:
+        """Nothing."""
+
+    def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
+        """Nothing."""
+
+    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+        """Nothing."""
+
+    def lost(self, run: Run, reason: str, *, again: bool) -> None:
+        """Nothing."""
+
+    def stop(self) -> None:
+        """Nothing."""
+
+
+@dataclass
+class Summary:
+    """What came of a sweep: every row of the plan, how many of them it made itself, and what could not be read."""
+
+    rows: list[Row] = field(default_factory=list)
+    made: int = 0
+    damaged: tuple[Damaged, ...] = ()
+
+    def count(self, status: str) -> int:
+        """Rows with this status."""
+        return sum(row.status == status for row in self.rows)
+
+
+def run_sweep(
+    plan: Plan, store: Store, engine: Engine, *, retry_failed: bool = False, watcher: Watcher | None = None
+) -> Summary:
+    """Do the runs of the plan whose rows are not in the store; what others are at is waited for.
+
+    ``retry_failed`` does those again that failed, diverged, or whose row file is damaged. Without it a damaged file
+    is named in the summary and left alone.
+    """
+    sweep = _Sweep(plan, store.for_writing(), engine, retry_failed=retry_failed, watcher=watcher or Unwatched())
+    return sweep.run()
+
+
+class _Sweep:
+    """The state of a sweep: each run is done, under way here, waiting its turn, or another sweep's."""
+
+    def __init__(self, plan: Plan, store: Store, engine: Engine, *, retry_failed: bool, watcher: Watcher) -> None:
+        self._store, self._engine, self._watcher = store, engine, watcher
+        self._summary = Summary()
+        self._waiting: deque[Run] = deque()
+        self._elsewhere: deque[Run] = deque()
+        self._under_way: dict[str, Run] = {}
+        self._died: dict[str, int] = {}
+        self._replaced: dict[str, bytes | None] = {}  # what stood in the row file of a run that is to be done again
+        self._sort(plan, retry_failed)
+
+    def _sort(self, plan: Plan, retry_failed: bool) -> None:
+        """Which runs there are to do."""
+        self._store.sweep_out()
+        damaged = []
+        for run in plan.runs:
+            row = self._store.read(run.key)
+            if isinstance(row, Damaged) and not retry_failed:
+                damaged.append(row)
+            elif isinstance(row, Row) and (row.status == "done" or not retry_failed):
+                self._summary.rows.append(row)
+            else:
+                self._replaced[run.key] = None if row is None else self._text(run.key)
+                self._waiting.append(run)
+        self._summary.damaged = tuple(damaged)
+
+    def run(self) -> Summary:
+        """The sweep itself."""
+        summary = self._summary
+        self._watcher.start(
+            runs=tuple(self._waiting), rows=tuple(summary.rows), damaged=summary.damaged, slots=self._engine.slots
+        )
+        try:
+            with Claims(self._store.folder / "claims") as claims, self._engine:
+                while self._waiting or self._elsewhere or self._under_way:
+                    self._fill_slots(claims)
+                    for event in self._engine.wait(_GLANCE):
+                        self._handle(event, claims)
+        finally:
+            self._watcher.stop()
+        return summary
+
+    def _fill_slots(self, claims: Claims) -> None:
+        """Begin runs while there is room: those nobody has, then those whose owners may have gone."""
+        for queue in (self._waiting, self._elsewhere):
+            for _ in range(len(queue)):
+                if len(self._under_way) >= self._engine.slots:
+                    break
+                self._try(queue.popleft(), claims)
+        # With all slots busy, rows that others made are still noticed.
+        for _ in range(len(self._elsewhere)):
+            run = self._elsewhere.popleft()
+            if not self._made_elsewhere(run):
+                self._elsewhere.append(run)
+
+    def _try(self, run: Run, claims: Claims) -> None:
+        """Begin the run, unless it has its row meanwhile or belongs to another sweep."""
+        if self._made_elsewhere(run):
+            return
+        if not claims.take(run.key):
+            self._elsewhere.append(run)
+            return
+        if self._made_elsewhere(run):  # between the look and the claim
+            claims.release(run.key)
+            return
+        self._under_way[run.key] = run
+        self._watcher.began(run)
+        self._engine.submit(run)
+
+    def _made_elsewhere(self, run: Run) -> bool:
+        """Take over the row that another sweep has made since this one began."""
+        if self._text(run.key) == self._replaced[run.key]:
+            return False
+        row = self._store.read(run.key)
+        if not isinstance(row, Row):
+            return False
+        self._summary.rows.append(row)
+        self._watcher.finished(run, row, elsewhere=True)
+        return True
+
+    def _handle(self, event: Event, claims: Claims) -> None:
+        run = self._under_way[event.key]
+        if isinstance(event, Advanced):
+            self._watcher.advanced(run, epoch=event.epoch, epochs=event.epochs)
+        elif isinstance(event, Finished):
+            self._finish(run, event.outcome, claims)
+        elif isinstance(event, Lost):
+            self._died[run.key] = self._died.get(run.key, 0) + 1
+            again = self._died[run.key] < ATTEMPTS
+            self._watcher.lost(run, event.reason, again=again)
+            if again:
+                self._engine.submit(run)
+            else:
+                reason = f"{event.reason}, {ATTEMPTS} times in a row"
+                self._finish(run, lost(run, Workplace(threads=self._engine.threads), reason), claims)
+
+    def _finish(self, run: Run, outcome: Outcome, claims: Claims) -> None:
+        self._store.write(outcome.row, outcome.windows)
+        claims.release(run.key)
+        del self._under_way[run.key]
+        self._summary.rows.append(outcome.row)
+        self._summary.made += 1
+        self._watcher.finished(run, outcome.row, elsewhere=False)
+
+    def _text(self, key: str) -> bytes | None:
+        try:
+            return self._store.row_path(key).read_bytes()
+        except OSError:
+            return None

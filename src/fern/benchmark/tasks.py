@@ -1,0 +1,247 @@
+"""Tasks: what to run, as a file under a strict schema.
+
+```toml
+schema = 1
+title = "Two models on a shocked Lorenz system"
+models = ["fern", "dlinear", { model = "fern", preset = "no-rotation" }, "last-value", "oracle"]
+datasets = ["LORENZ_PARAM", { dataset = "ETTh1", cleaning = "paper" }, "my_scenario.toml"]
+context_length = 336
+horizons = [96, 336]
+seeds = [7, 1955]
+split = "shock"             # a name of fern.data.split.PRESETS
+scaling = "none"            # none, standard or robust: the model and the metrics see scaled values
+
+[train]                     # fern.training.TrainConfig
+preset = "shock"
+epochs = 20
+```
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from fern.data.split import PRESETS as SPLITS
+from fern.errors import FernError, unknown_name
+from fern.settings import STRICT, from_mapping, read_toml
+
+SCHEMA = 1
+ORACLE = "oracle"
+"""The name under which the best possible forecast stands among the models."""
+
+Cleaning = Literal["none", "paper"]
+Scaling = Literal["none", "standard", "robust"]
+EpochFigures = Literal["none", "validation", "test"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChoice:
+    """A model of a task.
+
+    ``preset``    None takes the task's ``model_preset`` where the model has it, else ``default``.
+    ``settings``  settings of the model over the preset's.
+    ``train``     training settings over the task's.
+
+    In a task a name alone will do, also with its preset: ``"fern:no-rotation"``.
+    """
+
+    __pydantic_config__ = STRICT
+
+    model: str
+    preset: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    train: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetChoice:
+    """A dataset of a task: a scenario's id, a scenario file, or a published dataset (``Weather:air_parcel``).
+
+    ``steps``     another length for a scenario.
+    ``cleaning``  ``paper`` applies the paper's policy to a published dataset (zeros filled or their rows removed).
+    ``split``, ``scaling``, ``context_length``, ``horizons``  in place of the task's.
+
+    In a task a name alone will do.
+    """
+
+    __pydantic_config__ = STRICT
+
+    dataset: str
+    steps: int | None = None
+    cleaning: Cleaning = "none"
+    split: str | None = None
+    scaling: Scaling | None = None
+    context_length: int | None = None
+    horizons: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What to run: all models on all datasets at all horizons under all seeds.
+
+    ``train``          settings of `fern.training.TrainConfig`, the seed aside.
+    ``epoch_figures``  whether rows hold the figures of every epoch: of validation, or also of test.
+
+    Example:
+        >>> task = task_from_mapping(
+        ...     {"schema": 1, "models": ["dlinear", "oracle"], "datasets": ["OU_BASE"], "horizons": [96], "seeds": [7]},
+        ...     name="mine",
+        ... )
+        >>> task.models[1].model, task.context_length
+        ('oracle', 336)
+    """
+
+    __pydantic_config__ = STRICT
+
+    name: str
+    models: tuple[ModelChoice, ...]
+    datasets: tuple[DatasetChoice, ...]
+    horizons: tuple[int, ...]
+    seeds: tuple[int, ...]
+    schema: int = SCHEMA
+    title: str = ""
+    context_length: int = 336
+    split: str = "shock"
+    scaling: Scaling = "none"
+    model_preset: str = "paper"
+    train: dict[str, Any] = field(default_factory=dict)
+    epoch_figures: EpochFigures = "none"
+
+    def __post_init__(self) -> None:
+        if self.schema != SCHEMA:
+            raise FernError(f"schema: got {self.schema}, this version of fern reads {SCHEMA}")
+        for name in ("models", "datasets", "horizons", "seeds"):
+            if not getattr(self, name):
+                raise FernError(f"{name}: is empty, needs at least one")
+        for sizes in (self.horizons, *(choice.horizons or () for choice in self.datasets)):
+            _require_whole("horizons", sizes, least=1)
+        _require_whole("seeds", self.seeds, least=0)
+        for length in (self.context_length, *(choice.context_length for choice in self.datasets)):
+            _require_whole("context_length", () if length is None else (length,), least=1)
+        for rule in (self.split, *(choice.split for choice in self.datasets)):
+            if rule is not None and rule not in SPLITS:
+                raise unknown_name("split", rule, SPLITS)
+        if "seed" in self.train or any("seed" in choice.train for choice in self.models):
+            raise FernError("train: seed is not set here but by the task's seeds")
+
+    def narrowed(
+        self,
+        *,
+        models: Sequence[str] | None = None,
+        datasets: Sequence[str] | None = None,
+        seeds: Sequence[int] | None = None,
+        horizons: Sequence[int] | None = None,
+    ) -> "Task":
+        """The task for these only. Names the task does not have are added: any model, any dataset.
+
+        Example:
+            >>> task = read_task("quick").narrowed(models=["dlinear", "seasonal-naive"], seeds=[3])
+            >>> [choice.model for choice in task.models], task.seeds
+            (['dlinear', 'seasonal-naive'], (3,))
+        """
+        changes: dict[str, Any] = {}
+        if models is not None:
+            changes["models"] = tuple(choice for name in models for choice in self._models_named(name))
+        if datasets is not None:
+            changes["datasets"] = tuple(choice for name in datasets for choice in self._datasets_named(name))
+        if seeds is not None:
+            changes["seeds"] = tuple(seeds)
+        if horizons is not None:
+            changes["horizons"] = tuple(horizons)
+            kept = changes.get("datasets", self.datasets)
+            changes["datasets"] = tuple(replace(choice, horizons=None) for choice in kept)
+        return replace(self, **changes)
+
+    def _models_named(self, name: str) -> list[ModelChoice]:
+        asked = _model_choice(name)
+        mine = [
+            choice for choice in self.models if choice.model == asked.model and asked.preset in (None, choice.preset)
+        ]
+        return mine or [asked]
+
+    def _datasets_named(self, name: str) -> list[DatasetChoice]:
+        return [choice for choice in self.datasets if choice.dataset == name] or [DatasetChoice(dataset=name)]
+
+
+def task_names() -> list[str]:
+    """The tasks that come with fern."""
+    return sorted(path.stem for path in _folder().glob("*.toml"))
+
+
+def read_task(source: str | Path) -> Task:
+    """A task that comes with fern, by name, or one of a TOML file.
+
+    Example:
+        >>> read_task("quik")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: unknown task 'quik': did you mean 'quick'? Known: ...
+    """
+    path = task_path(source)
+    task = task_from_mapping(read_toml(path), name=path.stem, where=str(path))
+    # A scenario file is looked for beside the task file first.
+    beside = [(choice, path.parent / choice.dataset) for choice in task.datasets]
+    return replace(
+        task,
+        datasets=tuple(
+            replace(choice, dataset=str(file)) if choice.dataset.endswith(".toml") and file.is_file() else choice
+            for choice, file in beside
+        ),
+    )
+
+
+def task_path(source: str | Path) -> Path:
+    """The file of a task, by name or path."""
+    path = Path(source)
+    if path.suffix.lower() == ".toml" or path.is_file():
+        return path
+    known = task_names()
+    if str(source) not in known:
+        raise unknown_name("task", str(source), known)
+    return _folder() / f"{source}.toml"
+
+
+def task_from_mapping(values: Mapping[str, Any], *, name: str, where: str = "") -> Task:
+    """The task of plain values, under the strict schema; ``where`` says where they came from."""
+    prefix = f"{where}: " if where else ""
+    if "schema" not in values:
+        raise FernError(f"{prefix}schema: is missing, needs schema = {SCHEMA}")
+    whole = {"name": name, **values}
+    for entry, read in (("models", _model_choice), ("datasets", _dataset_choice)):
+        if isinstance(whole.get(entry), list):
+            whole[entry] = tuple(
+                read(value, where=f"{prefix}{entry}[{place}]") for place, value in enumerate(whole[entry])
+            )
+    return from_mapping(Task, whole, where=where)
+
+
+def _model_choice(value: object, *, where: str = "models") -> ModelChoice:
+    if isinstance(value, str):
+        model, _, preset = value.partition(":")
+        return ModelChoice(model=model, preset=preset or None)
+    if not isinstance(value, Mapping):
+        raise FernError(f"{where}: got {value!r}, needs a name or a table")
+    return from_mapping(ModelChoice, value, where=where)
+
+
+def _dataset_choice(value: object, *, where: str = "datasets") -> DatasetChoice:
+    if isinstance(value, str):
+        return DatasetChoice(dataset=value)
+    if not isinstance(value, Mapping):
+        raise FernError(f"{where}: got {value!r}, needs a name or a table")
+    return from_mapping(DatasetChoice, value, where=where)
+
+
+def _folder() -> Path:
+    """The task files: inside an installed package, or the repository's ``benchmarks``, from which they are packaged."""
+    packaged = Path(__file__).parent / "task_files"
+    return packaged if packaged.is_dir() else Path(__file__).resolve().parents[3] / "benchmarks"
+
+
+def _require_whole(name: str, values: Sequence[object], *, least: int) -> None:
+    for value in values:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise FernError(f"{name}: got {value!r}, needs whole numbers of at least {least}")
+    if len(set(values)) < len(values):
+        raise FernError(f"{name}: {list(values)} holds one twice")
