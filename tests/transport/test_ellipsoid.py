@@ -196,6 +196,12 @@ def test_the_floor_gives_one_law_to_every_method():
     assert law.condition_number.item() == pytest.approx(1 / EIGENVALUE_FLOOR)
 
 
+def test_numpy_numbers_are_numbers():
+    law = Ellipsoid(**GOOD, horizon=np.int64(7), base_variance=np.float32(0.5))
+    assert law.event_shape == (7,)
+    assert law.variance[0, 0].item() == 0.5
+
+
 def test_another_floor_may_be_set():
     law = Ellipsoid(torch.zeros(1, 3), torch.zeros(1, 3), torch.zeros(1, 0, 3), eigenvalue_floor=0.5)
     assert law.eigenvalues.tolist() == [[0.5] * 3]

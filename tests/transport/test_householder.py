@@ -198,6 +198,30 @@ def test_strided_arguments_give_what_contiguous_ones_give(dtype):
     assert torch.equal(spd_push(*apart), reference[::2])
 
 
+def test_a_lazily_negated_tensor_is_read_with_its_sign():
+    vectors, eigenvalues, x = (t.detach() for t in parts(4, 6))
+    lazy = torch.complex(torch.zeros_like(x), -x).conj().imag
+    assert lazy.is_neg()
+    torch.testing.assert_close(spd_push(vectors, eigenvalues, lazy), spd_push(vectors, eigenvalues, x))
+
+
+def test_the_default_device_has_no_say():
+    arguments = parts(4, 6)
+    with torch.device("meta"):
+        pushed = spd_push(*arguments)
+        found = torch.autograd.grad(pushed, arguments, arguments[2])
+    assert all(t.device.type == "cpu" for t in (pushed, *found))
+
+
+def test_a_device_without_kernels_takes_the_torch_operations():
+    vectors, eigenvalues, x = (t.detach().to("meta").requires_grad_() for t in parts(5, 4, 6))
+    pushed = spd_push(vectors, eigenvalues, x)
+    assert pushed.device.type == "meta"
+    assert [g.shape for g in torch.autograd.grad(pushed, (vectors, eigenvalues, x), x)] == [
+        t.shape for t in (vectors, eigenvalues, x)
+    ]
+
+
 def test_mixed_dtypes_are_promoted_and_halves_run():
     vectors, eigenvalues, x = (t.detach() for t in parts(4, 6))
     reference = spd_push(vectors, eigenvalues, x)
@@ -358,6 +382,7 @@ def test_torch_compile_traces_the_torch_operations():
         (torch.ones(2, 6), [1.0] * 6, torch.ones(6), "eigenvalues: got list, needs a floating"),
         (torch.ones(2, 6), torch.ones(6), torch.ones(6).bool(), "x: got torch.bool, needs a floating"),
         (torch.ones(4, 2, 6), torch.ones(3, 6), torch.ones(6), "batch shapes .* do not broadcast"),
+        (torch.ones(2, 6, device="meta"), torch.ones(6), torch.ones(6), "vectors is on meta, eigenvalues is on cpu"),
     ],
 )
 def test_wrong_arguments_are_named(vectors, eigenvalues, x, message):

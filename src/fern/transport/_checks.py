@@ -1,11 +1,19 @@
 """What an `Ellipsoid` accepts: shapes always, values where validation is on. Errors name the argument."""
 
 import math
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
 
 from fern.errors import FernError
+
+
+def one_device(**values: Tensor) -> None:
+    """Tensors that belong together live on one device."""
+    if len({value.device for value in values.values()}) > 1:
+        where = ", ".join(f"{name} is on {value.device}" for name, value in values.items())
+        raise FernError(f"{where}: all must be on one device")
 
 
 def floating(name: str, value: Tensor) -> None:
@@ -28,16 +36,17 @@ def not_negative(name: str, value: Tensor) -> None:
         raise FernError(f"{name}: smallest is {value.detach().amin().item():g}, needs values >= 0")
 
 
-def positive_number(name: str, value: float) -> None:
+def positive_number(name: str, value: object) -> None:
     """A finite number above 0."""
-    if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    if not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise FernError(f"{name}: got {value!r}, needs a finite number > 0")
 
 
-def ellipsoid_shapes(eigenvalues: Tensor, shift: Tensor, reflections: Tensor, horizon: int | None) -> int:
+def ellipsoid_shapes(eigenvalues: Tensor, shift: Tensor, reflections: Tensor, horizon: object) -> int:
     """Check ranks and shapes that belong together; return the horizon."""
     for name, value in (("eigenvalues", eigenvalues), ("shift", shift), ("reflections", reflections)):
         floating(name, value)
+    one_device(eigenvalues=eigenvalues, shift=shift, reflections=reflections)
     if eigenvalues.ndim < 2:
         raise FernError(f"eigenvalues: got shape {tuple(eigenvalues.shape)}, needs (*batch, g, p)")
     g, p = eigenvalues.shape[-2:]
@@ -51,9 +60,9 @@ def ellipsoid_shapes(eigenvalues: Tensor, shift: Tensor, reflections: Tensor, ho
         )
     if horizon is None:
         return g * p
-    if isinstance(horizon, bool) or not isinstance(horizon, int) or not (g - 1) * p < horizon <= g * p:
+    if not isinstance(horizon, Integral) or not (g - 1) * p < int(horizon) <= g * p:
         raise FernError(f"horizon: got {horizon!r}, needs {(g - 1) * p + 1} to {g * p} for {g} patches of {p}")
-    return horizon
+    return int(horizon)
 
 
 def common_shape(message: str, *shapes: torch.Size) -> torch.Size:

@@ -28,14 +28,14 @@ def fits(tensor: Tensor) -> bool:
 
 def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
     """U x, or Uᵀ x where ``back``."""
-    y = torch.empty(x.shape, dtype=x.dtype)
+    y = _empty_like(x)
     _over_sets(vectors, x, _kernels.reflect, *_sets(vectors, 2), *_sides(x, vectors), *_flat(y), back)
     return y
 
 
 def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
     """Gradients of (vectors, x)."""
-    into, grad_x = torch.empty(vectors.shape, dtype=x.dtype), torch.empty(x.shape, dtype=x.dtype)
+    into, grad_x = _empty_like(vectors), _empty_like(x)
     given = (*_sets(vectors, 2), *_sides(x, vectors), *_sides(grad, vectors), back)
     _over_sets(vectors, x, _kernels.reflect_backward, *given, *_flat(into, grad_x))
     return into, grad_x
@@ -43,7 +43,7 @@ def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) ->
 
 def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """(Uᵀ Λ U x, U x)."""
-    y, turned = torch.empty(x.shape, dtype=x.dtype), torch.empty(x.shape, dtype=x.dtype)
+    y, turned = _empty_like(x), _empty_like(x)
     given = (*_sets(vectors, 2), *_sets(eigenvalues, 1), *_sides(x, vectors))
     _over_sets(vectors, x, _kernels.push, *given, *_flat(y, turned))
     return y, turned
@@ -51,10 +51,15 @@ def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tenso
 
 def push_backward(vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of (vectors, eigenvalues, x), given ``turned`` = U x."""
-    into, slope, grad_x = (torch.empty(t.shape, dtype=t.dtype) for t in (vectors, eigenvalues, turned))
+    into, slope, grad_x = _empty_like(vectors), _empty_like(eigenvalues), _empty_like(turned)
     given = (*_sets(vectors, 2), *_sets(eigenvalues, 1), *_sides(turned, vectors), *_sides(grad, vectors))
     _over_sets(vectors, turned, _kernels.push_backward, *given, *_flat(into, slope, grad_x))
     return into, slope, grad_x
+
+
+def _empty_like(tensor: Tensor) -> Tensor:
+    """Contiguous, whatever the strides of the tensor, and on its device, whatever torch's default."""
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
 def _flat(*tensors: Tensor) -> list[Any]:
@@ -80,13 +85,15 @@ def _counts(x: Tensor, vectors: Tensor) -> tuple[int, int]:
 
 def _rows(tensor: Tensor) -> tuple[Any, Any]:
     """A flat array over the tensor's memory, and the strides of all dimensions but the last."""
-    if tensor.stride(-1) != 1:
+    tensor = tensor.resolve_neg()
+    if tensor.stride(-1) != 1 or not tensor.numel():
         tensor = tensor.contiguous()
     strides = tensor.stride()[:-1]
     if tensor.is_contiguous():
-        return tensor.view(-1).numpy(), strides if len(strides) > 1 else strides[0]
-    span = 1 + sum((length - 1) * step for length, step in zip(tensor.shape, tensor.stride(), strict=True))
-    flat = tensor.as_strided((span,), (1,))
+        flat = tensor.view(-1)
+    else:
+        span = 1 + sum((length - 1) * step for length, step in zip(tensor.shape, tensor.stride(), strict=True))
+        flat = tensor.as_strided((span,), (1,))
     return flat.numpy(), strides if len(strides) > 1 else strides[0]
 
 

@@ -17,7 +17,6 @@ from fern.transport.householder import spd_push
 # `log_prob` keep their meaning in the precision models run in.
 EIGENVALUE_FLOOR = 1e-4
 
-
 NO_SAMPLE_SHAPE = torch.Size()
 
 
@@ -27,7 +26,7 @@ class Ellipsoid(Distribution):
     In each patch U is a product of R Householder reflections (`fern.transport.reflect`), so the law is
     N(At, aA²) with the symmetric Jacobian A = Uᵀ Λ U, the optimal transport map from N(0, aI) plus shift
     (paper, "Methods", Alg. 1). Nothing is stored but Λ, t and the R vectors; no method builds a dense matrix
-    except `jacobian` and `covariance_matrix`.
+    except `jacobian`, `patch_jacobians` and `covariance_matrix`. Nothing is cached: keep what is used twice.
 
     Arguments:
         eigenvalues: (\*batch, g, p), the diagonal of Λ, not negative.

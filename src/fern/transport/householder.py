@@ -60,6 +60,7 @@ def spd_push(
     _checks.floating("eigenvalues", eigenvalues)
     if eigenvalues.ndim < 1 or eigenvalues.shape[-1] != x.shape[-1]:
         raise FernError(f"eigenvalues: got shape {tuple(eigenvalues.shape)}, needs (..., {x.shape[-1]}) to match x")
+    _checks.one_device(vectors=vectors, eigenvalues=eigenvalues, x=x)
     grouping = Grouping.of(x, (vectors, 2), (eigenvalues, 1))
     arguments = grouping.sets(vectors, 2), grouping.sets(eigenvalues, 1), grouping.sides(x)
     result: Tensor = Push.apply(*arguments)  # type: ignore[no-untyped-call]
@@ -68,6 +69,7 @@ def spd_push(
 
 def _turn(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
     _check(vectors, x)
+    _checks.one_device(vectors=vectors, x=x)
     grouping = Grouping.of(x, (vectors, 2))
     arguments = grouping.sets(vectors, 2), grouping.sides(x)
     result: Tensor = Reflect.apply(*arguments, back)  # type: ignore[no-untyped-call]
