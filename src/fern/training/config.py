@@ -59,7 +59,8 @@ class TrainConfig:
         largest norm of the gradient), ``averaging`` (the decay of an exponential mean of the weights, which is then
         what is evaluated and kept).
     When it stops:
-        ``patience``, ``grace``, ``smoothing``, ``keep``: see `fern.training.stopping.StoppingRule`.
+        ``patience``, ``grace``, ``smoothing``, ``keep``: see `fern.training.stopping.StoppingRule`. In a run shorter
+        than its preset's grace period the last epoch can still be kept.
     What judges an epoch:
         ``objective`` (weights of MSE, MAE and the distance), ``distance`` (w2 or sliced_w2), ``projections`` (of
         sliced_w2), ``evaluation_batch_size``.
@@ -117,11 +118,15 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
             raise unknown_name("preset", str(self.preset), PRESETS)
+        grace_given = self.grace is not NOT_GIVEN
         for name, value in PRESETS[self.preset].settings.items():
             if getattr(self, name) is NOT_GIVEN:
                 object.__setattr__(self, name, value)
         object.__setattr__(self, "loss", loss_weights(self.loss))
         self._check_numbers()
+        if not grace_given:  # a preset's grace period leaves a shorter run one epoch to keep
+            object.__setattr__(self, "grace", min(self.grace, self.epochs - 1))
+        self._check_kinds()
         require_distance(self.distance)
         for name, known in (("schedule", SHAPES), ("start", get_args(Start)), ("precision", get_args(Precision))):
             if getattr(self, name) not in known:
@@ -143,6 +148,12 @@ class TrainConfig:
                 _require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
         if self.averaging is not None:
             _require_number("averaging", self.averaging, "a decay between 0 and 1, or None", lambda v: 0 < v < 1)
+
+    def _check_kinds(self) -> None:
+        kinds = {"objective": ObjectiveWeights, "accelerator": str, "strategy": str, "compile": bool}
+        for name, kind in kinds.items():
+            if not isinstance(getattr(self, name), kind):
+                raise FernError(f"{name}: got {getattr(self, name)!r}, needs {kind.__name__}")
 
     @property
     def weights(self) -> dict[str, float]:

@@ -55,5 +55,5 @@ def _first_bad(tensors: Iterable[tuple[str, Tensor | None]], kind: str) -> tuple
         return None
     name, value = bad[0]
     number = value[~torch.isfinite(value)][0].item()
-    more = f" (and {len(bad) - 1} more parameters)" if len(bad) > 1 else ""
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
     return group_of(name), f"the {kind} of {name}{more}, parameter group {group_of(name)!r}, holds {number}"

@@ -1,6 +1,7 @@
 """The figures of a model over all windows of a set."""
 
 from copy import copy
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,6 +13,7 @@ from fern.metrics import MetricAccumulator, sphere_directions
 from fern.models import Forecaster
 from fern.training.config import TrainConfig
 from fern.training.history import Figures
+from fern.training.processes import of_all
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -70,11 +72,8 @@ def _merged(own: MetricAccumulator, fabric: "Fabric") -> MetricAccumulator:
     """The accumulators of all processes in the order of their ranks: the same bits on each of them."""
     if fabric.world_size == 1:
         return own
-    states: list[dict[str, Tensor]] = [{} for _ in range(fabric.world_size)]
-    torch.distributed.all_gather_object(states, own.state_dict())
-    whole: MetricAccumulator | None = None
-    for state in states:
-        part = copy(own)
-        part.load_state_dict(state)
-        whole = part if whole is None else whole.merge(part)
-    return own if whole is None else whole
+    parts = []
+    for state in of_all(own.state_dict(), fabric):
+        parts.append(copy(own))
+        parts[-1].load_state_dict(state)
+    return reduce(MetricAccumulator.merge, parts)

@@ -18,9 +18,10 @@ from fern.training.divergence import Diverged, first_bad_gradient, first_bad_wei
 from fern.training.evaluation import Evaluator
 from fern.training.history import EpochRecord, Figures
 from fern.training.inputs import WindowSets
-from fern.training.order import EpochOrder
+from fern.training.order import EpochOrder, Share
+from fern.training.processes import of_all
 from fern.training.progress import Progress
-from fern.training.run import Run, Tensors, sum_over_processes
+from fern.training.run import Run, Tensors
 from fern.training.schedule import Schedule
 from fern.training.tracking import Tracker
 
@@ -35,13 +36,10 @@ class LossOf(nn.Module):
         super().__init__()
         self.model, self.criterion = model, criterion
 
-    def forward(
-        self,
-        past: Tensor,  # (B, L, C)
-        future: Tensor,  # (B, H, C)
-        generator: Generator,
-    ) -> Tensor:
-        """The model's own loss under the criterion."""
+    def forward(self, share: Share, generator: Generator) -> Tensor:
+        """The model's own loss under the criterion, in the precision of its weights."""
+        dtype = next(self.model.parameters()).dtype
+        past, future = share.past.to(dtype), share.future.to(dtype)
         return self.model.loss(past, future, self.criterion, generator=generator)
 
 
@@ -101,24 +99,21 @@ class Loop:
         run, share = self.run, order.share(self.run.step)
         for group in run.optimiser.param_groups:
             group["lr"] = self._schedule.rate(run.steps)
-        loss = self.loss_of(share.past, share.future, run.noise)
+        loss = self.loss_of(share, run.noise)
         self.fabric.backward(loss if share.weight == 1.0 else loss * share.weight)
-        norm, value = float(self._clipped_norm()), float(loss.detach())
-        if not (isfinite(norm) and isfinite(value)):
+        norm = nn.utils.get_total_norm([weight.grad for weight in self._weights if weight.grad is not None])
+        size, value = float(norm), float(loss.detach())
+        if not (isfinite(size) and isfinite(value)):
             self._diverged(value)
+        if self.config.clip_norm is not None and size > self.config.clip_norm:
+            nn.utils.clip_grads_with_norm_(self._weights, self.config.clip_norm, norm)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         if run.average is not None:
             run.average.update()
         run.loss_sum += value * share.windows
-        run.norm_sum += norm
+        run.norm_sum += size
         return value
-
-    def _clipped_norm(self) -> Tensor:
-        """The norm of the gradient before it is clipped."""
-        if self.config.clip_norm is not None:
-            return nn.utils.clip_grad_norm_(self._weights, self.config.clip_norm)
-        return nn.utils.get_total_norm([p.grad for p in self._weights if p.grad is not None])
 
     def _end_epoch(self) -> None:
         """Evaluate, let the stopping rule decide, note it all and save."""
@@ -131,7 +126,7 @@ class Loop:
         kept = run.stopping.kept_epoch == run.epoch
         record = EpochRecord(
             epoch=run.epoch,
-            train_loss=sum_over_processes(run.loss_sum, self.fabric) / len(self.data.train),
+            train_loss=sum(of_all(run.loss_sum, self.fabric)) / len(self.data.train),
             learning_rate=self._schedule.rate(run.steps - 1),
             gradient_norm=run.norm_sum / run.step,
             validation=validation,

@@ -81,9 +81,9 @@ def criterion(
         return energy_scores(paths.transpose(-1, -2), future).mean().to(future.dtype)
 
     terms: dict[str, Callable[[Forecast, Tensor], Tensor]] = {
-        "huber": lambda forecast, future: huber_loss(forecast.mean, future, delta=huber_delta),
-        "mse": lambda forecast, future: mse_loss(forecast.mean, future),
-        "mae": lambda forecast, future: l1_loss(forecast.mean, future),
+        "huber": lambda forecast, future: huber_loss(_mean(forecast, future), future, delta=huber_delta),
+        "mse": lambda forecast, future: mse_loss(_mean(forecast, future), future),
+        "mae": lambda forecast, future: l1_loss(_mean(forecast, future), future),
         "nll": lambda forecast, future: negative_log_densities(_law(forecast, "nll"), future).mean().to(future.dtype),
         "crps": _crps,
         "energy": energy,
@@ -99,6 +99,11 @@ def criterion(
         return first
 
     return total
+
+
+def _mean(forecast: Forecast, future: Tensor) -> Tensor:
+    """The point forecast in the precision of the future: mixed precision makes forecasts coarser than data."""
+    return forecast.mean.to(future.dtype)
 
 
 def _crps(forecast: Forecast, future: Tensor) -> Tensor:

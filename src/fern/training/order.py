@@ -1,7 +1,6 @@
 """The batches of an epoch: a random order that depends on seed and epoch alone, split over processes."""
 
-from dataclasses import dataclass
-
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -10,19 +9,27 @@ from fern.data.windows import Windows
 from fern.training.seeds import generator_for
 
 
-@dataclass(frozen=True)
 class Share:
     """What one process takes of a batch.
+
+    Not a dataclass: Fabric would cast the tensors inside one, and for mixed precision that rounds the data itself.
 
     ``weight`` makes the mean of the processes' weighted losses the mean over the batch's windows, whatever their
     counts: own windows · processes / windows of the batch. A process without a window of its own takes one at
     weight 0, because every process must take part in every step.
     """
 
-    past: Tensor  # (n, L, C)
-    future: Tensor  # (n, H, C)
-    windows: int
-    weight: float
+    __slots__ = ("future", "past", "weight", "windows")
+
+    def __init__(
+        self,
+        past: Tensor,  # (n, L, C)
+        future: Tensor,  # (n, H, C)
+        *,
+        windows: int,
+        weight: float,
+    ) -> None:
+        self.past, self.future, self.windows, self.weight = past, future, windows, weight
 
 
 class EpochOrder:
@@ -54,9 +61,9 @@ class EpochOrder:
         """This process's part of the batch of step 0, 1, … ``steps`` - 1: every ``processes``-th window of it."""
         first = step * self._batch_size
         total = min(self._batch_size, len(self._windows) - first)
-        positions = torch.arange(first + self._rank, first + total, self._processes)
+        positions = np.arange(first + self._rank, first + total, self._processes)
         own = len(positions)
         if not own:
-            positions = torch.tensor([first])
-        past, future = self._windows.gather(torch.from_numpy(self._order(positions.numpy())))
+            positions = np.array([first])
+        past, future = self._windows.gather(torch.from_numpy(self._order(positions)))
         return Share(past, future, windows=own, weight=own * self._processes / total)

@@ -11,6 +11,7 @@ from fern.errors import FernError
 from fern.models import Forecaster
 from fern.training.averaging import AveragedWeights
 from fern.training.history import EpochRecord, History, history_from_list
+from fern.training.processes import of_all
 from fern.training.stopping import Reason, StoppingState, stopping_state
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Run:
             "epoch": self.epoch,
             "step": self.step,
             "steps": self.steps,
-            "loss_sums": _of_all(fabric, torch.tensor([self.loss_sum], dtype=torch.float64)).flatten().tolist(),
+            "loss_sums": of_all(self.loss_sum, fabric),
             "norm_sum": self.norm_sum,
             "seconds": self.seconds,
             "history": self.history.to_list(),
@@ -72,7 +73,7 @@ class Run:
             tensors |= {f"optimiser.{position}.{name}": value for name, value in state.items()}
         if self.average is not None:
             tensors |= {f"average.{name}": value for name, value in self.average.state().items()}
-        tensors["noise"] = _of_all(fabric, self.noise.get_state()[None])
+        tensors["noise"] = torch.stack(of_all(self.noise.get_state(), fabric))
         return plain, tensors
 
     def restore(self, plain: dict[str, Any], tensors: Tensors, fabric: "Fabric") -> None:
@@ -100,19 +101,6 @@ class Run:
             position, entry = name.split(".")
             whole["state"].setdefault(int(position), {})[entry] = value
         self.optimiser.load_state_dict(whole)
-
-
-def sum_over_processes(value: float, fabric: "Fabric") -> float:
-    """The sum of a number that each process has its own of."""
-    return float(_of_all(fabric, torch.tensor([value], dtype=torch.float64)).sum())
-
-
-def _of_all(fabric: "Fabric", value: Tensor) -> Tensor:  # (1, ...) -> (processes, ...)
-    """The value of every process, in the order of their ranks."""
-    if fabric.world_size == 1:
-        return value
-    gathered: Tensor = fabric.all_gather(value)  # type: ignore[assignment]
-    return gathered.reshape(fabric.world_size, *value.shape[1:])
 
 
 def _part(tensors: Tensors, prefix: str) -> Tensors:

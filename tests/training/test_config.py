@@ -1,0 +1,107 @@
+"""Settings of a run: what the presets say, what is given, and what is refused."""
+
+import dataclasses
+import json
+
+import pytest
+
+from fern.data.split import PRESETS as SPLITS
+from fern.data.split import Shares
+from fern.errors import FernError
+from fern.metrics import ObjectiveWeights
+from fern.settings import from_mapping
+from fern.training import PRESETS, TrainConfig
+
+
+def test_shock_is_the_paper_s_protocol() -> None:
+    config = TrainConfig(preset="shock")
+    assert (config.learning_rate, config.batch_size, config.epochs) == (3e-4, 95, 50)
+    assert (config.patience, config.grace, config.smoothing) == (5, 3, None)
+    assert (config.weights, config.huber_delta, config.weight_decay) == ({"huber": 1.0}, 1.0, 0.0)
+    assert (config.objective, config.distance) == (ObjectiveWeights(0.1, 1.0, 0.1), "w2")
+    assert (config.schedule, config.warmup, config.clip_norm, config.averaging) == ("constant", 0.0, None, None)
+    assert PRESETS["shock"].seeds == (7, 1955)
+    assert SPLITS[PRESETS["shock"].split] == Shares(70, 20, 10)
+
+
+def test_detailed_is_the_paper_s_protocol() -> None:
+    config = TrainConfig(preset="detailed")
+    assert (config.learning_rate, config.batch_size, config.epochs) == (9e-4, 128, 50)
+    assert (config.patience, config.grace, config.smoothing) == (5, 0, None)
+    assert (config.weights, config.huber_delta, config.weight_decay) == ({"huber": 1.0}, 1.0, 0.0)
+    assert (config.objective, config.distance) == (ObjectiveWeights(0.1, 1.0, 0.1), "sliced_w2")
+    assert config.projections == 500
+    assert PRESETS["detailed"].seeds == (7, 1955, 2023, 4)
+    assert SPLITS[PRESETS["detailed"].split] == Shares(70, 10, 20)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_field_is_filled_and_can_be_given(preset: str) -> None:
+    config = TrainConfig(preset=preset)
+    names = [entry.name for entry in dataclasses.fields(config)]
+    assert set(PRESETS[preset].settings) == set(names) - {"preset"}
+    assert TrainConfig(**{name: getattr(config, name) for name in names}) == config
+
+
+def test_what_is_given_wins_over_the_preset_also_when_it_is_none() -> None:
+    config = TrainConfig(preset="shock", epochs=3, grace=1, patience=None, loss={"huber": 1, "nll": 0.1})
+    assert (config.epochs, config.grace, config.patience) == (3, 1, None)
+    assert config.weights == {"huber": 1.0, "nll": 0.1}
+    assert config.learning_rate == 3e-4
+
+
+def test_a_run_shorter_than_its_preset_s_grace_period_can_keep_its_last_epoch() -> None:
+    assert TrainConfig(preset="shock", epochs=3).grace == 2
+    assert TrainConfig(preset="shock", epochs=1).grace == 0
+    assert TrainConfig(preset="shock", epochs=4).grace == 3
+
+
+def test_a_config_written_as_json_comes_back_equal() -> None:
+    config = TrainConfig(preset="shock", epochs=7, loss={"mae": 2.0}, objective=ObjectiveWeights(1.0, 0.0, 0.0))
+    assert from_mapping(TrainConfig, json.loads(json.dumps(config.to_mapping()))) == config
+
+
+def test_settings_from_a_file_are_read_strictly() -> None:
+    config = from_mapping(TrainConfig, {"preset": "shock", "epochs": 4, "objective": {"mae": 0.5}})
+    assert (config.epochs, config.objective) == (4, ObjectiveWeights(0.1, 0.5, 0.1))
+    with pytest.raises(FernError, match="unknown setting 'epoch': did you mean 'epochs'"):
+        from_mapping(TrainConfig, {"epoch": 4})
+    with pytest.raises(FernError, match="epochs"):
+        from_mapping(TrainConfig, {"epochs": "many"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preset": "shok"}, "unknown preset 'shok': did you mean 'shock'"),
+        ({"epoch": 3}, "unknown training setting 'epoch': did you mean 'epochs'"),
+        ({"loss": "hubert"}, "unknown loss 'hubert': did you mean 'huber'"),
+        ({"loss": {"huber": -1.0}}, "weight of huber is -1.0"),
+        ({"loss": {}}, "loss: got an empty mixture"),
+        ({"loss": 3}, "loss: got 3"),
+        ({"schedule": "onecycle"}, "unknown schedule 'onecycle': did you mean 'one-cycle'"),
+        ({"distance": "w3"}, "unknown distance 'w3'"),
+        ({"start": "freh"}, "unknown start 'freh': did you mean 'fresh'"),
+        ({"precision": "16-mixed"}, "unknown precision '16-mixed'"),
+        ({"epochs": 2.5}, "epochs: got 2.5, needs a whole number of at least 1"),
+        ({"batch_size": 0}, "batch_size: got 0"),
+        ({"learning_rate": 0.0}, "learning_rate: got 0.0, needs a number above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate: got nan"),
+        ({"learning_rate": "fast"}, "learning_rate: got 'fast'"),
+        ({"weight_decay": -1.0}, "weight_decay: got -1.0"),
+        ({"warmup": 1.0}, "warmup: got 1.0"),
+        ({"averaging": 1.0}, "averaging: got 1.0"),
+        ({"clip_norm": 0}, "clip_norm: got 0"),
+        ({"patience": 0}, "patience: got 0"),
+        ({"epochs": 3, "grace": 3}, "grace: got 3, needs at least 0 and fewer than the 3 epochs"),
+        ({"smoothing": 0.0}, "smoothing: got 0.0"),
+        ({"threads": 0}, "threads: got 0"),
+        ({"seed": -1}, "seed: got -1"),
+        ({"energy_samples": 1}, "energy_samples: got 1"),
+        ({"objective": 0.1}, "objective: got 0.1"),
+        ({"compile": "yes"}, "compile: got 'yes'"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(FernError, match=message):
+        TrainConfig(**settings)  # type: ignore[arg-type]
