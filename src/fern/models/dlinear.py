@@ -75,15 +75,24 @@ class DLinear(PointForecaster):
     def predict(self, past: Tensor) -> Tensor:
         """Both maps, added."""
         rows = past.permute(2, 0, 1).contiguous()  # (C, B, L): one matrix for each channel
-        if not self.config.individual:
+        bias = self.seasonal.bias + self.trend.bias
+        if self.config.individual:
+            bias = bias[:, None]
+        else:
             rows = rows.flatten(0, 1)
         seasonal, trend = decompose(rows, self.config.kernel)
-        future: Tensor = self.seasonal(seasonal) + self.trend(trend)
+        future = _add_product(bias, seasonal, self.seasonal.weight.mT)
+        future = _add_product(future, trend, self.trend.weight.mT)
         return future.view(self.config.channels, -1, self.config.horizon).permute(1, 2, 0)
 
 
+def _add_product(total: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """total + x W, for one matrix or for one a channel: the sum costs no pass of its own."""
+    return torch.addmm(total, x, weight) if x.ndim == 2 else torch.baddbmm(total, x, weight)
+
+
 class ChannelLinear(nn.Module):
-    """A linear map of its own for each channel, all in one batched product."""
+    """The weights of one linear map for each channel, side by side for a batched product."""
 
     def __init__(self, channels: int, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -97,13 +106,6 @@ class ChannelLinear(nn.Module):
         with torch.no_grad():
             self.weight.uniform_(-bound, bound, generator=generator)
             self.bias.uniform_(-bound, bound, generator=generator)
-
-    def forward(
-        self,
-        x: Tensor,  # (C, B, inputs)
-    ) -> Tensor:  # (C, B, outputs)
-        """W_c x_c + b_c for each channel c."""
-        return torch.baddbmm(self.bias[:, None], x, self.weight.transpose(1, 2))
 
 
 register_model("dlinear", DLinearConfig, DLinear, presets=PRESETS)
