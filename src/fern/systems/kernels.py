@@ -42,10 +42,11 @@ def compiled(function: Callable[..., None], signature: Any) -> Any:
     """
     plain = getattr(function, "py_func", function)
     try:
-        try:
-            return njit(signature, cache=True)(plain)
-        except RuntimeError:  # no source file to cache beside: a notebook cell, an interactive session
-            return njit(signature)(plain)
+        return njit(signature, cache=True)(plain)
+    except Exception:  # noqa: BLE001 - a function without a module or source file of its own cannot be cached
+        pass
+    try:
+        return njit(signature)(plain)
     except Exception as error:
         name = getattr(plain, "__name__", repr(plain))
         raise FernError(f"the function {name!r} cannot be compiled for {signature}: {error}") from error
