@@ -1,1 +1,34 @@
-"""Real series: published data sets, audit, cleaning, frames, splits, windows, scaling."""
+"""Real series: published data sets, audit, cleaning, frames, splits, windows, scaling.
+
+Public names are imported where they are first used: ``import fern.data`` loads neither torch nor pyarrow.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "datasets": ("find", "load"),
+    "published": ("PUBLISHED", "published"),
+    "audit": ("AuditReport", "audit"),
+    "policy": ("PAPER_POLICY", "Policy", "read_policy"),
+    "changes": ("Change", "CleanLog"),
+    "clean": ("clean",),
+    "frames": ("Panel", "Series", "read_frame"),
+    "frequency": ("Frequency",),
+    "split": ("PRESETS", "Part", "Split", "split"),
+    "windows": ("Windows",),
+    "scale": ("Affine", "ScaledLaw", "Scaler", "fit_scaler", "scaler_from_mapping"),
+}
+_MODULES = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -34,7 +34,6 @@ _UNITS = {
     **dict.fromkeys(("d", "day"), "days"),
     **dict.fromkeys(("w", "week"), "weeks"),
 }
-_UNITS |= {"u": "microseconds", "µ": "microseconds"}  # what is left of "us" without its s
 _LENGTHS = {"nanosecond": 1, "day": DAY, "business day": DAY, "month": DAY * 30.4375, "month end": DAY * 30.4375}
 
 
@@ -104,7 +103,7 @@ def parse_duration(text: str) -> timedelta:
         (datetime.timedelta(seconds=600), datetime.timedelta(days=7))
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", text.casefold())
-    unit = None if match is None else _UNITS.get(match[2].removesuffix("s") or "s")
+    unit = None if match is None else _UNITS.get(match[2], _UNITS.get(match[2].removesuffix("s")))
     if match is None or unit is None:
         raise FernError(f"duration: got {text!r}, needs a number and a unit, as in '15 min', '3 hours', '1 week'")
     return timedelta(**{unit: float(match[1])})

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import narwhals as nw
 import pyarrow as pa
+from narwhals.exceptions import DuplicateError
 
 from fern.errors import FernError, unknown_name
 

@@ -117,7 +117,7 @@ def _csv_source(path: Path, start: bytes, complete: bool, reading: Reading) -> S
     parse = pcsv.ParseOptions(delimiter=dialect.separator)
     try:
         head = pcsv.read_csv(
-            io.BytesIO(text.encode()),
+            io.BytesIO((text if text.endswith("\n") else text + "\n").encode()),
             read_options=pcsv.ReadOptions(use_threads=False),
             parse_options=parse,
             convert_options=_conversion(dialect, {}),

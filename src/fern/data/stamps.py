@@ -147,9 +147,21 @@ def _iso(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
 
 
 def _parsed(text: pa.Array | pa.ChunkedArray, form: str) -> pa.Array | pa.ChunkedArray:
+    """The text in this format as timestamps; null where it is not in this format or no such day exists."""
     # Seconds hold any year that has four digits; the range is checked when they become nanoseconds.
     parsed = pc.strptime(text, format=form, unit="s", error_is_null=True)
-    return _in_nanoseconds(parsed, None, name=form) if _fits(parsed) else pa.nulls(len(text), pa.timestamp("ns"))
+    if not _fits(parsed):
+        return pa.nulls(len(text), pa.timestamp("ns"))
+    # strptime takes 30 February for 1 March: what does not read back as it was written is no such day.
+    same = pc.equal(_unpadded(text), _unpadded(pc.strftime(parsed, format=form, locale="C")))
+    return _in_nanoseconds(pc.if_else(same, parsed, pa.scalar(None, parsed.type)), None, name=form)
+
+
+def _unpadded(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The text without leading zeros and capitals, in which ways to write the same time differ."""
+    # The seconds' fraction that strftime may add is empty here.
+    plain = pc.replace_substring_regex(pc.utf8_lower(text), r"\b0+(\d)", r"\1")
+    return pc.utf8_trim_whitespace(plain)
 
 
 def _fits(seconds: pa.Array | pa.ChunkedArray) -> bool:

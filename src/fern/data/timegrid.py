@@ -1,13 +1,13 @@
 """Whether a time column runs on a grid: its frequency, and every way in which it leaves it, in one pass."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern.data.frequency import DAY, ROWS, Frequency, Unit, local_times
-from fern.data.stamps import as_integers
+from fern.data.stamps import as_integers, as_text
 
 _KEPT_STEPS = 4_096
 _MIXED_SHARE = 0.10
@@ -25,6 +25,8 @@ class TimeGrid:
 
     frequency: Frequency | None
     rows: int
+    first: str | None = None
+    last: str | None = None
     empty: int = 0
     duplicates: int = 0
     unordered: int = 0
@@ -124,6 +126,8 @@ class GridScan:
         }
         self._first: tuple[int, int] | None = None  # time of day and day of month of the first stamp
         self._first_problem: int | None = None
+        self._start: str | None = None
+        self._end: pa.Scalar | None = None
 
     def add(self, stamps: pa.Array | pa.ChunkedArray) -> None:  # timestamp[ns] or int64
         """The next rows."""
@@ -136,6 +140,9 @@ class GridScan:
         if len(stamps) == 0:
             return
         self._integer = bool(pa.types.is_integer(stamps.type))
+        if self._start is None:
+            self._start = as_text(stamps[0])
+        self._end = stamps[len(stamps) - 1]
         joined = self._elapsed.last is not None
         steps = self._elapsed.add(as_integers(stamps))
         backwards = np.flatnonzero(steps <= 0)
@@ -155,6 +162,8 @@ class GridScan:
         base = TimeGrid(
             frequency=None,
             rows=self._rows,
+            first=self._start,
+            last=as_text(self._end),
             empty=self._empty,
             duplicates=self._duplicates,
             unordered=self._unordered,
@@ -217,16 +226,12 @@ def _grid(base: TimeGrid, unit: Unit, steps: _Steps) -> TimeGrid:
             missing += count * (size // step - 1)
     repeated = max((run for size, (_, run) in forwards.items() if size != step), default=0)
     common = sorted(forwards.items(), key=lambda item: (-item[1][0], item[0]))[:5]
-    return TimeGrid(
+    return replace(
+        base,
         frequency=frequency,
-        rows=base.rows,
-        empty=base.empty,
-        duplicates=base.duplicates,
-        unordered=base.unordered,
         gaps=gaps,
         missing_rows=missing,
         irregular=irregular,
         mixed=(gaps + irregular) > max(_MIXED_SHARE * total, 2) or repeated >= _MIXED_RUN,
         common_steps=tuple((str(Frequency(unit, size)), count) for size, (count, _) in common),
-        first_problem_row=base.first_problem_row,
     )

@@ -1,0 +1,160 @@
+"""Speed and memory of the audit and of the windows."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from benchmarks.speed.harness import Measurement, best_seconds, record
+from fern.data.windows import Windows
+
+ROWS, COLUMNS = 10_000_000, 10
+
+# Each in a process of its own, so that peaks of memory do not mix. Imports are not timed; a first pass over the head
+# of the file loads compiled code and libraries.
+_COMMON = """
+import json, resource, sys, time
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+path, head = sys.argv[1], sys.argv[2]
+"""
+_OURS = (
+    _COMMON
+    + """
+import fern.data.scan.column
+from fern.data.audit import audit
+before = peak()
+audit(head)
+start = time.perf_counter()
+audit(path)
+print(json.dumps({"seconds": time.perf_counter() - start, "mb": peak() - before}))
+"""
+)
+# The part of the audit that polars offers as expressions: no codes, no random-walk test, no pictures, no commonest
+# values, no time column.
+_POLARS = (
+    _COMMON
+    + """
+import polars as pl
+def run(path):
+    names = [n for n in pl.scan_parquet(path).collect_schema().names() if n != "ds"]
+    out = []
+    for n in names:
+        c = pl.col(n)
+        out += [
+            (c == 0).sum().alias(n + "_zeros"), c.null_count().alias(n + "_missing"), c.min().alias(n + "_min"),
+            c.max().alias(n + "_max"), c.mean().alias(n + "_mean"), c.std().alias(n + "_std"),
+            c.median().alias(n + "_median"), (c - c.median()).abs().median().alias(n + "_mad"),
+            c.rle().struct.field("len").max().alias(n + "_run"),
+        ]
+    return pl.scan_parquet(path).select(out).collect()
+before = peak()
+run(head)
+start = time.perf_counter()
+run(path)
+print(json.dumps({"seconds": time.perf_counter() - start, "mb": peak() - before}))
+"""
+)
+_WINDOWS = """
+import json, resource, numpy as np, torch
+from fern.data.windows import Windows
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def epoch(rows, batches):
+    windows = Windows(series[:rows], context_length=336, horizon=336)
+    order = windows.batches(128, generator=torch.Generator().manual_seed(0))
+    for _ in range(batches): next(order)
+series = np.zeros((2000, 4), np.float32)
+epoch(2000, 5)
+before = peak()
+series = np.ones((10_000_000, 4), np.float32)
+epoch(len(series), 1000)
+print(json.dumps({"ratio": (peak() - before) / series.nbytes}))
+"""
+
+
+def measure() -> None:
+    measurements = [*_audit(), *_gather(), _window_memory()]
+    record("data", measurements, packages=("numpy", "pyarrow", "polars", "numba", "torch"))
+
+
+def _audit() -> list[Measurement]:
+    with tempfile.TemporaryDirectory() as folder:
+        path, head = Path(folder) / "sensors.parquet", Path(folder) / "head.parquet"
+        _write_sensors(path, head)
+        ours = [_child(_OURS, path, head) for _ in range(3)]
+        peer = [_child(_POLARS, path, head) for _ in range(3)]
+    name = f"audit of a Parquet file of {ROWS:,} rows × {COLUMNS} columns"
+    seconds = [min(run["seconds"] for run in runs) for runs in (ours, peer)]
+    memory = [min(run["mb"] for run in runs) for runs in (ours, peer)]
+    subset = "polars, the part it offers"
+    return [
+        Measurement(name, seconds[0], seconds[1], "s", subset, "a few seconds"),
+        Measurement(f"{name}, peak memory", memory[0], memory[1], "MB", subset, "bounded: not the 800 MB of values"),
+    ]
+
+
+def _gather() -> list[Measurement]:
+    measurements = []
+    generator = torch.Generator().manual_seed(0)
+    for rows, channels, batch in ((17_420, 7, 128), (1_000_000, 7, 128), (10_000_000, 1, 128)):
+        windows = Windows(
+            np.random.default_rng(0).standard_normal((rows, channels), dtype=np.float32),
+            context_length=336,
+            horizon=336,
+        )
+        indices = torch.randint(len(windows), (batch,), generator=generator)
+        source = torch.ones(batch * 672 * channels)
+        # The same bytes into fresh memory, as gather's: what a plain copy of the batch costs.
+        copy = best_seconds(source.clone, repeats=200, warmups=20)
+        ours = best_seconds(lambda w=windows, i=indices: w.gather(i), repeats=200, warmups=20)
+        gigabytes = source.numel() * 4 / 1e9
+        measurements.append(
+            Measurement(
+                f"gather {batch} windows of 336 + 336 from {rows:,} rows × {channels} ({gigabytes / ours:.1f} GB/s)",
+                1e6 * ours,
+                1e6 * copy,
+                "µs",
+                "one plain copy of the same bytes",
+                "memory bandwidth: ratio near 1",
+            )
+        )
+    return measurements
+
+
+def _window_memory() -> Measurement:
+    found = _child(_WINDOWS)
+    return Measurement(
+        "peak memory over series size, 1,000 shuffled batches from 10,000,000 rows × 4",
+        found["ratio"],
+        None,
+        "×",
+        "",
+        "within 2",
+    )
+
+
+def _child(code: str, *arguments: object) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def _write_sensors(path: Path, head: Path) -> None:
+    """Ten years at half a minute: daily cycles in three decimals, plain noise, a walk, rain and a stuck sensor."""
+    rng = np.random.default_rng(0)
+    stamps = np.datetime64("2014-01-01", "ms") + np.arange(ROWS) * np.timedelta64(30_000, "ms")
+    cycle = np.sin(np.arange(ROWS) * (2 * np.pi / 2880))
+    columns = {f"sensor_{i}": np.round(20 + 5 * cycle + rng.standard_normal(ROWS), 3) for i in range(6)}
+    columns["noise"] = rng.standard_normal(ROWS)
+    columns["walk"] = rng.standard_normal(ROWS).cumsum()
+    columns["rain"] = np.where(rng.random(ROWS) < 0.95, 0.0, rng.random(ROWS))
+    columns["stuck"] = np.where(np.arange(ROWS) % 1_000_000 < 50_000, 88.298, rng.standard_normal(ROWS))
+    table = pa.table({"ds": stamps, **columns})
+    pq.write_table(table, path, compression="zstd")
+    pq.write_table(table.slice(0, 200_000), head, compression="zstd")

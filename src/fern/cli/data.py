@@ -1,0 +1,187 @@
+"""``fern audit`` and ``fern clean``."""
+
+import csv
+import io
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fern.errors import FernError
+from fern.files import check_writable, written_whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.table import Table
+
+    from fern.data.changes import CleanLog
+    from fern.data.policy import Policy
+    from fern.data.readers import Reading, Source
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="A CSV or Parquet file, or a published data set by name, as ETTh2.")
+]
+PolicyFile = Annotated[
+    Path | None, typer.Option("--policy", help="TOML file with thresholds; those left out are the paper's.")
+]
+TimeColumn = Annotated[str | None, typer.Option("--time", help="The time column, where it is not found by itself.")]
+SeriesColumn = Annotated[
+    str | None,
+    typer.Option("--series", help="The column that names the series of a long table, where it is not unique_id."),
+]
+Ignore = Annotated[list[str] | None, typer.Option("--ignore", help="A column to leave out; may be given again.")]
+Step = Annotated[
+    str | None, typer.Option("--step", help="How long a step lasts where the time column does not say: '10 min'.")
+]
+Separator = Annotated[str | None, typer.Option("--separator", help="The CSV separator, where it is not found.")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="The CSV decimal mark, '.' or ','.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="The CSV encoding, where it is not found.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands."""
+    app.command()(audit)
+    app.command()(clean)
+
+
+def audit(
+    file: File,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the table.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML page with plots.")] = None,
+    policy: PolicyFile = None,
+    time: TimeColumn = None,
+    series: SeriesColumn = None,
+    ignore: Ignore = None,
+    step: Step = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+) -> None:
+    """Find zeros, stuck sensors, gaps and other artefacts in a table, and what the paper's policy does about them.
+
+    Exit code 0: usable; 1: problems to put right first (time stamps, empty columns); 2: not readable.
+    """
+    from rich.console import Console
+
+    from fern.cli.console import console
+    from fern.data.audit import audit_source
+    from fern.data.audit_html import to_html
+    from fern.data.audit_json import to_dict
+    from fern.data.audit_text import render
+    from fern.data.frequency import parse_duration
+    from fern.data.readers import Reading
+
+    if html is not None:
+        check_writable(html)
+    source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
+    with Console(stderr=True).status(f"Reading {file} …"):
+        report = audit_source(source, policy=_policy(policy), step=None if step is None else parse_duration(step))
+    if html is not None:
+        with written_whole(html) as temporary:
+            temporary.write_text(to_html(report), encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(to_dict(report), indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        console().print(render(report))
+    if report.problems():
+        raise typer.Exit(1)
+
+
+def clean(
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The cleaned table: .csv or .parquet.")],
+    log: Annotated[Path | None, typer.Option("--log", help="Also write every change to this JSON file.")] = None,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Take rows as equally spaced, whatever their time stamps say.")
+    ] = False,
+    policy: PolicyFile = None,
+    time: TimeColumn = None,
+    series: SeriesColumn = None,
+    ignore: Ignore = None,
+    step: Step = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+) -> None:
+    """Clean a table by the paper's policy: drop columns, asinh, delete rows, fill. Every change is logged."""
+    from rich.console import Console
+
+    from fern.cli.console import console
+    from fern.data.clean import clean_source
+    from fern.data.frequency import parse_duration
+    from fern.data.readers import Reading
+
+    if output.suffix.lower() not in (".csv", ".parquet"):
+        raise FernError(f"{output}: needs a name that ends in .csv or .parquet")
+    source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
+    for target in (path for path in (output, log) if path is not None):
+        check_writable(target)
+        if target.exists() and target.samefile(source.name):
+            raise FernError(f"{target}: is the file to clean; nothing is changed in place, give another name")
+    with Console(stderr=True).status(f"Cleaning {file} …"):
+        table, changes = clean_source(
+            source,
+            policy=_policy(policy),
+            step=None if step is None else parse_duration(step),
+            grid="rows" if rows else "time",
+        )
+    with written_whole(output) as temporary:
+        _write(table, temporary, source)
+    if log is not None:
+        with written_whole(log) as temporary:
+            temporary.write_text(json.dumps(changes.to_dict(), indent=2, ensure_ascii=False), encoding="utf-8")
+    console().print(_summary(changes))
+    typer.echo(f"\n{changes.rows_before:,} rows in, {changes.rows_after:,} out → {output}")
+    if changes.rows_deleted:
+        typer.echo("Deleted rows leave gaps in time; windows do not cross them where they are given as breaks.")
+
+
+def _opened(file: str, reading: "Reading") -> "Source":
+    """The file, or the published data set of that name where there is no such file."""
+    from fern.data.datasets import find
+    from fern.data.published import PUBLISHED
+    from fern.data.readers import open_source
+
+    return open_source(find(file) if file in PUBLISHED and not Path(file).exists() else file, reading)
+
+
+def _policy(path: Path | None) -> "Policy":
+    from fern.data.policy import PAPER_POLICY, read_policy
+
+    return PAPER_POLICY if path is None else read_policy(path)
+
+
+def _write(table: "pa.Table", path: Path, source: "Source") -> None:
+    """Write by the file's suffix; whole seconds are written without nanoseconds."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    time = source.roles.time
+    if time is not None and pa.types.is_timestamp(table.schema.field(time).type):
+        with suppress(pa.ArrowInvalid):  # there are fractions of a second
+            seconds = table[time].cast(pa.timestamp("s", table[time].type.tz))
+            table = table.set_column(table.column_names.index(time), time, seconds)
+    if path.suffix.lower() == ".parquet":
+        pyarrow.parquet.write_table(table, path)
+        return
+    with path.open("wb") as file:  # pyarrow would put every name of the header in quotes
+        header = io.StringIO()
+        csv.writer(header, lineterminator="\n").writerow(table.column_names)
+        file.write(header.getvalue().encode())
+        options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
+        pyarrow.csv.write_csv(table, file, options)
+
+
+def _summary(changes: "CleanLog") -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for name in ("column", "action", "times", "rows", "why"):
+        table.add_column(name, justify="right" if name in ("times", "rows") else "left")
+    for line in changes.summary():
+        name = " / ".join(part for part in (line.series, line.column) if part)
+        table.add_row(name, line.action, f"{line.times:,}", f"{line.rows:,}", line.reason)
+    return table
