@@ -67,7 +67,8 @@ def _commit() -> str | None:
         return None
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude", "*"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}  # looking must not stand in another git's way
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30, env=quiet)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None

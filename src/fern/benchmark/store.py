@@ -61,6 +61,14 @@ class Store:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
 
+    def check_writable(self) -> None:
+        """An error where the store could not be written, found without making anything."""
+        nearest = next(path for path in (self.folder, *self.folder.absolute().parents) if path.exists())
+        if not nearest.is_dir():
+            raise FernError(f"{self.folder}: {nearest} is a file, needs a folder")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise FernError(f"{self.folder}: {nearest} cannot be written to (no permission)")
+
     def for_writing(self) -> "Store":
         """This store with its folders made; an error where they cannot be."""
         for name in ("rows", "windows", "checkpoints", "claims"):

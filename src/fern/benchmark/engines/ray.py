@@ -1,0 +1,144 @@
+"""The engine of a Ray cluster: one Ray task a run, data shipped once through Ray's object store.
+
+Rows are written by the sweep, which alone needs the store's folder. Workers keep checkpoints in it where they can see
+it (the same machine, or a shared file system); a run whose worker is lost then goes on where it was, and elsewhere it
+starts again. Every node needs the same version of fern; a worker with another refuses to work.
+"""
+
+import os
+import uuid
+from functools import cache
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+from fern.benchmark.datasets import Dataset
+from fern.benchmark.engines import Event, Finished, Lost, share_threads
+from fern.benchmark.engines.local import THREAD_VARIABLES
+from fern.benchmark.plan import Plan, Run
+from fern.benchmark.provenance import usable_cores
+from fern.benchmark.runs import Outcome, Workbench, Workplace, execute
+from fern.benchmark.store import Store
+from fern.errors import FernError
+
+
+class RayEngine:
+    """Runs as Ray tasks: on the cluster at ``address``, in the Ray session there is already, or in one of its own."""
+
+    slots: int
+    threads: int
+
+    def __init__(self, plan: Plan, folder: Path, *, jobs: int | None, threads: int | None, address: str | None) -> None:
+        self._ray = _imported_ray()
+        self._plan, self._folder = plan, folder.resolve()
+        self._own_session = not self._ray.is_initialized()
+        self._connect(address)
+        try:
+            self.slots, self.threads = self._divide(jobs, threads)
+        except FernError:
+            self._disconnect()
+            raise
+        variables = dict.fromkeys(THREAD_VARIABLES, str(self.threads))
+        # A lost worker is told to the sweep, which decides about another try: Ray itself makes none.
+        self._task = self._ray.remote(work).options(
+            num_cpus=self.threads, max_retries=0, runtime_env={"env_vars": variables}
+        )
+        self._shipped: dict[str, Any] = {}  # datasets in the object store by their fingerprints
+        self._under_way: dict[Any, str] = {}
+        self._token = f".sweep-{uuid.uuid4().hex}"
+
+    def __enter__(self) -> Self:
+        Store(self._folder).for_writing()
+        (self._folder / "claims" / self._token).touch()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for reference in self._under_way:
+            self._ray.cancel(reference, force=True)
+        (self._folder / "claims" / self._token).unlink(missing_ok=True)
+        self._shipped.clear()
+        self._disconnect()
+
+    def submit(self, run: Run) -> None:
+        """Hand the run to Ray, with a reference to its data."""
+        fingerprint = run.settings.data_fingerprint
+        if fingerprint not in self._shipped:
+            self._shipped[fingerprint] = self._ray.put(self._plan.datasets[fingerprint])
+        reference = self._task.remote(run, self._shipped[fingerprint], str(self._folder), self._token, self.threads)
+        self._under_way[reference] = run.key
+
+    def wait(self, seconds: float) -> list[Event]:
+        """The runs that ended and those whose workers were lost."""
+        if not self._under_way:
+            return []
+        ready, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
+        events: list[Event] = []
+        for reference in ready:
+            key = self._under_way.pop(reference)
+            try:
+                events.append(Finished(key, self._ray.get(reference)))
+            except FernError as error:  # the worker itself is wrong, not the run
+                raise FernError(str(getattr(error, "cause", error))) from None
+            except self._ray.exceptions.RayError as error:
+                events.append(Lost(key, f"its Ray worker was lost ({type(error).__name__})"))
+        return events
+
+    def _connect(self, address: str | None) -> None:
+        if not self._own_session:
+            if address is not None:
+                raise FernError(f"address: got {address!r}, but this process has a Ray session already")
+            return
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if address is None:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            options |= {"address": "local", "num_cpus": usable_cores(), "include_dashboard": False}
+        else:
+            options["address"] = address
+        try:
+            self._ray.init(**options)
+        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+            wanted = "a local Ray session" if address is None else f"the Ray cluster at {address}"
+            raise FernError(f"engine ray: {wanted} cannot be reached ({str(error).splitlines()[0]})") from None
+
+    def _disconnect(self) -> None:
+        if self._own_session:
+            self._ray.shutdown()
+
+    def _divide(self, jobs: int | None, threads: int | None) -> tuple[int, int]:
+        """Jobs and threads for the cluster as it is now: a job must fit on a node."""
+        cores = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
+        largest = max(cores, default=0)
+        if largest < 1:
+            raise FernError("engine ray: the cluster has no CPU to offer")
+        slots, each = share_threads(cores=sum(cores), jobs=jobs, threads=threads or (1 if jobs is None else None))
+        each = each if threads is not None else min(each, largest)
+        if each > largest:
+            raise FernError(f"threads: got {each}, the largest node of the cluster has {largest} cores")
+        fits = sum(count // each for count in cores)
+        return (slots if jobs is not None else fits), each
+
+
+def work(run: Run, dataset: Dataset, folder: str, token: str, threads: int) -> Outcome:
+    """A Ray task: do one run and bring back its outcome."""
+    store, bench = Store(folder), _bench()
+    bench.lay_out(dataset)
+    shared = (store.folder / "claims" / token).exists()
+    return execute(
+        run, Workplace(threads=threads, checkpoints=store.checkpoint_path(run.key) if shared else None), bench
+    )
+
+
+@cache
+def _bench() -> Workbench:
+    """What the tasks of one worker process share."""
+    return Workbench()
+
+
+def _imported_ray() -> ModuleType:
+    try:
+        import ray
+    except ImportError:
+        raise FernError("engine ray: the package 'ray' is not installed (pip install 'fern-forecast[ray]')") from None
+    return ray
