@@ -9,11 +9,13 @@ from fern.models.koopa import Koopa, KoopaConfig
 from fern.models.moderntcn import ModernTCN, ModernTCNConfig
 from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
 from fern.models.patchtst import PatchTST, PatchTSTConfig
+from fern.models.pfnn import PFNN, PFNNConfig
 from fern.models.registry import build_model, model_entry, model_names, register_model
 from fern.models.storage import load_model, save_model
 from fern.models.timemixer import TimeMixer, TimeMixerConfig
 
 __all__ = [
+    "PFNN",
     "Criterion",
     "DLinear",
     "DLinearConfig",
@@ -27,6 +29,7 @@ __all__ = [
     "ModelConfig",
     "ModernTCN",
     "ModernTCNConfig",
+    "PFNNConfig",
     "PatchTST",
     "PatchTSTConfig",
     "PointForecaster",

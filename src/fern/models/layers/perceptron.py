@@ -24,6 +24,11 @@ class Perceptron(nn.Module):
         self.activate = named_activation(activation)
         self.dropout = Dropout(dropout)
 
+    @property
+    def linear_maps(self) -> list[nn.Linear]:
+        """The maps in order."""
+        return [part for part in self.maps if isinstance(part, nn.Linear)]
+
     def forward(
         self,
         x: Tensor,  # (..., first width)

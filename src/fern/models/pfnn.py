@@ -1,0 +1,196 @@
+"""PFNN (Cheng et al., ICLR 2025): the next state by a linear operator in a learnt embedding, rolled out."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import linear
+
+from fern.errors import FernError
+from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, require_at_least
+from fern.models.layers import Perceptron, activation
+from fern.models.registry import register_model
+
+LARGEST = 1e12
+"""Where a state that grows without bound is held. Its square is still finite in float32, summed over any batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PFNNConfig(ModelConfig):
+    """The settings of `PFNN`. The sizes are those published for Lorenz-63: 114,153 parameters with 3 channels.
+
+    ``hidden``             the width inside the encoder and the decoder.
+    ``latent``             the size of the embedding, in which the operator K acts.
+    ``layers``             linear maps in the encoder, and in the decoder.
+    ``activation``         relu, gelu, silu or tanh.
+    ``contraction``        γ₁, the weight of Σ ReLU(eig(KKᵀ) - 1) in the first phase of training.
+    ``invariance``         γ₂, the weight of ‖KᵀK - I‖ + ‖KKᵀ - I‖ in the second.
+    ``contraction_steps``  training steps in the first phase. None: all of them, there is no second.
+    ``pairs``              steps x_t → x_{t+1} drawn from each window for one training step. None: all of them.
+    """
+
+    hidden: int = 150
+    latent: int = 150
+    layers: int = 3
+    activation: str = "relu"
+    contraction: float = 1.0
+    invariance: float = 0.1
+    contraction_steps: int | None = 1000
+    pairs: int | None = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("layers", self.layers, 2)
+        for name in ("hidden", "latent"):
+            require_at_least(name, getattr(self, name), 1)
+        for name in ("contraction", "invariance"):
+            if not 0.0 <= getattr(self, name) < float("inf"):
+                raise FernError(f"{name}: got {getattr(self, name)}, needs a weight of at least 0")
+        if self.contraction_steps is not None:
+            require_at_least("contraction_steps", self.contraction_steps, 0)
+        if self.pairs is not None:
+            require_at_least("pairs", self.pairs, 1)
+        activation(self.activation)
+
+
+class PFNN(PointForecaster):
+    """One step of the system, learnt from pairs of neighbouring states; a forecast is H steps from the last state.
+
+    x_{t+1} = decode(K encode(x_t)), all channels together, K linear without bias. Of the context only the last state
+    is used: PFNN learns the system, not the window.
+
+    *Training* takes pairs (x, x') of neighbouring states anywhere in the window and minimises
+
+        criterion(decode(K encode(x)), x') + criterion(decode(encode(x)), x) + term(K)
+
+    where the term is γ₁ Σ ReLU(eig(KKᵀ) - 1) in the contraction phase (no direction of the embedding grows) and then
+    γ₂ (‖KᵀK - I‖ + ‖KKᵀ - I‖) in the invariant phase (K is pulled towards a rotation, which keeps an attractor's
+    measure). The phase follows from a count of training steps, which is saved with the weights. The criterion is the
+    training loop's; the project sums squares over its batch, so its γ weigh less beside its data terms than here.
+
+    *The rollout* decodes and encodes anew at every step, as the project's scripts do by ``out = model(out)``: it is not
+    K^h in the embedding. Encoder, K and decoder meet without an activation between them; the three maps are multiplied
+    out once, so a step costs three products of the embedding's size instead of five.
+
+    *A rollout that grows without bound* is held at ±1e12 and a `RuntimeWarning` says so: the forecast stays finite, its
+    error shows what happened, and a training run goes on.
+
+    Correspondence with Hy23333/PFNN (``AE_fwd``), one map each: ``encoder.maps.j`` is ``encoder.hidden.(2j)``,
+    ``operator`` is ``forward_operator``, ``decoder.maps.j`` is ``decoder.hidden.(2j)``.
+
+    Example:
+        >>> model = PFNN(PFNNConfig(context_length=48, horizon=24, channels=3)).eval()
+        >>> sum(parameter.numel() for parameter in model.parameters())
+        114153
+        >>> model(torch.randn(4, 48, 3)).mean.shape
+        torch.Size([4, 24, 3])
+    """
+
+    config: PFNNConfig
+    steps_trained: Tensor
+
+    def __init__(self, config: PFNNConfig) -> None:
+        super().__init__(config)
+        inside = (config.layers - 1) * [config.hidden]
+        self.encoder = Perceptron((config.channels, *inside, config.latent), activation=config.activation)
+        self.operator = nn.Linear(config.latent, config.latent, bias=False)
+        self.decoder = Perceptron((config.latent, *inside, config.channels), activation=config.activation)
+        self.register_buffer("steps_trained", torch.zeros((), dtype=torch.int64))
+
+    def predict(self, past: Tensor) -> Tensor:
+        """H steps from the last state."""
+        forecast = self.rollout(past[:, -1], self.config.horizon)
+        if bool((forecast.detach().abs() >= LARGEST).any()):
+            warnings.warn("PFNN: a rollout grew without bound and is held at ±1e12", RuntimeWarning, stacklevel=2)
+        return forecast
+
+    def rollout(
+        self,
+        state: Tensor,  # (B, C)
+        steps: int,
+    ) -> Tensor:  # (B, steps, C)
+        """The states after 1, 2, …, ``steps`` steps."""
+        maps, out = self._step_maps()
+        states = []
+        for _ in range(steps):
+            for weight, bias in maps:
+                state = self.encoder.activate(linear(state, weight, bias))
+            state = linear(state, *out).clamp(-LARGEST, LARGEST)
+            states.append(state)
+        return torch.stack(states, dim=1)
+
+    def _step_maps(self) -> tuple[list[tuple[Tensor, Tensor]], tuple[Tensor, Tensor]]:
+        """Weight and bias of each map of one step that an activation follows, and of the last, that none does."""
+        *before, last = [(part.weight, part.bias) for part in self.encoder.linear_maps]
+        first, *after, out = [(part.weight, part.bias) for part in self.decoder.linear_maps]
+        to_decoder = first[0] @ self.operator.weight
+        middle = (to_decoder @ last[0], to_decoder @ last[1] + first[1])
+        return [*before, middle, *after], out
+
+    def loss(self, past: Tensor, future: Tensor, criterion: Criterion, *, generator: Generator | None = None) -> Tensor:
+        """The error of one step and of the reconstruction, and the term of the phase; see the class."""
+        self._check_past(past)
+        self.check_future(past, future)
+        state, following = self._pairs(torch.cat((past, future), dim=1), generator)
+        embedded = self.encoder(state)
+        predicted = self.decoder(self.operator(embedded))
+        total = criterion(Forecast(mean=predicted), following)
+        total = total + criterion(Forecast(mean=self.decoder(embedded)), state)
+        limit = self.config.contraction_steps
+        if limit is None or int(self.steps_trained) < limit:
+            total = total + self.config.contraction * expansion(self.operator.weight)
+        else:
+            total = total + self.config.invariance * distance_from_unitary(self.operator.weight)
+        if self.training:
+            self.steps_trained += 1
+        return total
+
+    def _pairs(
+        self,
+        series: Tensor,  # (B, L + H, C)
+        generator: Generator | None,
+    ) -> tuple[Tensor, Tensor]:  # (B, pairs, C) each
+        if self.config.pairs is None:
+            return series[:, :-1], series[:, 1:]
+        size = (series.shape[0], self.config.pairs)
+        rows = torch.randint(series.shape[1] - 1, size, generator=generator, device=series.device)
+        window = torch.arange(series.shape[0], device=series.device)[:, None]
+        return series[window, rows], series[window, rows + 1]
+
+
+def expansion(
+    operator: Tensor,  # (n, n)
+) -> Tensor:  # scalar
+    """Σ ReLU(eig(KKᵀ) - 1): 0 where no direction grows.
+
+    Example:
+        >>> expansion(torch.diag(torch.tensor([0.5, 1.0, 2.0])))
+        tensor(3.)
+    """
+    return torch.relu(torch.linalg.eigvalsh(operator @ operator.mT) - 1.0).sum()
+
+
+def distance_from_unitary(
+    operator: Tensor,  # (n, n)
+) -> Tensor:  # scalar
+    """‖KᵀK - I‖ + ‖KKᵀ - I‖ in Frobenius' norm. For a square K the two are equal: both are √Σ(σ² - 1)².
+
+    Example:
+        >>> distance_from_unitary(torch.diag(torch.tensor([1.0, 2.0])))
+        tensor(6.)
+    """
+    identity = torch.eye(operator.shape[0], dtype=operator.dtype, device=operator.device)
+    distance: Tensor = torch.linalg.matrix_norm(operator @ operator.mT - identity)
+    return 2.0 * distance
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"hidden": 150, "latent": 150, "layers": 3, "activation": "relu"},
+    "lorenz-96": {"hidden": 800, "latent": 320, "layers": 3, "activation": "relu"},
+}
+"""The sizes published for Lorenz-63 and for Lorenz-96 with 80 channels."""
+
+
+register_model("pfnn", PFNNConfig, PFNN, presets=PRESETS)
