@@ -74,6 +74,14 @@ def test_infinities_that_would_cancel_in_a_sum_are_found() -> None:
         mse(pred, torch.zeros(1, 2, 1))
 
 
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_single_bad_value_is_found(bad: float) -> None:
+    true = torch.zeros(1, 2, 1)
+    true[0, 1, 0] = bad
+    with pytest.raises(FernError, match=rf"true: {bad} at batch 0, horizon 1, channels 0 \(counted from 0\); every"):
+        mse(torch.zeros(1, 2, 1), true)
+
+
 def test_finite_values_whose_float32_sum_overflows_are_accepted() -> None:
     large = torch.full((1, 4, 1), 3e38)
     assert mae(large, torch.zeros(1, 4, 1)).item() == pytest.approx(3e38, rel=1e-6)
