@@ -75,20 +75,26 @@ class Checkpoints:
         described = describe_model(_model_name(model), model)
         write_tensors(self.directory / BEST, weights, described, format_=MODEL_FORMAT)
 
+    def clear(self) -> None:
+        """Remove what a write that was killed left behind."""
+        for stale in self.directory.glob(".*.safetensors"):
+            stale.unlink(missing_ok=True)
+
     def load(self) -> tuple[dict[str, Any], Tensors]:
         """The last state, checked to be of the same model, data and settings."""
         path = self.directory / LAST
         if not path.is_file():
             raise FernError(f"resume: {self.directory} holds no checkpoint ({LAST}); nothing to continue")
-        for stale in self.directory.glob(".*.safetensors"):  # of a write that was killed
-            stale.unlink(missing_ok=True)
         whole, tensors, _ = read_tensors(path, format_=FORMAT)
         require_same(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
         self._best_checksum = whole["best_sha256"]
         return whole["run"], tensors
 
-    def load_best(self, run: Run) -> Tensors:
-        """The weights to keep of a run that was just restored."""
+    def load_best(self, run: Run, *, mend: bool) -> Tensors:
+        """The weights to keep of a run that was just restored.
+
+        Where a kill kept them from being written they are found in the run itself; ``mend`` writes them then.
+        """
         if self._best_checksum is None:
             return {}
         path = self.directory / BEST
@@ -102,7 +108,8 @@ class Checkpoints:
         own, described = run.evaluated_weights(), describe_model(_model_name(run.model), run.model)
         if checksum_of(own, described) != self._best_checksum:
             raise FernError(f"resume: {problem}; the weights of epoch {run.stopping.kept_epoch} are lost")
-        self.save_best(run.model, own)
+        if mend:
+            self.save_best(run.model, own)
         return own
 
 

@@ -165,9 +165,12 @@ def _loop(
 
 def _pick_up(loop: Loop, checkpoints: Checkpoints) -> None:
     """Put the loop where the run in the directory was."""
+    first = loop.fabric.is_global_zero
     plain, tensors = checkpoints.load()
     loop.run.restore(plain, tensors, loop.fabric)
-    loop.run.kept = checkpoints.load_best(loop.run)
+    loop.run.kept = checkpoints.load_best(loop.run, mend=first)
+    if first:
+        checkpoints.clear()
     if loop.run.reason == "epochs" and loop.run.stopping.epoch < loop.config.epochs:
         loop.run.reason = None  # it was given more of them
 

@@ -169,6 +169,7 @@ class Loop:
         plain, tensors = self.run.snapshot(self.fabric)
         if self.fabric.is_global_zero:
             self.checkpoints.save(plain, tensors, model=self.run.model, new_best=new_best)
+        self.fabric.barrier()
         self._saved_at = time.monotonic()
 
     def _diverged(self, loss: float) -> NoReturn:

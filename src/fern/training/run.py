@@ -92,7 +92,8 @@ class Run:
         self._restore_optimiser(_part(tensors, "optimiser."))
         if self.average is not None:
             self.average.restore(_part(tensors, "average."), steps=self.steps)
-        self.noise.set_state(tensors["noise"][fabric.global_rank])
+        own = tensors["noise"][fabric.global_rank].clone()  # set_state reads the storage from its start, not the view
+        self.noise.set_state(own)
 
     def _restore_optimiser(self, tensors: Tensors) -> None:
         whole = self.optimiser.state_dict()

@@ -1,0 +1,49 @@
+"""The exponential mean of the weights."""
+
+import torch
+from torch import nn
+
+from fern.training.averaging import AveragedWeights
+
+
+def test_the_mean_follows_its_recursion() -> None:
+    layer = nn.Linear(2, 1)
+    average = AveragedWeights(layer, decay=0.5)
+    expected = layer.weight.detach().clone()
+    for step in range(8):
+        with torch.no_grad():
+            layer.weight.add_(float(step))
+        average.update()
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * layer.weight.detach()
+    assert torch.allclose(average.values[0], expected, rtol=1e-6)
+
+
+def test_the_model_s_own_weights_come_back_to_the_bit_also_after_an_error() -> None:
+    layer = nn.Linear(3, 3)
+    average = AveragedWeights(layer, decay=0.9)
+    with torch.no_grad():
+        layer.weight.add_(1.0)
+    own, mean = layer.weight.detach().clone(), average.values[0].clone()
+    try:
+        with average.applied():
+            assert torch.equal(layer.weight, mean)
+            raise RuntimeError
+    except RuntimeError:
+        pass
+    assert torch.equal(layer.weight, own)
+    assert torch.equal(average.values[0], mean)
+
+
+def test_a_restored_mean_continues_to_the_same_bits() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(2, 2)
+    average = AveragedWeights(layer, decay=0.99)
+    average.update()
+    other = AveragedWeights(layer, decay=0.99)
+    other.restore(average.state(), steps=average.steps)
+    with torch.no_grad():
+        layer.weight.mul_(3.0)
+    average.update()
+    other.update()
+    assert all(torch.equal(a, b) for a, b in zip(average.values, other.values, strict=True))
