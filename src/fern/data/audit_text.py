@@ -37,7 +37,7 @@ def render(report: AuditReport) -> RenderableType:
         *(Text.assemble(("problem: ", "bold red"), problem) for problem in report.problems()[:_SHOWN]),
         "",
         _facts(rows),
-        "",
+        Text(f"… {len(rows) - _SHOWN:,} more: see --json or --html\n" if len(rows) > _SHOWN else "", style="dim"),
         *_section("Stuck values and codes", _sentinels(report, rows)),
         Text(
             f"Stuck: one value other than zero for more than {in_words(policy.stuck_run)} and {policy.stuck_steps} "
@@ -87,8 +87,6 @@ def _facts(rows: list[tuple[SeriesAudit, ColumnAudit]]) -> Table:
         rows = sorted(rows, key=lambda row: row[1].verdict.kinds == ("keep",))
     for series, column in rows[:_SHOWN]:
         table.add_row(*_fact(series, column))
-    if len(rows) > _SHOWN:
-        table.add_row(Text(f"… {len(rows) - _SHOWN:,} more: see --json or --html", style="dim"))
     return table
 
 

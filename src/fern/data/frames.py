@@ -175,7 +175,7 @@ def check_grid(grid: TimeGrid, *, where: str) -> None:
         row = "" if grid.first_problem_row is None else f" (first in data row {grid.first_problem_row + 1:,})"
         raise FernError(
             f"{where}: {'; '.join(problems)}{row}; a series needs time that runs forwards in equal steps "
-            "(correct the rows, or take them as equally spaced with grid='rows')"
+            "(correct the rows, or take them as equally spaced: grid='rows', --rows)"
         )
     if grid.frequency is None:
         raise FernError(f"{where}: {grid.rows} row, a series needs at least 2")

@@ -64,6 +64,9 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
         known = nw.from_native(frame)
     except TypeError:
         raise FernError(f"frame: got {type(frame).__name__}, needs a data frame of pandas, polars or pyarrow") from None
+    except DuplicateError:
+        _check_names([str(name) for name in frame.columns])
+        raise
     kind = known.implementation.name.lower()
     if kind not in get_args(Kind):
         raise FernError(f"frame: got a {kind} frame, needs one of pandas, polars or pyarrow")

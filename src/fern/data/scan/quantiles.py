@@ -61,7 +61,7 @@ class QuantileScan:
             places = blocks * self._stride + _drawn(blocks, self._stride)
             places = places[: np.searchsorted(places, end)]
             self._keep(values[places - self._seen])
-            if self._sampled < ROOM:
+            if end <= ROOM * self._stride:
                 break
             pairs = self._sample[:ROOM].reshape(-1, 2)
             second = _drawn(np.arange(ROOM // 2), 2 * self._stride) >= self._stride
