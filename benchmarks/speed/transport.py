@@ -1,8 +1,8 @@
 """The push: against a plain autograd loop and against the dense map with eigh, and how its cost grows.
 
 Memory is what autograd keeps between forward and backward: the bytes of the distinct storages that pass
-``torch.autograd.graph.saved_tensors_hooks``. Times are the best of many, forward and backward, in float32;
-where only the growth counts they are processor time of one thread, which other processes disturb less.
+``torch.autograd.graph.saved_tensors_hooks``. Times are the best of many, forward and backward, in float32. On one
+thread they are processor time, which other processes disturb less: a busy machine would slow the slower peer more.
 """
 
 import math
@@ -18,7 +18,7 @@ from fern.transport import spd_push
 
 PATCH, REFLECTIONS = 24, 8
 LENGTHS = [3072 * 2**k for k in range(6)]  # 3,072 to 98,304
-COUNTS = [1, 2, 4, 8, 16]  # R
+COUNTS = [1, 2, 4, 8, 16, 24]  # R
 Push = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -51,19 +51,19 @@ def gradients(push: Push, given: tuple[Tensor, Tensor, Tensor], weight: Tensor) 
     return torch.autograd.grad(push(*given), given, weight)
 
 
-def seconds(push: Push, given: tuple[Tensor, Tensor, Tensor], *, repeats: int) -> float:
-    weight = torch.ones_like(given[2])
-    return best_seconds(lambda: gradients(push, given, weight), repeats=repeats, warmups=2)
-
-
-def processor_seconds(given: tuple[Tensor, Tensor, Tensor], *, repeats: int) -> float:
-    weight = torch.ones_like(given[2])
+def best_processor_seconds(function: Callable[[], object], *, repeats: int) -> float:
     timings = []
     for _ in range(repeats + 2):
         start = time.process_time()
-        gradients(spd_push, given, weight)
+        function()
         timings.append(time.process_time() - start)
     return min(timings)
+
+
+def both_ways(push: Push, given: tuple[Tensor, Tensor, Tensor]) -> Callable[[], object]:
+    """Forward and backward."""
+    weight = torch.ones_like(given[2])
+    return lambda: gradients(push, given, weight)
 
 
 def kept_bytes(push: Push, given: tuple[Tensor, Tensor, Tensor]) -> int:
@@ -78,11 +78,12 @@ def kept_bytes(push: Push, given: tuple[Tensor, Tensor, Tensor]) -> int:
     return sum(storages.values())
 
 
-def slope(sizes: list[int], costs: list[float]) -> float:
+def exponent(name: str, sizes: list[int], costs: list[float]) -> Measurement:
     """The least-squares slope of log cost over log size."""
     xs, ys = [math.log(s) for s in sizes], [math.log(c) for c in costs]
     mx, my = sum(xs) / len(xs), sum(ys) / len(ys)
-    return sum((x - mx) * (y - my) for x, y in zip(xs, ys, strict=True)) / sum((x - mx) ** 2 for x in xs)
+    slope = sum((x - mx) * (y - my) for x, y in zip(xs, ys, strict=True)) / sum((x - mx) ** 2 for x in xs)
+    return Measurement(f"exponent of {name}", slope, None, "", "", "1 ± 0.15")
 
 
 @contextmanager
@@ -99,14 +100,14 @@ def against_the_loop() -> list[Measurement]:
     given = arguments(285, 14, PATCH)
     name = f"push at batch 285, 14 patches of {PATCH}, R = {REFLECTIONS}"
     rows = []
-    for count in (1, 2):
+    for count, timer, unit in ((1, best_processor_seconds, "processor s"), (2, best_seconds, "s")):
         with threads(count):
             rows.append(
                 Measurement(
                     f"{name}, forward + backward, {count} thread{'s' * (count > 1)}",
-                    seconds(spd_push, given, repeats=200),
-                    seconds(plain_loop, given, repeats=60),
-                    "s",
+                    timer(both_ways(spd_push, given), repeats=200),
+                    timer(both_ways(plain_loop, given), repeats=100),
+                    unit,
                     "plain autograd loop",
                     "ratio >= 3",
                 )
@@ -121,47 +122,31 @@ def against_the_loop() -> list[Measurement]:
 
 
 def growth() -> list[Measurement]:
-    """One thread: at two the smallest sizes would measure the waking of a thread."""
+    """With n at fixed p and R, and with R at fixed n.
+
+    Eigenvalues and x are read and kept whatever R is, so the growth with R is that of what exceeds R = 0.
+    """
     by_length = [arguments(8, n // PATCH, PATCH) for n in LENGTHS]
-    by_count = [arguments(8, 512, PATCH, reflections=r) for r in COUNTS]
+    by_count = [arguments(8, 512, PATCH, reflections=r) for r in (0, *COUNTS)]
     with threads(1):
-        lengths = [processor_seconds(given, repeats=30) for given in by_length]
-        counts = [processor_seconds(given, repeats=60) for given in by_count]
-    ranges = f"n = {LENGTHS[0]:,} to {LENGTHS[-1]:,}, p = {PATCH}, R = {REFLECTIONS}", f"R = 1 to {COUNTS[-1]}"
-    rows = [
-        Measurement(f"time at n = {n:,}, batch 8", cost, None, "processor s", "", "recorded")
-        for n, cost in zip(LENGTHS, lengths, strict=True)
-    ]
-    rows += [
-        Measurement(f"time at R = {r}, n = 6,144, batch 8", cost, None, "processor s", "", "recorded")
-        for r, cost in zip(COUNTS, counts, strict=True)
-    ]
-    kept_lengths = [float(kept_bytes(spd_push, given)) for given in by_length]
-    kept_counts = [float(kept_bytes(spd_push, given)) for given in by_count]
-    # Λ, x and U x are kept whatever R is, and read and written: the growth with R is that of what exceeds R = 0.
-    fixed = arguments(8, 512, PATCH, reflections=0)
-    with threads(1):
-        base = processor_seconds(fixed, repeats=60)
+        lengths = [best_processor_seconds(both_ways(spd_push, given), repeats=30) for given in by_length]
+        base, *counts = [best_processor_seconds(both_ways(spd_push, given), repeats=60) for given in by_count]
+    kept_base, *kept_counts = [kept_bytes(spd_push, given) for given in by_count]
+    over_n = f"n = {LENGTHS[0]:,} to {LENGTHS[-1]:,} (p = {PATCH}, R = {REFLECTIONS}, batch 8)"
+    over_r = f"R = 1 to {COUNTS[-1]} (p = {PATCH}, n = 12,288, batch 8)"
     return [
-        *rows,
-        Measurement(f"exponent of time, {ranges[0]}", slope(LENGTHS, lengths), None, "", "", "1 ± 0.15"),
-        Measurement(f"exponent of kept memory, {ranges[0]}", slope(LENGTHS, kept_lengths), None, "", "", "1 ± 0.15"),
-        Measurement(
-            f"exponent of time beyond R = 0, {ranges[1]}",
-            slope(COUNTS, [cost - base for cost in counts]),
-            None,
-            "",
-            "",
-            "1 ± 0.15",
+        *(
+            Measurement(f"push, forward + backward, n = {n:,}, batch 8", cost, None, "processor s", "", "recorded")
+            for n, cost in zip(LENGTHS, lengths, strict=True)
         ),
-        Measurement(
-            f"exponent of kept memory beyond R = 0, {ranges[1]}",
-            slope(COUNTS, [kept - kept_bytes(spd_push, fixed) for kept in kept_counts]),
-            None,
-            "",
-            "",
-            "1 ± 0.15",
+        *(
+            Measurement(f"push, forward + backward, R = {r}, n = 12,288", cost, None, "processor s", "", "recorded")
+            for r, cost in zip((0, *COUNTS), (base, *counts), strict=True)
         ),
+        exponent(f"time, {over_n}", LENGTHS, lengths),
+        exponent(f"kept memory, {over_n}", LENGTHS, [float(kept_bytes(spd_push, given)) for given in by_length]),
+        exponent(f"time beyond R = 0, {over_r}", COUNTS, [cost - base for cost in counts]),
+        exponent(f"kept memory beyond R = 0, {over_r}", COUNTS, [float(k - kept_base) for k in kept_counts]),
     ]
 
 
@@ -178,9 +163,9 @@ def against_eigh() -> list[Measurement]:
             rows.append(
                 Measurement(
                     f"push at n = {shape[1] * shape[2]:,} in {patches}, batch {shape[0]}, forward",
-                    best_seconds(lambda given=given: spd_push(*given), repeats=40, warmups=2),
-                    best_seconds(lambda matrix=matrix, x=x: dense_with_eigh(matrix, x), repeats=2, warmups=1),
-                    "s",
+                    best_processor_seconds(lambda given=given: spd_push(*given), repeats=40),
+                    best_processor_seconds(lambda matrix=matrix, x=x: dense_with_eigh(matrix, x), repeats=1),
+                    "processor s",
                     "dense map with eigh",
                     "ratio > 1",
                 )

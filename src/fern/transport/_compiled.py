@@ -101,17 +101,22 @@ def _over_sets(vectors: Tensor, x: Tensor, kernel: Callable[..., None], *argumen
     """Run the kernel over all N sets: this thread takes a share, torch's number of threads the others."""
     repeats, n = _counts(x, vectors)
     r, p = vectors.shape[-2:]
-    shape = (repeats, r, p)
     blocks = -(-n // LANES)
     shares = max(1, min(torch.get_num_threads(), blocks, repeats * n * p * r // WORTH_A_THREAD))
     edges = [min(n, blocks * share // shares * LANES) for share in range(shares + 1)]
-    waiting = [
-        _pool(os.getpid(), shares - 1).submit(kernel, (start, stop, n), shape, *arguments)
-        for start, stop in pairwise(edges[1:])
+
+    def run(start: int, stop: int) -> None:
+        kernel((start, stop, n), (repeats, r, p), *arguments)
+
+    given_away = [
+        (_pool(os.getpid(), shares - 1).submit(run, start, stop), start, stop) for start, stop in pairwise(edges[1:])
     ]
-    kernel((edges[0], edges[1], n), shape, *arguments)
-    for share in waiting:
-        share.result()
+    run(edges[0], edges[1])
+    for share, start, stop in given_away:
+        if share.cancel():  # no thread was free to begin it
+            run(start, stop)
+        else:
+            share.result()
 
 
 @cache
