@@ -175,7 +175,7 @@ def test_a_zero_run_of_more_than_a_week_drops_the_column() -> None:
     assert audit(long_zero_run(168))["a"].verdict.kinds == ("delete rows",)
     verdict = audit(long_zero_run(169))["a"].verdict
     assert verdict.kinds == ("drop",)
-    assert verdict.actions[0].reason == "a run of zeros over 7 days (more than 1 week)"
+    assert verdict.actions[0].reason == "a run of zeros over 7.04 days (more than 1 week)"
 
 
 def test_a_sensor_stuck_for_a_tenth_of_the_time_drops_its_column() -> None:
@@ -250,6 +250,13 @@ def test_time_stamps_in_disorder_are_reported_not_refused() -> None:
     assert "1 time stamp earlier than the one before" in problems
 
 
+def test_what_is_left_out_or_infinite_is_said() -> None:
+    frame = pd.DataFrame({"": np.arange(1000), "ds": HOURS, "a": [np.inf, *np.arange(1.0, 1000)]})
+    said = text(audit(frame))
+    assert "Infinite values, counted as missing: a." in said
+    assert "Left out: (unnamed)." in said
+
+
 def test_a_column_without_a_value_is_a_problem() -> None:
     report = audit(table(a=lambda values: values, b=lambda values: values * np.nan))
     assert report.problems() == ["column 'b' has no value at all"]
@@ -322,7 +329,9 @@ def test_names_cannot_break_the_html_page() -> None:
 def test_json_has_its_schema(published_path: Callable[[str], Path]) -> None:
     found = to_dict(audit(published_path("ETTh2")))
     assert found["schema"] == "fern.audit/1"
-    assert set(found) == {"schema", "source", "rows", "problems", "ignored", "policy", "series"}
+    assert set(found) == {
+        *("schema", "source", "rows", "problems", "time_column", "series_column", "ignored", "policy", "series"),
+    }
     assert found["policy"]["delete_run"] == 3 * 3600
     (series,) = found["series"]
     assert series["time"]["step_seconds"] == 3600

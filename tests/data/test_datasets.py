@@ -3,7 +3,9 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -69,6 +71,31 @@ def test_offline_without_a_copy_the_error_says_which_file_goes_where(elsewhere: 
     assert "Put ETTh1.csv into" in message
     assert str(elsewhere / "cache" / "fern" / "data") in message
     assert "FERN_DATA_DIR" in message
+    assert list((elsewhere / "cache" / "fern" / "data").iterdir()) == []
+
+
+class _BreaksOff(BaseHTTPRequestHandler):
+    """Promises more than it sends."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(SMALL)))
+        self.end_headers()
+        self.wfile.write(SMALL[:50])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_download_that_breaks_off_leaves_nothing(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with HTTPServer(("127.0.0.1", 0), _BreaksOff) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        broken = replace(PUBLISHED["ETTh1"], address=f"http://127.0.0.1:{server.server_port}/ETTh1.csv")
+        monkeypatch.setattr(datasets, "published", lambda _: broken)
+        with pytest.raises(FernError, match=r"no download \(.*50"):
+            find("ETTh1")
+        thread.join()
     assert list((elsewhere / "cache" / "fern" / "data").iterdir()) == []
 
 

@@ -58,6 +58,7 @@ def test_negative_durations_are_refused() -> None:
         (timedelta(weeks=1), "1 week"),
         (timedelta(days=1), "1 day"),
         (timedelta(hours=226), "9.4 days"),
+        (timedelta(hours=25), "1.04 days"),
         (timedelta(minutes=90), "1.5 hours"),
         (timedelta(seconds=0.5), "0.5 seconds"),
         (timedelta(weeks=2), "2 weeks"),

@@ -91,7 +91,9 @@ def audit(
 
 def clean(
     file: File,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The cleaned table: .csv or .parquet.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The cleaned table: .csv (commas, decimal points) or .parquet.")
+    ],
     log: Annotated[Path | None, typer.Option("--log", help="Also write every change to this JSON file.")] = None,
     rows: Annotated[
         bool, typer.Option("--rows", help="Take rows as equally spaced, whatever their time stamps say.")

@@ -17,6 +17,7 @@ from fern.data.frequency import Frequency
 from fern.data.native import unwrap
 from fern.data.policy import PAPER_POLICY, Policy, Verdict, judge
 from fern.data.readers import Reading, Source, open_source, table_source
+from fern.data.roles import Roles
 from fern.data.scan.column import OUTLIER_LIMIT, ColumnScan, ColumnStatistics
 from fern.data.split import Part
 from fern.data.timegrid import GridScan, TimeGrid, grid_without_time
@@ -71,7 +72,7 @@ class AuditReport:
     name: str
     series: tuple[SeriesAudit, ...]
     policy: Policy
-    ignored: tuple[str, ...]
+    roles: Roles
 
     @property
     def rows(self) -> int:
@@ -141,7 +142,7 @@ def audit_source(
                     tuple(ColumnAudit(column, judge(column, frequency, policy)) for column in columns),
                 )
             )
-    return AuditReport(source.name, tuple(found), policy, source.roles.ignored)
+    return AuditReport(source.name, tuple(found), policy, source.roles)
 
 
 def _scan(

@@ -46,8 +46,8 @@ def to_html(report: AuditReport) -> str:
 {notes}
 <div class="scroll"><table>
 <thead><tr><th>Column</th><th>Along the rows</th><th class="n">Range</th><th class="n">Zeros</th>
-<th class="n">Longest zero run</th><th>Stuck, code or commonest</th><th class="n">Missing</th>
-<th class="n">Outliers</th><th>Random walk</th><th>What the policy does, and why</th></tr></thead>
+<th class="n">Longest zero run</th><th class="n">Longest flat run</th><th>Stuck, code or commonest</th>
+<th class="n">Missing</th><th class="n">Outliers</th><th>Random walk</th><th>What the policy does, and why</th></tr></thead>
 <tbody>
 {rows}
 </tbody></table></div>
@@ -114,6 +114,7 @@ def _row(report: AuditReport, series: SeriesAudit, column: ColumnAudit) -> str:
         f'<td class="n">{limits}</td>',
         f'<td class="n">{escape(words.zeros(column))}</td>',
         f'<td class="n">{escape(words.run(found.zeros.longest, series.frequency))}</td>',
+        f'<td class="n">{escape(words.run(found.values.longest, series.frequency))}</td>',
         f"<td>{repeated}</td>",
         f'<td class="n">{found.missing.total:,}</td>',
         f'<td class="n">{escape(words.outliers(column))}</td>',

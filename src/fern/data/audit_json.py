@@ -21,7 +21,9 @@ def to_dict(report: AuditReport) -> dict[str, Any]:
         "source": report.name,
         "rows": report.rows,
         "problems": report.problems(),
-        "ignored": list(report.ignored),
+        "time_column": report.roles.time,
+        "series_column": report.roles.series,
+        "ignored": list(report.roles.ignored),
         "policy": {
             name: value.total_seconds() if isinstance(value, timedelta) else value
             for name, value in asdict(report.policy).items()

@@ -16,15 +16,8 @@ _SPARKS = 16
 _SHOWN = 50
 _COLOURS = {"drop": "red", "delete rows": "yellow", "asinh": "yellow", "fill": "cyan", "undecided": "magenta"}
 _NUMBERS = (
-    "zeros",
-    "% zeros",
-    "isolated",
-    "clustered",
-    "longest run",
-    "missing",
-    "outliers",
-    "largest z",
-    "random walk",
+    *("zeros", "% zeros", "isolated", "clustered", "longest", "flat"),
+    *("missing", "outliers", "largest z", "random walk"),
 )
 
 
@@ -40,6 +33,7 @@ def render(report: AuditReport) -> RenderableType:
         Text(f"… {len(rows) - _SHOWN:,} more: see --json or --html\n" if len(rows) > _SHOWN else "", style="dim"),
         *_section("Stuck values and codes", _sentinels(report, rows)),
         Text(
+            "Longest: longest run of zeros. Flat: longest run of one other value. "
             f"Stuck: one value other than zero for more than {in_words(policy.stuck_run)} and {policy.stuck_steps} "
             "rows. Code: a number that stands for a missing value, far outside the others.\n",
             style="dim",
@@ -102,6 +96,7 @@ def _fact(series: SeriesAudit, column: ColumnAudit) -> list[Text]:
         f"{found.zeros.isolated:,}",
         f"{found.zeros.total - found.zeros.isolated:,}",
         words.run(found.zeros.longest, series.frequency),
+        words.run(found.values.longest, series.frequency),
         f"{found.missing.total:,}",
         words.outlier_count(column),
         largest,

@@ -108,8 +108,11 @@ def remarks(report: AuditReport) -> list[str]:
             f"Near a random walk: {_listed(walks)}. Its steps do not depend on one another, so no forecast of points "
             "beats the last value; judge spread and coverage instead."
         )
-    if report.ignored:
-        said.append(f"Left out: {_listed(report.ignored)}.")
+    infinite = [c.name for s in report.series for c in s.columns if c.statistics.infinite]
+    if infinite:
+        said.append(f"Infinite values, counted as missing: {_listed(infinite)}.")
+    if report.roles.ignored:
+        said.append(f"Left out: {_listed([name or '(unnamed)' for name in report.roles.ignored])}.")
     undecided = [c.name for s in report.series for c in s.columns if "undecided" in c.verdict.kinds]
     if undecided:
         said.append(
@@ -129,6 +132,6 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _listed(names: list[str] | tuple[str, ...]) -> str:
+def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:8])
     return shown + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")

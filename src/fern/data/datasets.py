@@ -2,12 +2,13 @@
 
 import hashlib
 import os
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fern.data.native import Kind, Native
@@ -101,7 +102,7 @@ def _download(dataset: Published) -> Path:
     with written_whole(target) as temporary:
         try:
             _fetch(dataset, temporary)
-        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        except (OSError, HTTPException) as error:  # URLError and time-outs are OSErrors
             reason = getattr(error, "reason", error)
             raise FernError(
                 f"{dataset.name}: no copy on this machine and no download ({reason}). Put {dataset.file} into "
@@ -113,7 +114,12 @@ def _download(dataset: Published) -> Path:
 
 def _fetch(dataset: Published, path: Path) -> None:
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), transient=True
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
     )
     with (
         urllib.request.urlopen(dataset.address, timeout=_TIMEOUT) as answer,
@@ -122,6 +128,10 @@ def _fetch(dataset: Published, path: Path) -> None:
     ):
         size = int(answer.headers.get("Content-Length") or 0) or None
         task = bar.add_task(f"Downloading {dataset.name}", total=size)
+        received = 0
         while chunk := answer.read(_CHUNK):
             file.write(chunk)
-            bar.update(task, advance=len(chunk))
+            received += len(chunk)
+            bar.update(task, completed=received)
+    if size is not None and received < size:
+        raise ConnectionError(f"broken off after {received:,} of {size:,} bytes")

@@ -197,6 +197,8 @@ def in_words(duration: timedelta) -> str:
     seconds = duration.total_seconds()
     for size, name in ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
         if seconds >= size and (size != 604_800 or seconds % size == 0):
-            amount = f"{seconds / size:.1f}".removesuffix(".0")
+            count = seconds / size
+            # One decimal, or two where one would make 25 hours a day.
+            amount = f"{count:.{1 if round(count, 1) % 1 else 2}f}".removesuffix(".00")
             return f"{amount} {name}{'' if amount == '1' else 's'}"
     return f"{seconds:g} seconds"
