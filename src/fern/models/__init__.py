@@ -8,6 +8,7 @@ from fern.models.initialise import initialise
 from fern.models.koopa import Koopa, KoopaConfig
 from fern.models.moderntcn import ModernTCN, ModernTCNConfig
 from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
+from fern.models.oracle import OracleForecaster
 from fern.models.patchtst import PatchTST, PatchTSTConfig
 from fern.models.pfnn import PFNN, PFNNConfig
 from fern.models.registry import build_model, model_entry, model_names, register_model
@@ -29,6 +30,7 @@ __all__ = [
     "ModelConfig",
     "ModernTCN",
     "ModernTCNConfig",
+    "OracleForecaster",
     "PFNNConfig",
     "PatchTST",
     "PatchTSTConfig",
