@@ -250,6 +250,13 @@ def test_time_stamps_in_disorder_are_reported_not_refused() -> None:
     assert "1 time stamp earlier than the one before" in problems
 
 
+def test_one_row_is_audited_too() -> None:
+    report = audit(pa.table({"ds": HOURS[:1], "a": [5.0]}))
+    assert report.rows == 1
+    assert report["a"].verdict.kinds == ("keep",)
+    assert "1 rows × 1 columns" in text(report) or "1 row" in text(report)
+
+
 def test_what_is_left_out_or_infinite_is_said() -> None:
     frame = pd.DataFrame({"": np.arange(1000), "ds": HOURS, "a": [np.inf, *np.arange(1.0, 1000)]})
     said = text(audit(frame))

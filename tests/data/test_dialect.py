@@ -45,6 +45,7 @@ def test_dates_with_dots_are_no_decimals() -> None:
         ("1,2\n3,4\n", "first line holds values"),
         ("2020-01-01,2\n2020-01-02,4\n", "first line holds values"),
         ("a,b,a\n1,2,3\n", "'a' appears 2 times"),
+        ("a,b,\n1,2,\n", "column 3 has no name"),
         ("date\n2020-01-01,4\n", "which is the separator"),
         (" \n\t\n", "nothing but white space"),
     ],

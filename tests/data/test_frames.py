@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from fern.data.clean import clean
 from fern.data.frames import read_frame
 from fern.data.native import unwrap
 from fern.data.windows import Windows
@@ -55,6 +56,23 @@ def test_long_frames_of_every_kind_are_many_series(kind: str) -> None:
     assert list(unwrap(answer)[0].column_names) == ["unique_id", "ds", "y"]
     windows = Windows.over([s.values for s in panel.series], context_length=8, horizon=4)
     assert len(windows) == 19 + 9
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        lambda frame: frame.with_columns(unique_id=pl.Series([1] * 30 + [2] * 20)),
+        lambda frame: frame.with_columns(pl.col("unique_id").cast(pl.Categorical)),
+        lambda frame: frame.to_pandas().astype({"unique_id": "category"}),
+    ],
+)
+def test_series_names_come_back_in_their_type(names: Callable[[pl.DataFrame], Any]) -> None:
+    frame = names(pl.from_pandas(LONG))
+    panel = read_frame(frame)
+    answer = panel.frame([s.future(1) for s in panel.series], [{"y": np.zeros(1)} for _ in panel.series])
+    assert answer["unique_id"].dtype == frame["unique_id"].dtype
+    cleaned, _ = clean(frame)
+    assert cleaned["unique_id"].dtype == frame["unique_id"].dtype
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "America/New_York"])

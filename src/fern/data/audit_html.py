@@ -47,7 +47,8 @@ def to_html(report: AuditReport) -> str:
 <div class="scroll"><table>
 <thead><tr><th>Column</th><th>Along the rows</th><th class="n">Range</th><th class="n">Zeros</th>
 <th class="n">Longest zero run</th><th class="n">Longest flat run</th><th>Stuck, code or commonest</th>
-<th class="n">Missing</th><th class="n">Outliers</th><th>Random walk</th><th>What the policy does, and why</th></tr></thead>
+<th class="n">Missing</th><th class="n">Outliers</th><th>Random walk</th><th>What the policy does, and why</th>
+</tr></thead>
 <tbody>
 {rows}
 </tbody></table></div>

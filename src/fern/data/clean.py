@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fern.data.audit import as_floats
 from fern.data.changes import Change, ChangeKind, CleanLog
-from fern.data.frames import by_series, check_grid, restored, step_of
+from fern.data.frames import by_series, check_grid, restored, restored_names, step_of
 from fern.data.native import Native, unwrap
 from fern.data.policy import PAPER_POLICY, Action, Policy, in_words, judge
 from fern.data.readers import Reading, Source, open_source, table_source
@@ -254,9 +254,9 @@ def _in_types(table: pa.Table, source: Source, types: Mapping[str, pa.DataType],
         column = table[name]
         if name == source.roles.time:
             column = restored(column, type_)
+        elif name == source.roles.series:
+            column = restored_names(column, type_)
         elif pa.types.is_floating(type_) or (pa.types.is_integer(type_) and name not in transformed):
             column = pc.cast(column, type_, safe=False)
-        elif name == source.roles.series:
-            column = pc.cast(column, type_)
         table = table.set_column(i, name, column)
     return table

@@ -145,6 +145,9 @@ def _check_header(header: list[str], *, name: str) -> None:
     named = [field for field in header if field]
     if named and all(is_number(field) or _DATE.fullmatch(field) for field in named):
         raise FernError(f"{name}: the first line holds values ({', '.join(named[:3])}, …), needs column names")
+    nameless = next((i for i, field in enumerate(header) if i and not field), None)
+    if nameless is not None:
+        raise FernError(f"{name}: column {nameless + 1} has no name (a separator too many in the header?)")
     doubled = sorted({field for field in named if named.count(field) > 1})
     if doubled:
         raise FernError(f"{name}: column {doubled[0]!r} appears {named.count(doubled[0])} times in the header")

@@ -55,6 +55,7 @@ class Panel:
     time: str | None
     identifier: str | None
     time_type: pa.DataType | None
+    identifier_type: pa.DataType | None
     native: Native
 
     @property
@@ -80,7 +81,7 @@ class Panel:
             length = len(next(iter(what.values())))
             table: dict[str, Any] = {}
             if self.identifier is not None:
-                table[self.identifier] = pa.array([one.name] * length)
+                table[self.identifier] = restored_names(pa.array([one.name] * length), self.identifier_type)
             if self.time is not None and when is not None:
                 table[self.time] = restored(when, self.time_type)
             tables.append(pa.table({**table, **{name: pa.array(data) for name, data in what.items()}}))
@@ -108,11 +109,11 @@ def read_frame(
     reading = Reading(time=time, series=series, ignore=tuple(ignore))
     if isinstance(frame, str | Path):
         source, native = open_source(frame, reading), Native("pyarrow")
-        original = None
+        types: dict[str | None, pa.DataType] = {}
     else:
         table, native = unwrap(frame)
         source = table_source(table, name="frame", reading=reading)
-        original = None if source.roles.time is None else table.schema.field(source.roles.time).type
+        types = dict(zip(table.column_names, table.schema.types, strict=True))
     found = tuple(_series(name, rows, source, by_rows=grid == "rows", step=step) for name, rows in by_series(source))
     _check_one_frequency(found)
     return Panel(
@@ -120,7 +121,8 @@ def read_frame(
         long=source.roles.series is not None,
         time=source.roles.time,
         identifier=source.roles.series,
-        time_type=original if original is not None else source.time_type,
+        time_type=types.get(source.roles.time, source.time_type),
+        identifier_type=types.get(source.roles.series),
         native=native,
     )
 
@@ -226,3 +228,10 @@ def restored(stamps: pa.Array, type_: pa.DataType | None) -> pa.Array:
     if pa.types.is_integer(type_) and not pa.types.is_integer(stamps.type):
         return stamps
     return pc.cast(stamps, type_, safe=False)
+
+
+def restored_names(names: pa.Array | pa.ChunkedArray, type_: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    """Series' names in the type of the column that came in."""
+    if type_ is None or pa.types.is_dictionary(type_):
+        return names if type_ is None else names.dictionary_encode()
+    return pc.cast(names, type_)
