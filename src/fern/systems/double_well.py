@@ -39,8 +39,9 @@ def _mean(
     def transition(x: Array) -> Array:  # (n,) -> (n, grid)
         # Overshooting targets are held inside the grid: the chain gets there with negligible probability.
         centre = np.clip(x + (params["a"] * x - x**3) * dt, -reach + 7.0 * width, reach - 7.0 * width)
-        density: Array = np.exp(-0.5 * ((grid - centre[:, None]) / width) ** 2)
-        return density * (spacing / (width * np.sqrt(2.0 * np.pi)))
+        distance = (grid - centre[:, None]) / width
+        density: Array = np.exp(-0.5 * distance**2) * (spacing / (width * np.sqrt(2.0 * np.pi)))
+        return density
 
     between, from_states = transition(grid), transition(states[:, 0])
     mean = grid
