@@ -1,0 +1,9 @@
+"""Forecasters from outside in the same tables: plain functions, neuralforecast models, sktime forecasters.
+
+Each adapter makes a `fern.models.Forecaster`. Those of other libraries are optional extras, imported where used:
+`fern.integrations.neuralforecast` and `fern.integrations.sktime`.
+"""
+
+from fern.integrations.function import FunctionForecaster
+
+__all__ = ["FunctionForecaster"]

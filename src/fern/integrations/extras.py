@@ -1,0 +1,28 @@
+"""Optional libraries, imported where they are used."""
+
+from importlib import import_module
+from types import ModuleType
+
+from fern.errors import FernError
+
+
+def optional(module: str, *, extra: str) -> ModuleType:
+    """The module, or an error that says how to get it.
+
+    Example:
+        >>> optional("json", extra="never needed").__name__
+        'json'
+        >>> optional("no_such_library", extra="such")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: no_such_library is not installed: pip install 'fern-forecast[such]'
+    """
+    package = module.partition(".")[0]
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == package:
+            raise FernError(f"{package} is not installed: pip install 'fern-forecast[{extra}]'") from None
+        raise FernError(f"{package} is installed but cannot be imported: {error}") from error
+    except ImportError as error:
+        raise FernError(f"{package} is installed but cannot be imported: {error}") from error
