@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import time
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,11 +146,11 @@ class Store:
         """The errors of each test window, or None where they were not kept."""
         path = self.windows_path(key)
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return {name: arrays[name] for name in arrays.files}
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, EOFError, KeyError) as error:
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
             raise FernError(f"{path}: is damaged ({error})") from None
 
     def drop_checkpoints(self, key: str) -> None:

@@ -1,0 +1,286 @@
+"""Engines: real processes and a real Ray, killed at will; the rows are the same."""
+
+import importlib.util
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.benchmark.support import InlineEngine, tiny_plan
+
+from fern.benchmark.engines import Advanced, Lost, open_engine, share_threads
+from fern.benchmark.engines.local import THREAD_VARIABLES, LocalEngine, _environment
+from fern.benchmark.store import Store
+from fern.benchmark.sweep import run_sweep
+from fern.errors import FernError
+
+RAY = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra 'ray'")
+
+# Twelve runs of one to two seconds, long enough to be hit while training.
+TWELVE = """
+schema = 1
+models = ["dlinear", { model = "fern", settings = { hidden = 16, latent = 8 } }]
+datasets = [{ dataset = "OU_PARAM", steps = 1500 }, { dataset = "ROSSLER_BASE", steps = 1500 }]
+context_length = 48
+horizons = [24]
+seeds = [1, 2, 3]
+
+[train]
+preset = "shock"
+epochs = 8
+grace = 0
+"""
+
+
+def wait_for(condition, *, seconds=120.0, what="what was waited for"):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(0.02)
+
+
+def results(folder):
+    return {row.key: row.result() for row in Store(folder).contents().rows}
+
+
+def children_of(process_id):
+    """The processes started by one, their own included."""
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process_id)], capture_output=True, text=True, check=False)
+    direct = [int(word) for word in found.stdout.split()]
+    return direct + [grandchild for child in direct for grandchild in children_of(child)]
+
+
+def alive(process_id):
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def command(task, folder, *options):
+    """``fern bench run`` as users start it."""
+    program = [sys.executable, "-m", "fern", "bench", "run", str(task), "--out", str(folder), *map(str, options)]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finished(process):
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, output
+    return output
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"cores": 2, "jobs": None, "threads": None}, (2, 1)),
+        ({"cores": 2, "jobs": 1, "threads": None}, (1, 2)),
+        ({"cores": 8, "jobs": 3, "threads": None}, (3, 2)),
+        ({"cores": 2, "jobs": 5, "threads": None}, (5, 1)),
+        ({"cores": 8, "jobs": None, "threads": 3}, (2, 3)),
+        ({"cores": 2, "jobs": None, "threads": 4}, (1, 4)),
+        ({"cores": 8, "jobs": 2, "threads": 1}, (2, 1)),
+    ],
+)
+def test_cores_are_divided_fairly_among_jobs(given, expected):
+    assert share_threads(**given) == expected
+
+
+@pytest.mark.parametrize("name", ["jobs", "threads"])
+def test_jobs_and_threads_below_one_are_refused(name):
+    with pytest.raises(FernError, match=f"{name}: got 0"):
+        share_threads(**{"cores": 2, "jobs": None, "threads": None, name: 0})
+
+
+def test_an_unknown_engine_and_an_address_for_the_local_one_are_refused(tmp_path):
+    with pytest.raises(FernError, match="did you mean 'ray'"):
+        open_engine("rey", tiny_plan(), tmp_path)
+    with pytest.raises(FernError, match="is for the engine 'ray'"):
+        open_engine("local", tiny_plan(), tmp_path, address="auto")
+
+
+def test_the_ray_engine_says_when_ray_is_not_installed(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(FernError, match="'ray' is not installed"):
+        open_engine("ray", tiny_plan(), tmp_path)
+
+
+def test_workers_are_born_with_their_share_of_threads_and_the_sweep_keeps_its_own(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    with _environment(dict.fromkeys(THREAD_VARIABLES, "2")):
+        program = f"import os; print([os.environ[name] for name in {THREAD_VARIABLES!r}])"
+        born = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert born == f"{['2'] * 4}\n"
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "NUMBA_NUM_THREADS" not in os.environ
+
+
+def test_a_killed_worker_is_told_and_the_next_run_gets_a_new_one(store):
+    slow = {"preset": "shock", "epochs": 4000, "patience": 4000, "grace": 0}
+    run = tiny_plan(models=["dlinear"], train=slow).runs[0]
+    with LocalEngine(store.folder, slots=1, threads=1) as engine:
+        engine.submit(run)
+        events = []
+        wait_for(lambda: events.extend(engine.wait(0.1)) or len(events) >= 2, what="two epochs")
+        assert all(isinstance(event, Advanced) for event in events)
+        os.kill(engine._workers[0]._process.pid, signal.SIGKILL)
+        events = []
+        wait_for(lambda: events.extend(engine.wait(0.1)) or any(isinstance(e, Lost) for e in events), what="the loss")
+        assert events[-1] == Lost(run.key, "the worker process was ended by SIGKILL")
+        # The checkpoint is there: the next worker goes on from it.
+        engine.submit(run)
+        events = []
+        wait_for(lambda: events.extend(engine.wait(0.1)) or events, what="an epoch")
+        assert events[0].epoch > 1
+        worker = engine._workers[0]._process.pid
+    assert not alive(worker)
+
+
+def test_local_processes_give_the_rows_of_this_process(store, tmp_path):
+    plan = tiny_plan(models=["dlinear", "last-value", "oracle"])
+    run_sweep(plan, store, LocalEngine(store.folder, slots=1, threads=1))
+    here = Store(tmp_path / "here")
+    run_sweep(plan, here, InlineEngine(here.folder))
+    assert len(results(here.folder)) == 3
+    assert results(store.folder) == results(here.folder)
+    for key in results(here.folder):
+        mine, theirs = store.window_errors(key), here.window_errors(key)
+        assert all((mine[name] == theirs[name]).all() for name in ("mse", "mae"))
+
+
+@pytest.fixture(scope="module")
+def twelve(tmp_path_factory):
+    """The task of twelve runs, and its rows from a sweep that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("twelve")
+    (folder / "twelve.toml").write_text(TWELVE)
+    finished(command(folder / "twelve.toml", folder / "whole", "--jobs", 2))
+    return folder / "twelve.toml", results(folder / "whole")
+
+
+def kill_while_at_work(process, folder, moment):
+    """SIGKILL the sweep some time after it began its first run; its workers must follow it."""
+    claims = folder / "claims"
+    wait_for(lambda: (claims.is_dir() and any(claims.iterdir())) or process.poll() is not None, what="the first claim")
+    time.sleep(moment)
+    workers = children_of(process.pid)
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not any(map(alive, workers)), seconds=30, what="the end of the workers")
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_five_times_at_random_ends_with_the_rows_of_an_undisturbed_one(twelve, tmp_path):
+    task, expected = twelve
+    assert len(expected) == 12
+    folder, chance = tmp_path / "killed", random.Random(2026)
+    resumed = 0
+    for _ in range(5):
+        kill_while_at_work(command(task, folder, "--jobs", 2), folder, moment=chance.uniform(0.0, 12.0))
+        resumed += any(path.name == "last.safetensors" for path in (folder / "checkpoints").glob("*/*"))
+        assert results(folder).items() <= expected.items()
+    finished(command(task, folder, "--jobs", 2))
+    assert results(folder) == expected
+    assert Store(folder).contents().damaged == ()
+    assert resumed > 0, "no kill hit a run under way; the moments must be chosen anew"
+    assert list((folder / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_two_sweeps_at_once_do_no_run_twice_and_lose_none(twelve, tmp_path):
+    task, expected = twelve
+    folder = tmp_path / "shared"
+    both = [command(task, folder, "--jobs", 1, "--threads", 1) for _ in range(2)]
+    outputs = [finished(process) for process in both]
+    assert results(folder) == expected
+    own = [[line for line in text.splitlines() if line.startswith("[") and "another" not in line] for text in outputs]
+    assert len(own[0]) + len(own[1]) == 12
+    assert min(map(len, own)) > 0
+
+
+@pytest.mark.slow
+def test_a_sweep_takes_over_from_one_that_was_killed_beside_it(twelve, tmp_path):
+    task, expected = twelve
+    folder = tmp_path / "shared"
+    first, second = (command(task, folder, "--jobs", 1, "--threads", 1) for _ in range(2))
+    kill_while_at_work(first, folder, moment=6.0)
+    finished(second)
+    assert results(folder) == expected
+
+
+@RAY
+@pytest.mark.slow
+def test_a_local_ray_gives_the_same_rows(twelve, tmp_path):
+    task, expected = twelve
+    finished(command(task, tmp_path / "ray", "--engine", "ray", "--jobs", 2, "--threads", 1))
+    assert results(tmp_path / "ray") == expected
+
+
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+second = cluster.add_node(num_cpus=1, include_dashboard=False)
+cluster.wait_for_nodes()
+print(cluster.address, flush=True)
+for line in sys.stdin:
+    if line.strip() == "lose":
+        cluster.remove_node(second, allow_graceful=False)
+        print("lost", flush=True)
+    else:
+        break
+cluster.shutdown()
+"""
+
+
+@pytest.fixture
+def cluster():
+    """A Ray cluster of two nodes with one core each, in a process of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+    )
+    yield process, process.stdout.readline().strip()
+    process.communicate("end\n", timeout=120)
+
+
+@RAY
+@pytest.mark.slow
+def test_a_ray_cluster_of_two_nodes_gives_the_same_rows(twelve, tmp_path, cluster):
+    task, expected = twelve
+    output = finished(command(task, tmp_path / "ray", "--engine", "ray", "--address", cluster[1]))
+    assert "2 at a time" in output
+    assert results(tmp_path / "ray") == expected
+
+
+@RAY
+@pytest.mark.slow
+def test_a_node_lost_in_the_middle_loses_no_run(twelve, tmp_path, cluster):
+    task, expected = twelve
+    folder = tmp_path / "ray"
+    sweep = command(task, folder, "--engine", "ray", "--address", cluster[1])
+    wait_for(lambda: (folder / "rows").is_dir() and len(list((folder / "rows").glob("*.json"))) >= 3, what="3 rows")
+    cluster[0].stdin.write("lose\n")
+    cluster[0].stdin.flush()
+    assert cluster[0].stdout.readline() == "lost\n"
+    output = finished(sweep)
+    assert "starts again" in output
+    assert results(folder) == expected
+
+
+@RAY
+@pytest.mark.slow
+def test_a_ray_cluster_that_is_not_there_is_an_error(tmp_path):
+    process = command("quick", tmp_path / "ray", "--engine", "ray", "--address", "127.0.0.1:1")
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 2, output
+    assert "the Ray cluster at 127.0.0.1:1 cannot be reached" in output
+    assert "Traceback" not in output
