@@ -1,0 +1,205 @@
+"""``fern bench run`` and ``fern bench tasks``."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from fern.benchmark import engines
+from fern.benchmark.store import Store
+
+TASK = """
+schema = 1
+models = ["dlinear", "last-value", "oracle"]
+datasets = [{ dataset = "OU_PARAM", steps = 700 }]
+context_length = 24
+horizons = [12]
+seeds = [7]
+
+[train]
+preset = "shock"
+epochs = 2
+grace = 0
+"""
+
+
+@pytest.fixture
+def task(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(TASK)
+    return path
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    """Runs are done within the test's process: starting workers takes seconds."""
+    from tests.benchmark.support import InlineEngine
+
+    opened = []
+
+    def open_inline(name, plan, folder, **options):
+        opened.append({"name": name, **options})
+        return InlineEngine(folder)
+
+    monkeypatch.setattr(engines, "open_engine", open_inline)
+    return opened
+
+
+def test_run_makes_rows_and_says_what_is_next(fern, task, inline):
+    ran = fern("bench", "run", task, "--out", "runs", "--jobs", 3, "--threads", 2)
+    assert ran.code == 0, ran.err
+    assert {row.model for row in Store("runs").contents().rows} == {"dlinear", "last-value", "oracle"}
+    assert "3 runs: 0 are there already, 3 to do" in ran.out
+    assert "[3/3]" in ran.out
+    assert "dlinear on OU_PARAM, 24 to 12, seed 7: mse" in ran.out
+    assert "3 rows in runs" in ran.out
+    assert "fern bench table" in ran.out
+    assert inline == [{"name": "local", "jobs": 3, "threads": 2, "address": None}]
+
+
+def test_run_again_does_nothing(fern, task, inline):
+    fern("bench", "run", task, "--out", "runs")
+    before = {path: path.stat().st_mtime_ns for path in Store("runs").folder.rglob("*.json")}
+    ran = fern("bench", "run", task, "--out", "runs")
+    assert ran.code == 0
+    assert "3 are there already, 0 to do" in ran.out
+    assert {path: path.stat().st_mtime_ns for path in Store("runs").folder.rglob("*.json")} == before
+
+
+def test_options_narrow_and_widen_the_task(fern, task, inline):
+    ran = fern(
+        *("bench", "run", task, "--out", "runs", "--models", "dlinear,training-mean", "--seeds", "1,2"),
+        *("--horizons", "4", "--horizons", "6", "--scenarios", "OU_PARAM", "--max-epochs", "1"),
+    )
+    assert ran.code == 0, ran.err
+    rows = Store("runs").contents().rows
+    assert {(row.model, row.horizon, row.seed) for row in rows} == {
+        (model, horizon, seed) for model in ("dlinear", "training-mean") for horizon in (4, 6) for seed in (1, 2)
+    }
+    assert {row.epochs for row in rows if row.model == "dlinear"} == {1}
+    assert {row.data_settings["steps"] for row in rows} == {700}
+
+
+def test_a_failed_run_is_a_row_and_exit_code_1(fern, task, inline, monkeypatch):
+    from fern.benchmark import runs
+
+    def fails(*args, **options):
+        raise RuntimeError("boom")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(runs, "train", fails)
+        ran = fern("bench", "run", task, "--out", "runs", "--models", "dlinear,oracle")
+    assert ran.code == 1
+    assert "failed: RuntimeError: boom" in ran.out
+    assert "2 rows in runs (1 failed)" in ran.out
+    again = fern("bench", "run", task, "--out", "runs", "--models", "dlinear,oracle")
+    assert again.code == 1
+    assert "--retry-failed" in again.out
+    assert fern("bench", "run", task, "--out", "runs", "--models", "dlinear,oracle", "--retry-failed").code == 0
+
+
+def test_a_diverged_run_is_a_result(fern, task, inline):
+    task.write_text(TASK + "learning_rate = 1e37\nloss = 'mse'\n")
+    ran = fern("bench", "run", task, "--out", "runs")
+    assert ran.code == 0
+    assert "1 diverged" in ran.out
+
+
+def test_a_damaged_row_is_named_and_done_again_on_request(fern, task, inline):
+    fern("bench", "run", task, "--out", "runs")
+    victim = next(row for row in Store("runs").contents().rows if row.model == "dlinear")
+    path = Store("runs").row_path(victim.key)
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps({**whole, "metrics": {**whole["metrics"], "mse": 0.0}}))
+    ran = fern("bench", "run", task, "--out", "runs")
+    assert ran.code == 1
+    assert f"left out: {path}: its checksum does not fit" in ran.out
+    assert fern("bench", "run", task, "--out", "runs", "--retry-failed").code == 0
+    assert Store("runs").read(victim.key).result() == victim.result()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["quik"], "unknown task 'quik': did you mean 'quick'"),
+        (["none.toml"], "none.toml: no such file"),
+        (["quick", "--models", "dlinaer"], "did you mean 'dlinear'"),
+        (["quick", "--models", "fern:papr"], "did you mean 'paper'"),
+        (["quick", "--scenarios", "LORENZ_BAS"], "did you mean 'LORENZ_BASE'"),
+        (["quick", "--engine", "rey"], "did you mean 'ray'"),
+        (["quick", "--address", "auto"], "is for the engine 'ray'"),
+        (["quick", "--seeds", "a"], "--seeds: got 'a', needs whole numbers"),
+        (["quick", "--horizons", "-1"], "--horizons: got '-1'"),
+        (["quick", "--horizons", "99999"], "has no window"),
+        (["quick", "--max-epochs", "0"], "max_epochs: got 0"),
+        (["quick", "--jobs", "0"], "jobs: got 0"),
+        (["quick", "--models", ","], "models: is empty"),
+    ],
+)
+def test_a_mistake_is_one_line_exit_code_2_and_nothing_is_made(fern, tmp_path, options, message):
+    ran = fern("bench", "run", *options, "--out", "runs")
+    assert ran.code == 2
+    assert message in ran.err
+    assert "Traceback" not in ran.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_exit_code_2(fern, tmp_path):
+    (tmp_path / "file").write_text("")
+    ran = fern("bench", "run", "quick", "--out", "file/runs")
+    assert ran.code == 2
+    assert "is a file, needs a folder" in ran.err
+
+
+def test_an_interrupt_ends_with_what_to_do_next(fern, task, monkeypatch, inline):
+    from fern.benchmark import sweep
+
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "run_sweep", interrupted)
+    ran = fern("bench", "run", task, "--out", "runs")
+    assert ran.code == 130
+    assert "the same command goes on from here" in ran.err
+
+
+def test_tasks_lists_what_there_is(fern):
+    ran = fern("bench", "tasks")
+    assert ran.code == 0
+    for name in ("quick", "shock", "detailed", "ablation", "recency", "footprint"):
+        assert name in ran.out
+
+
+def test_a_terminal_sees_a_live_table_with_progress_and_time_left(task, tmp_path):
+    program = f"""
+import sys
+from fern.benchmark import engines
+from tests.benchmark.support import InlineEngine
+engines.open_engine = lambda name, plan, folder, **options: InlineEngine(folder)
+sys.argv = ["fern", "bench", "run", {str(task)!r}, "--out", {str(tmp_path / "runs")!r}]
+from fern.cli.app import main
+main()
+"""
+    ours, theirs = pty.openpty()
+    root = __file__.rsplit("/tests/", 1)[0]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40", "PYTHONPATH": root}
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    text = shown.decode()
+    assert process.wait() == 0, text
+    assert "epoch" in text
+    assert "/3 runs" in text
+    assert "3 rows in" in text
