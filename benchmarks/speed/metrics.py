@@ -11,7 +11,7 @@ import ot
 import scoringrules
 import torch
 
-from benchmarks.speed.harness import Measurement, record
+from benchmarks.speed.harness import Measurement, best_seconds, record
 from fern.metrics import (
     MetricAccumulator,
     crps,
@@ -126,15 +126,8 @@ def _scores() -> list[Measurement]:
     ]
 
 
-def _seconds(function: Callable[[], object], *, repeats: int = 5) -> float:
-    """The least processor time of several calls, which other processes disturb less than the clock on the wall."""
-    function()
-    timings = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        timings.append(time.process_time() - start)
-    return min(timings)
+def _seconds(function: Callable[[], object]) -> float:
+    return best_seconds(function, clock=time.process_time)
 
 
 def _against(name: str, ours: Callable[[], object], peer: Callable[[], object], peer_name: str) -> Measurement:

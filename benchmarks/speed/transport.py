@@ -52,12 +52,7 @@ def gradients(push: Push, given: tuple[Tensor, Tensor, Tensor], weight: Tensor) 
 
 
 def best_processor_seconds(function: Callable[[], object], *, repeats: int) -> float:
-    timings = []
-    for _ in range(repeats + 2):
-        start = time.process_time()
-        function()
-        timings.append(time.process_time() - start)
-    return min(timings)
+    return best_seconds(function, repeats=repeats, warmups=2, clock=time.process_time)
 
 
 def both_ways(push: Push, given: tuple[Tensor, Tensor, Tensor]) -> Callable[[], object]:

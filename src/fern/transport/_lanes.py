@@ -11,7 +11,7 @@ Numba's cache watches the file of a cached kernel only: after a change here, tou
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
