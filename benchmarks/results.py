@@ -43,7 +43,8 @@ def _accuracy() -> list[str]:
         )
     lines.append(
         "\n`shock` is the paper's protocol to the letter: AdamW at a constant 3e-4, batch 95, Huber, patience 5,\n"
-        "grace 3; the epoch with the best validation objective is kept. The paper has ROSSLER_BASE 0.019, LORENZ_BASE 21.66.\n"
+        "grace 3; the epoch with the best validation objective is kept. The paper has ROSSLER_BASE 0.019 and\n"
+        "LORENZ_BASE 21.66.\n"
     )
     if baselines:
         lines += [
