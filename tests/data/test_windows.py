@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -207,10 +208,11 @@ def test_index_errors_are_those_of_a_sequence() -> None:
     assert len(list(iter(windows))) == 6
 
 
+# VmHWM and not getrusage: the latter counts the memory of the process that started this one.
 MEMORY = """
-import resource, numpy as np, torch
+import re, numpy as np, torch
 from fern.data.windows import Windows
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def peak(): return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
 rows = 10_000_000
 warm = Windows(np.zeros((2000, 1), np.float32), context_length=336, horizon=336)
 next(iter(warm.batches(8, generator=torch.Generator().manual_seed(0))))
@@ -223,8 +225,9 @@ print((peak() - before) / series.nbytes, len(windows))
 """
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
 def test_peak_memory_stays_within_twice_the_series() -> None:
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     ratio, count = done.stdout.split()
     assert int(count) == 10_000_000 - 671
-    assert float(ratio) < 2.0
+    assert 0.9 < float(ratio) < 2.0  # below 1 the series itself would not have been counted

@@ -179,8 +179,8 @@ def _csv_time_type(head: pa.Table, column: str, form: str | None) -> pa.DataType
 
 def _parquet_source(path: Path, reading: Reading) -> Source:
     def opened() -> pq.ParquetFile:
-        # Without pre-buffering and with a small buffer, a row group of any size is read piece by piece.
-        return pq.ParquetFile(path, memory_map=True, buffer_size=1 << 20, pre_buffer=False)
+        # Neither mapped nor read ahead: a row group of any size is read through a small buffer, piece by piece.
+        return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
 
     try:
         with opened() as file:
