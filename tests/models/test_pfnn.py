@@ -154,6 +154,8 @@ def test_training_steps_are_counted_evaluations_are_not_and_the_count_is_saved()
     loaded = load_model(Path("pfnn.safetensors"))
     assert isinstance(loaded, PFNN)
     assert int(loaded.steps_trained) == 2
+    loaded.prepare([])  # another training begins
+    assert int(loaded.steps_trained) == 0
 
 
 def test_no_invariant_phase_where_contraction_has_no_end() -> None:

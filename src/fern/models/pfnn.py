@@ -1,6 +1,7 @@
 """PFNN (Cheng et al., ICLR 2025): the next state by a linear operator in a learnt embedding, rolled out."""
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +99,10 @@ class PFNN(PointForecaster):
         self.operator = nn.Linear(config.latent, config.latent, bias=False)
         self.decoder = Perceptron((config.latent, *inside, config.channels), activation=config.activation)
         self.register_buffer("steps_trained", torch.zeros((), dtype=torch.int64))
+
+    def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Begin with the contraction phase; the windows are not looked at."""
+        self.steps_trained.zero_()
 
     def predict(self, past: Tensor) -> Tensor:
         """H steps from the last state."""
