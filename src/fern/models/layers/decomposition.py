@@ -53,7 +53,7 @@ class _MovingAverage(torch.autograd.Function):
         ctx.kernel = kernel
         side = (*x.shape[:-1], kernel // 2)
         padded = torch.cat((x[..., :1].expand(side), x, x[..., -1:].expand(side)), dim=-1)
-        return _moving_sum(padded, kernel) / kernel
+        return _moving_sum(padded, kernel).div_(kernel)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
@@ -72,14 +72,16 @@ def _moving_sum(
 ) -> Tensor:  # (..., T - size + 1)
     """The sum of each ``size`` neighbours, put together from sums of 1, 2, 4, … neighbours."""
     length = x.shape[-1] - size + 1
-    total, start = None, 0
+    parts, start = [], 0
     block, width = x, 1  # sums of ``width`` neighbours
-    while True:
+    while width <= size:
         if size & width:
-            part = block[..., start : start + length]
-            total = part if total is None else total + part
+            parts.append(block[..., start : start + length])
             start += width
-        if 2 * width > size:
-            assert total is not None
-            return total
-        block, width = block[..., width:] + block[..., :-width], 2 * width
+        if 2 * width <= size:
+            block = block[..., width:] + block[..., :-width]
+        width *= 2
+    total = parts[0].clone() if len(parts) == 1 else parts[0] + parts[1]
+    for part in parts[2:]:
+        total += part
+    return total
