@@ -67,7 +67,8 @@ class Target:
     def prepared(self, material: Material) -> Forecaster | ForecastFunction:
         """Ready to forecast: a registered model is trained, a built one is checked to fit."""
         if isinstance(self.source, str):
-            return _trained(self.source, material)
+            with _errors_as_reasons():
+                return _trained(self.source, material)
         if isinstance(self.source, Forecaster):
             _require_fit(self.source.config, material.config)
         return self.source
@@ -234,12 +235,14 @@ def _form(function: ForecastFunction, material: Material) -> Form:
 
 
 def _agree(batch: Any, window: Any) -> bool:
-    """Whether a batch's first answer is that of its first window; what is no number is for the adapter to refuse."""
-    try:
-        first, alone = (np.asarray(given, np.float64).ravel() for given in (batch[0], window))
-    except (TypeError, ValueError):
+    """Whether a batch's first answer is that of its first window; other things than floats are not compared."""
+    first, alone = (
+        given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else np.asarray(given)
+        for given in (batch[0], window)
+    )
+    if not all(np.issubdtype(values.dtype, np.floating) for values in (first, alone)):
         return True
-    return bool(np.allclose(first, alone, rtol=1e-3, atol=1e-6, equal_nan=True))
+    return bool(np.allclose(first.ravel(), alone.ravel(), rtol=1e-3, atol=1e-6, equal_nan=True))
 
 
 def _adapter(function: ForecastFunction, material: Material, takes: Form) -> Forecaster:
