@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from fern.errors import FernError
 
@@ -26,3 +27,13 @@ def optional(module: str, *, extra: str) -> ModuleType:
         raise FernError(f"{package} is installed but cannot be imported: {error}") from error
     except ImportError as error:
         raise FernError(f"{package} is installed but cannot be imported: {error}") from error
+
+
+def described(given: Any) -> str:
+    """What was given in place of an object of a library; the class itself is the usual slip.
+
+    Example:
+        >>> described(3), described(int)
+        ('int', 'the class int')
+    """
+    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__

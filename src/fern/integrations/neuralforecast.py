@@ -1,6 +1,7 @@
 """neuralforecast models as forecasters. Needs the extra ``neuralforecast``."""
 
 import inspect
+import logging
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from fern.errors import FernError, unknown_name
-from fern.integrations.extras import optional
+from fern.integrations.extras import described, optional
 from fern.models.base import Forecast, ModelConfig, PointForecaster
 
 EXTRA = "neuralforecast"
+
+NEEDED = ("h", "input_size", "loss", "scaler", "MULTIVARIATE", "RECURRENT", "futr_exog_list")
+"""What tells a neuralforecast model from another module, and what is used of it."""
 
 
 class NeuralForecastForecaster(PointForecaster):
@@ -26,6 +30,7 @@ class NeuralForecastForecaster(PointForecaster):
     A univariate model forecasts each channel on its own with shared weights; a multivariate one takes the channels
     together (``n_series`` must be their number). The model's own scaler (``scaler_type``) is applied as neuralforecast
     does. Its trainer, its loss and its optimiser are not used. Its dropout draws from the generator that is passed.
+    Train it with ``TrainConfig(start="given")``: it brings its starting weights.
 
     Models that forecast recursively (DeepAR; RNNs with ``recurrent=True``) are refused: here a forward pass gives the
     whole horizon. Some architectures look at a batch as a whole (Informer, StemGNN, TimesNet), so that their forecast
@@ -36,11 +41,15 @@ class NeuralForecastForecaster(PointForecaster):
         >>> model = NeuralForecastForecaster(NHITS(h=24, input_size=96), channels=3)  # doctest: +SKIP
     """
 
+    model: Any  # the library has no types
+
     def __init__(self, model: Any, *, channels: int) -> None:
-        base = optional("neuralforecast.common._base_model", extra=EXTRA).BaseModel
-        if not isinstance(model, base):
-            described = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-            raise FernError(f"model: got {described}, needs a neuralforecast model such as NHITS(h=24, input_size=96)")
+        optional("neuralforecast", extra=EXTRA)
+        is_one = isinstance(model, nn.Module) and all(hasattr(model, name) for name in NEEDED)
+        if not is_one:
+            raise FernError(
+                f"model: got {described(model)}, needs a neuralforecast model such as NHITS(h=24, input_size=96)"
+            )
         self._check(model, channels)
         super().__init__(ModelConfig(context_length=model.input_size, horizon=model.h, channels=channels))
         self.model = model
@@ -122,7 +131,7 @@ def neuralforecast_model(
         raise FernError(f"{name}: the setting {twice[0]!r} follows from context_length, horizon and channels")
     ModelConfig(context_length=context_length, horizon=horizon, channels=channels)  # refuses impossible sizes
     seed = int(torch.randint(2**32, (), generator=generator))
-    with _random_state_kept():  # the constructor seeds everything
+    with _random_state_kept():
         try:
             model = kind(**sizes, random_seed=seed, **{"max_steps": 1, "logger": False, **(settings or {})})
         except Exception as error:
@@ -132,10 +141,15 @@ def neuralforecast_model(
 
 @contextmanager
 def _random_state_kept() -> Iterator[None]:
+    """The constructor seeds Python, NumPy and torch for the whole process, and says so: both are undone."""
+    seeding = logging.getLogger("lightning_fabric.utilities.seed")
+    level = seeding.level
+    seeding.setLevel(logging.WARNING)
     plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - kept, not drawn from
     try:
         with torch.random.fork_rng(devices=[]):
             yield
     finally:
+        seeding.setLevel(level)
         random.setstate(plain)
         np.random.set_state(arrays)  # noqa: NPY002

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.integrations.extras import optional
+from fern.integrations.extras import described, optional
 from fern.integrations.function import FunctionForecaster
 
 
@@ -31,7 +31,7 @@ class SktimeForecaster(FunctionForecaster):
         base = optional("sktime.forecasting.base", extra="sktime").BaseForecaster
         if not isinstance(forecaster, base):
             raise FernError(
-                f"forecaster: got {_described(forecaster)}, needs an sktime forecaster such as NaiveForecaster()"
+                f"forecaster: got {described(forecaster)}, needs an sktime forecaster such as NaiveForecaster()"
             )
         super().__init__(
             self._forecast_one,
@@ -46,7 +46,3 @@ class SktimeForecaster(FunctionForecaster):
         steps = np.arange(1, horizon + 1)
         # Classical methods are written for float64, and several lose their footing in float32.
         return self.forecaster.clone().fit(context.astype(np.float64), fh=steps).predict()
-
-
-def _described(given: Any) -> str:
-    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__

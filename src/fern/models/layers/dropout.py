@@ -50,7 +50,7 @@ class Dropout(nn.Module):
 def _kept(x: Tensor, share: float, generator: Generator | None) -> Tensor:
     """1 / share for about that share of the numbers and 0 for the rest.
 
-    Four numbers are decided by each 64-bit draw: on a CPU that takes a third of the time of
+    Four numbers are decided by each 64-bit draw: on a CPU that is several times faster than
     `torch.Tensor.bernoulli_`. The share is rounded to a multiple of 2⁻¹⁶, and the scale is that of the rounded
     share: the mean stays exact.
     """
