@@ -1,0 +1,260 @@
+"""How a forecaster takes a shock: its error before, across and after, and how long it needs to recover.
+
+A window is known by ``start``, the first row it forecasts. With the shock at row s (the first row made after it),
+context length L and horizon H, a window is
+
+- *before*    when all it forecasts comes before the shock: start + H <= s;
+- *across*    when the shock falls into what it forecasts: s - H < start < s; nobody can foresee it;
+- *adapting*  when the shock lies in its context, which mixes both regimes: s <= start < s + L;
+- *after*     when all it sees and forecasts is of the new regime: start >= s + L.
+
+The counterfactual twin is the same system with the same noise and no shock. The forecaster's error on the twin's
+windows at the same starts says what its error would have been, so that a hard stretch is not taken for the shock.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.errors import FernError
+from fern.systems import Scenario, Trajectory, twin
+
+Floats = NDArray[np.float64]
+ForecastWindows = Callable[[NDArray[np.float32]], NDArray[Any]]
+"""Contexts ``(B, L, C)`` to forecasts ``(B, H, C)``."""
+
+PHASES = ("before", "across", "adapting", "after")
+_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The windows of one phase: how many, the mean error, and that of the twin at the same starts."""
+
+    name: str
+    windows: int
+    mse: float | None
+    twin_mse: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """The error over the twin's."""
+        return self.mse / self.twin_mse if self.mse is not None and self.twin_mse else None
+
+
+@dataclass(frozen=True, eq=False)
+class ShockResponse:
+    """A forecaster's error around a shock.
+
+    ``level``       the mean error before the shock.
+    ``limit``       ``level`` times 1 + tolerance: what the smoothed error must stay within to count as recovered.
+    ``recovery``    rows from the shock to the first window from which on it does, for at least as many windows as are
+                    averaged; None when that is not seen.
+    ``restless``    the share of windows before the shock at which the smoothed error is above the limit all the same:
+                    near 0 where the limit is a fair one.
+    """
+
+    scenario: str
+    shock_row: int
+    context_length: int
+    horizon: int
+    starts: NDArray[np.int64]  # (n,)
+    errors: Floats  # (n,)
+    twin_errors: Floats  # (n,)
+    smoothed: Floats  # (n,)
+    phases: tuple[Phase, ...]
+    level: float
+    limit: float
+    recovery: int | None
+    restless: float
+
+    def phase(self, name: str) -> Phase:
+        """The phase of that name."""
+        return next(phase for phase in self.phases if phase.name == name)
+
+    def in_words(self) -> str:
+        """What happened, in a sentence."""
+        last = int(self.starts[-1]) - self.shock_row
+        if self.recovery is None:
+            return f"has not recovered {last:,} rows after the shock"
+        if self.recovery == 0:
+            return "was not shaken: its error stays within the limit from the shock on"
+        return f"recovers {self.recovery:,} rows after the shock"
+
+
+def shock_response(
+    forecast: ForecastWindows,
+    trajectory: Trajectory,
+    *,
+    context_length: int,
+    horizon: int,
+    stride: int = 1,
+    reach: int | None = None,
+    shock: int = 0,
+    tolerance: float = 0.5,
+    smoothing: int | None = None,
+) -> ShockResponse:
+    """The forecaster's error in every ``stride``-th window around a shock of the trajectory, and on its twin.
+
+    ``reach``      windows start at most so many rows before and after the shock. Default: four times context and
+                   horizon together. Another shock ends it earlier.
+    ``shock``      which of several shocks, from 0.
+    ``smoothing``  rows over which errors are averaged, backwards, before they are held against the limit. Default: the
+                   horizon. After the shock, only windows that start after it are averaged.
+
+    Example:
+        >>> from fern.systems import scenario, simulate
+        >>> trajectory = simulate(scenario("OU_PARAM", steps=2000))
+        >>> def last_value(contexts):
+        ...     return np.repeat(contexts[:, -1:], 12, axis=1)
+        >>> found = shock_response(last_value, trajectory, context_length=24, horizon=12)
+        >>> found.shock_row, [phase.name for phase in found.phases], found.phase("across").windows
+        (700, ['before', 'across', 'adapting', 'after'], 11)
+    """
+    smoothing = horizon if smoothing is None else smoothing
+    _require(context_length=context_length, horizon=horizon, stride=stride, smoothing=smoothing)
+    if not np.isfinite(tolerance) or tolerance < 0.0:
+        raise FernError(f"tolerance: got {tolerance}, needs a number of at least 0")
+    row, first, last = _stretch(trajectory, shock, context_length, horizon, reach)
+    # The grid of starts is laid from the shock, so that the first window after it is always there.
+    starts = np.unique(np.concatenate([np.arange(row, first - 1, -stride), np.arange(row, last + 1, stride)]))
+    errors = window_errors(forecast, trajectory, starts, context_length=context_length, horizon=horizon)
+    calm = window_errors(forecast, twin(trajectory), starts, context_length=context_length, horizon=horizon)
+    before = starts + horizon <= row
+    level = float(errors[before].mean())
+    limit = (1.0 + tolerance) * level
+    averaged = max(1, smoothing // stride)
+    smoothed = _smoothed(errors, starts, row, averaged)
+    return ShockResponse(
+        scenario=trajectory.scenario.id or trajectory.scenario.system,
+        shock_row=row,
+        context_length=context_length,
+        horizon=horizon,
+        starts=starts,
+        errors=errors,
+        twin_errors=calm,
+        smoothed=smoothed,
+        phases=_phases(starts, errors, calm, row, context_length, horizon),
+        level=level,
+        limit=limit,
+        recovery=_recovery(starts[starts >= row] - row, smoothed[starts >= row], limit, proof=averaged),
+        restless=float((smoothed[before] > limit).mean()),
+    )
+
+
+def with_shock_at(plan: Scenario, at: int | float, *, shock: int = 0) -> Scenario:
+    """The scenario with one of its shocks at another place: a row, or a fraction such as 0.95 in the test part.
+
+    Example:
+        >>> from fern.systems import scenario
+        >>> with_shock_at(scenario("OU_PARAM", steps=2000), 0.95).shock_rows
+        (1900,)
+    """
+    _shock_row(plan, shock)
+    moved = tuple(replace(one, at=at) if place == shock else one for place, one in enumerate(plan.shocks))
+    return replace(plan, shocks=moved)
+
+
+def window_errors(
+    forecast: ForecastWindows,
+    trajectory: Trajectory,
+    starts: NDArray[np.int64],  # (n,) the first row of each forecast
+    *,
+    context_length: int,
+    horizon: int,
+) -> Floats:  # (n,)
+    """The mean squared error of each window, over rows and channels."""
+    values = np.asarray(trajectory.values, dtype=np.float32)
+    found = []
+    for first in range(0, len(starts), _BATCH):
+        some = starts[first : first + _BATCH]
+        contexts = values[some[:, None] + np.arange(-context_length, 0)]
+        truth = values[some[:, None] + np.arange(horizon)].astype(np.float64)
+        made = np.asarray(forecast(contexts.copy()), dtype=np.float64)
+        if made.shape != truth.shape:
+            raise FernError(f"forecast: gave shape {made.shape} for contexts {contexts.shape}, needs {truth.shape}")
+        if not np.isfinite(made).all():
+            bad = int(some[np.argwhere(~np.isfinite(made))[0][0]])
+            raise FernError(f"forecast: is not finite for the window that starts at row {bad:,}")
+        found.append(((made - truth) ** 2).mean(axis=(1, 2)))
+    return np.concatenate(found)
+
+
+def _shock_row(plan: Scenario, shock: int) -> int:
+    name = plan.id or plan.system
+    if not plan.shocks:
+        raise FernError(f"{name}: has no shock; the ids of shocked scenarios end in _PARAM, _STATE or _SWITCH")
+    if not 0 <= shock < len(plan.shocks):
+        raise FernError(f"shock: got {shock}, {name} has {len(plan.shocks)}, counted from 0")
+    return plan.shock_rows[shock]
+
+
+def _stretch(
+    trajectory: Trajectory, shock: int, context_length: int, horizon: int, reach: int | None
+) -> tuple[int, int, int]:
+    """The shock's row, and the first and the last start of a window."""
+    plan = trajectory.scenario
+    row = _shock_row(plan, shock)
+    reach = 4 * (context_length + horizon) if reach is None else reach
+    _require(reach=reach)
+    earlier = plan.shock_rows[shock - 1] if shock else 0
+    later = plan.shock_rows[shock + 1] if shock + 1 < len(plan.shocks) else plan.steps
+    first, last = max(earlier + context_length, row - reach), min(later - horizon, row + reach)
+    if first > row - horizon:
+        raise FernError(
+            f"{plan.id or plan.system}: no window lies before the shock at row {row:,}: context {context_length} and "
+            f"horizon {horizon} need {context_length + horizon} rows from row {earlier:,} on"
+            + ("" if reach >= horizon else f", and a reach of at least {horizon}, got {reach}")
+        )
+    if last < row:
+        raise FernError(
+            f"{plan.id or plan.system}: no window lies after the shock at row {row:,}: a horizon of {horizon} "
+            f"needs the shock at row {later - horizon:,} or earlier"
+        )
+    return row, first, last
+
+
+def _phases(
+    starts: NDArray[np.int64], errors: Floats, calm: Floats, row: int, context_length: int, horizon: int
+) -> tuple[Phase, ...]:
+    borders = (-np.inf, row - horizon + 1, row, row + context_length, np.inf)
+    found = []
+    for name, low, high in zip(PHASES, borders[:-1], borders[1:], strict=True):
+        inside = (starts >= low) & (starts < high)
+        count = int(inside.sum())
+        means = (float(errors[inside].mean()), float(calm[inside].mean())) if count else (None, None)
+        found.append(Phase(name, count, *means))
+    return tuple(found)
+
+
+def _smoothed(errors: Floats, starts: NDArray[np.int64], row: int, count: int) -> Floats:
+    """The mean of each error and those up to ``count - 1`` before it; windows before and after never mix."""
+    out = np.empty_like(errors)
+    for part in (starts < row, starts >= row):
+        running = np.concatenate([[0.0], np.cumsum(errors[part])])
+        ends = np.arange(1, part.sum() + 1)
+        begins = np.maximum(0, ends - count)
+        out[part] = (running[ends] - running[begins]) / (ends - begins)
+    return out
+
+
+def _recovery(
+    since: NDArray[np.int64],  # (m,) rows from the shock to each window after it
+    smoothed: Floats,  # (m,)
+    limit: float,
+    *,
+    proof: int,
+) -> int | None:
+    """The first window from which on the error stays within the limit, for at least ``proof`` windows."""
+    outside = np.flatnonzero(smoothed > limit)
+    place = int(outside[-1]) + 1 if len(outside) else 0
+    return int(since[place]) if place + proof <= len(since) else None
+
+
+def _require(**sizes: int) -> None:
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise FernError(f"{name}: got {value!r}, needs a whole number of at least 1")

@@ -1,0 +1,292 @@
+"""``fern bench table``, ``fern bench compare`` and ``fern bench response``: reading what runs have left."""
+
+import json
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fern.errors import FernError, unknown_name
+from fern.files import check_writable, written_whole
+
+if TYPE_CHECKING:
+    from fern.benchmark.comparison import Comparison
+    from fern.benchmark.shock_response import ForecastWindows, ShockResponse
+    from fern.benchmark.store import Contents
+    from fern.benchmark.targets import Target
+    from fern.benchmark.tasks import Task
+    from fern.systems import Scenario, Trajectory
+
+_RUNS = typer.Option("--runs", help="The folder of rows, as given to fern bench run --out.")
+
+
+def register(bench: typer.Typer) -> None:
+    """Add these commands to the group ``fern bench``."""
+    for command in (table, compare, response):
+        bench.command()(command)
+
+
+def table(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A task's name, its TOML file, or a name in the rows.")],
+    runs: Annotated[Path, _RUNS],
+    format_: Annotated[
+        str | None, typer.Option("--format", help="md, json, csv, html or tex. [default: for the terminal]")
+    ] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's numbers, and the ratio to them.")] = False,
+    kind: Annotated[str | None, typer.Option(help="shock, detailed, ablation, recency or footprint.")] = None,
+    metrics: Annotated[str | None, typer.Option(help="Other metrics than the kind's, separated by commas.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file in place of the terminal.")] = None,
+) -> None:
+    """Show the table of a task's runs: mean over seeds ± standard error, best and second marked."""
+    from fern.benchmark.render import FORMATS, render, to_rich
+    from fern.benchmark.store import Store
+    from fern.benchmark.tables import build_table
+
+    if output is not None:
+        check_writable(output)
+        format_ = format_ or output.suffix.removeprefix(".")
+    if format_ is not None and format_ not in FORMATS:
+        raise unknown_name("format", format_, FORMATS)
+    contents = Store(runs).contents()
+    wanted = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
+    built = build_table(contents.rows, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
+    damaged = tuple(f"Left out as damaged: {entry.problem}" for entry in contents.damaged)
+    built = replace(built, notes=(*damaged, *built.notes))
+    if output is not None and format_ is not None:
+        with written_whole(output) as temporary:
+            temporary.write_text(render(built, format_), encoding="utf-8")
+        typer.echo(f"wrote {output}")
+    elif format_ is not None:
+        typer.echo(render(built, format_), nl=False)
+    else:
+        from fern.cli.console import console
+
+        console().print(to_rich(built))
+        for note in built.notes:
+            console().print(note, style="dim", markup=False, highlight=False)
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help="A model, as tables name it.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    runs: Annotated[Path, _RUNS],
+    other: Annotated[Path | None, typer.Option(help="Another folder of rows, to take B from.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only rows of this task.")] = None,
+    metric: Annotated[str, typer.Option(help="mse or mae.")] = "mse",
+    seed: Annotated[int, typer.Option(help="The seed of the bootstrap.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+) -> None:
+    """Say whether model A is better than model B, or only looks so.
+
+    On each dataset by a paired block bootstrap over test windows and the Diebold-Mariano test, both allowing for
+    windows that overlap; over three and more datasets by the Friedman test and Nemenyi's critical difference.
+    """
+    from fern.benchmark.comparison import compare as compared
+    from fern.benchmark.store import Store
+
+    found = compared(
+        first,
+        second,
+        runs=Store(runs),
+        other=None if other is None else Store(other),
+        task=task,
+        metric=metric,
+        seed=seed,
+    )
+    if as_json:
+        typer.echo(json.dumps(_finite(asdict(found)), indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        _show_comparison(found)
+
+
+def response(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TARGET", help="A model's name (trained first), a saved model, or module:callable."),
+    ],
+    scenario: Annotated[str, typer.Argument(metavar="ID|FILE", help="A shocked scenario's id, or its TOML file.")],
+    at: Annotated[
+        str | None, typer.Option(help="Another place for the shock: a row, or a fraction (0.95 is in the test part).")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Another number of steps than the scenario's.")] = None,
+    context: Annotated[int | None, typer.Option(help="Rows seen. [default: a saved model's, else 336]")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Rows forecast. [default: a saved model's, else 336]")] = None,
+    stride: Annotated[int, typer.Option(help="Rows from one window to the next.")] = 1,
+    reach: Annotated[int | None, typer.Option(help="Rows to look at before and after the shock.")] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Recovered: smoothed error within 1 + this of the error before.")
+    ] = 0.5,
+    plot: Annotated[Path | None, typer.Option(help="Where to draw it: .png, .svg or .pdf.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+) -> None:
+    """Show how a forecaster takes a shock: error before, across and after, time to recover, and without the shock.
+
+    A model given by name is trained first, quickly, on the first 70 % of the shocked trajectory.
+    """
+    from fern.benchmark.shock_response import shock_response
+    from fern.benchmark.targets import on_the_path, open_target
+    from fern.systems import simulate
+
+    if plot is not None:
+        from fern.report.canvas import figure_format
+
+        figure_format(plot)
+        check_writable(plot)
+    plan = _scenario(scenario, at=at, steps=steps)
+    on_the_path(str(Path.cwd()))
+    forecaster = open_target(target)
+    has = forecaster.config
+    context = context or (has.context_length if has else 336)
+    horizon = horizon or (has.horizon if has else 336)
+    trajectory = simulate(plan)
+    forecast = _forecaster(forecaster, trajectory, context_length=context, horizon=horizon)
+    found = shock_response(
+        forecast,
+        trajectory,
+        context_length=context,
+        horizon=horizon,
+        stride=stride,
+        reach=reach,
+        tolerance=tolerance,
+    )
+    if as_json:
+        typer.echo(json.dumps(_response_record(found, target), indent=1, allow_nan=False))
+    else:
+        _show_response(found, target)
+    if plot is not None:
+        from fern.report.canvas import save_figure
+        from fern.report.shock_response import shock_response_figure
+
+        save_figure(shock_response_figure(found, name=target), plot)
+        typer.echo(f"wrote {plot}", err=as_json)
+
+
+def _task(name: str, contents: "Contents") -> "Task | str":
+    """The task itself, or its name where only the rows know it."""
+    from fern.benchmark.tasks import read_task, task_names
+
+    known = {row.task for row in contents.rows}
+    if name in task_names() or name.lower().endswith(".toml"):
+        return read_task(name)
+    if name in known:
+        return name
+    raise unknown_name("task", name, {*known, *task_names()})
+
+
+def _show_comparison(found: "Comparison") -> None:
+    from rich.table import Table
+
+    from fern.benchmark.render import metric_name, number
+    from fern.cli.console import console
+
+    shown = Table(
+        *("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict"),
+        title=f"{found.first} against {found.second}: {metric_name(found.metric)}",
+        box=None,
+        header_style="bold",
+    )
+    for verdict in found.verdicts:
+        interval = verdict.interval
+        shown.add_row(
+            verdict.dataset,
+            str(verdict.horizon),
+            number(verdict.first),
+            number(verdict.second),
+            number(verdict.first - verdict.second),
+            "" if interval is None else f"{number(interval.low)} to {number(interval.high)}",
+            "" if verdict.test is None else f"{verdict.test.p_value:.2g}",
+            f"{found.first} {verdict.words}",
+        )
+    console().print(shown)
+    over = found.over_scenarios
+    if over is not None:
+        ranks = ", ".join(f"{model} {rank:.2f}" for model, rank in zip(over.models, over.ranks.average, strict=True))
+        typer.echo(f"\nover {over.ranks.scenarios} scenarios: average ranks {ranks}")
+        typer.echo(
+            f"Friedman chi-squared {over.ranks.statistic:.3g} (p {over.ranks.p_value:.2g}; Iman-Davenport p "
+            f"{over.ranks.f_p_value:.2g}), Nemenyi critical difference {over.critical_difference:.3g} at 5 %: "
+            f"{over.words}"
+        )
+    for note in found.notes:
+        console().print(note, style="dim", markup=False, highlight=False)
+
+
+def _scenario(source: str, *, at: str | None, steps: int | None) -> "Scenario":
+    from fern.benchmark.shock_response import with_shock_at
+    from fern.systems import read_scenario
+    from fern.systems import scenario as premade
+
+    is_file = source.lower().endswith(".toml") or Path(source).is_file()
+    plan = read_scenario(source) if is_file else premade(source)
+    if steps is not None:
+        plan = replace(plan, steps=steps)
+    if at is None:
+        return plan
+    if not re.fullmatch(r"\d+|\d*\.\d+", at):
+        raise FernError(f"--at: got {at!r}, needs a row number such as 30000, or a fraction such as 0.95")
+    return with_shock_at(plan, float(at) if "." in at else int(at))
+
+
+def _forecaster(target: "Target", trajectory: "Trajectory", *, context_length: int, horizon: int) -> "ForecastWindows":
+    """The target as a function of contexts; a registered model is trained on the trajectory's training part."""
+    import numpy as np
+
+    from fern.benchmark.targets import Material
+    from fern.benchmark.targets import forecast as ask
+    from fern.data.split import split
+
+    values = np.asarray(trajectory.values, dtype=np.float32)
+    parts = split(len(values), "shock")
+    material = Material(
+        rows=values[: parts.validation.stop],
+        train=parts.train,
+        validation=parts.validation,
+        contexts=values[None, :context_length],
+        horizon=horizon,
+    )
+    ready = target.prepared(material)
+    return lambda contexts: ask(ready, replace(material, contexts=contexts))
+
+
+def _show_response(found: "ShockResponse", target: str) -> None:
+    from rich.table import Table
+
+    from fern.benchmark.render import number
+    from fern.cli.console import console
+
+    lengths = f"{found.context_length} to {found.horizon}"
+    shown = Table(
+        *("windows", "number", "MSE", "MSE without the shock", "ratio"),
+        title=f"{target} on {found.scenario}, {lengths}, shock at row {found.shock_row:,}",
+        box=None,
+        header_style="bold",
+    )
+    for phase in found.phases:
+        figures = (phase.mse, phase.twin_mse, phase.ratio)
+        shown.add_row(phase.name, f"{phase.windows:,}", *("" if value is None else number(value) for value in figures))
+    console().print(shown)
+    typer.echo(f"{target} {found.in_words()} (limit {number(found.limit)}, before {number(found.level)})")
+    if found.restless > 0.0:
+        typer.echo(f"before the shock, {found.restless:.0%} of the smoothed errors are above that limit too")
+
+
+def _response_record(found: "ShockResponse", target: str) -> dict[str, Any]:
+    plain = ("scenario", "shock_row", "context_length", "horizon", "level", "limit", "recovery", "restless")
+    series = ("starts", "errors", "twin_errors", "smoothed")
+    return {
+        "target": target,
+        **{name: getattr(found, name) for name in plain},
+        "phases": [{**asdict(phase), "ratio": phase.ratio} for phase in found.phases],
+        **{name: getattr(found, name).tolist() for name in series},
+    }
+
+
+def _finite(value: Any) -> Any:
+    """The value with infinite numbers as text: JSON has none."""
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return str(value) if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
