@@ -6,6 +6,9 @@ from xml.etree import ElementTree
 import pytest
 from tests.benchmark.stress_support import TINY_FILE
 
+from fern.benchmark.requirements import DEMANDED
+from fern.benchmark.stress import DEFAULT_SCENARIOS
+
 MINE = """
 import numpy as np
 
@@ -24,6 +27,13 @@ SMALL = ("--context-length", 24, "--horizon", 12, "--windows", 8)
 def _files():
     Path("mine.py").write_text(MINE)
     Path("tiny.toml").write_text(TINY_FILE)
+
+
+def test_the_help_names_the_default_scenarios_and_every_metric(fern, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    ran = fern("stress", "--help")
+    assert ran.code == 0
+    assert all(name in ran.out for name in (*DEFAULT_SCENARIOS, *DEMANDED))
 
 
 def test_exit_0_when_every_requirement_holds(fern):

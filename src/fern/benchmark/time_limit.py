@@ -185,10 +185,11 @@ class InChild:
         self._process.start()
         theirs.close()
         try:
-            late = f"TARGET {self.name}: was not imported within {OPENING_LIMIT:g} s"
-            self.config = self._take(_Opened, OPENING_LIMIT, late).config
-        except BaseException:
+            self.config = self._take(_Opened, OPENING_LIMIT, f"was not imported within {OPENING_LIMIT:g} s").config
+        except BaseException as error:
             self._end()
+            if isinstance(error, FernError) and not str(error).startswith("TARGET"):
+                raise FernError(f"TARGET {self.name}: {error}") from None
             raise
         return self._pipe
 

@@ -29,20 +29,25 @@ def stress(
     scenarios: Annotated[
         list[str] | None,
         typer.Option(
-            "--scenario", help="A scenario's id or TOML file; can be repeated. [default: one of each kind of shock]"
+            "--scenario",
+            help="A scenario's id or TOML file; can be repeated. Without it LORENZ_PARAM, LORENZ_STATE, CHUA_SWITCH "
+            "and SEASONAL_AR_PARAM: one of each kind of shock.",
         ),
     ] = None,
     require: Annotated[
         list[str] | None,
-        typer.Option(help='What must hold on every scenario, as in "regret<0.5" or "ept>=100"; can be repeated.'),
+        typer.Option(
+            help='What must hold on every scenario, as in "regret<0.5" or "ept>=100"; can be repeated. '
+            "Metrics: mse, mae, wd, regret, excess_mse, ept, skill."
+        ),
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Where to write the outcome as JUnit XML.")] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for the forecasts of a scenario.")] = 120.0,
     context_length: Annotated[
-        int | None, typer.Option(help="Steps the forecaster sees. [default: a saved model's own, else 336]")
+        int | None, typer.Option(help="Steps the forecaster sees; without it a saved model's own, else 336.")
     ] = None,
     horizon: Annotated[
-        int | None, typer.Option(help="Steps it forecasts. [default: a saved model's own, else 336]")
+        int | None, typer.Option(help="Steps it forecasts; without it a saved model's own, else 336.")
     ] = None,
     windows: Annotated[int, typer.Option(help="At most so many windows a scenario, spread over its test part.")] = 64,
     takes: Annotated[
