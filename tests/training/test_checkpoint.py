@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
+from torch import nn
 
 from fern.data.windows import Windows
 from fern.errors import FernError
-from fern.models import Forecaster, build_model, load_model, tensorfile
+from fern.models import Forecaster, ModelConfig, PointForecaster, build_model, load_model, tensorfile
 from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.progress import Silent
 
@@ -84,6 +85,23 @@ def test_a_run_interrupted_at_any_step_resumes_to_the_same_bits(
         run(fern(), windows, config, interrupted_at=interrupted_at)
     assert resumable("run")
     assert same(run(fern(), windows, config, resume=True), whole)
+
+
+def test_a_model_that_draws_from_the_global_generator_resumes_to_the_same_bits(
+    windows: Sets, config: TrainConfig
+) -> None:
+    class Dropping(PointForecaster):
+        def __init__(self) -> None:
+            super().__init__(ModelConfig(context_length=12, horizon=6, channels=2))
+            self.map, self.drop = nn.Linear(12, 6), nn.Dropout(0.3)
+
+        def predict(self, past: torch.Tensor) -> torch.Tensor:
+            return self.map(self.drop(past).mT).mT
+
+    whole = train(Dropping(), windows["train"], windows["validation"], config, progress="silent")
+    with pytest.raises(InterruptionError):
+        run(Dropping(), windows, config, interrupted_at=3)
+    assert same(run(Dropping(), windows, config, resume=True), whole)
 
 
 def test_a_checkpoint_by_the_clock_within_an_epoch(windows: Sets, fern: Builder, quick: TrainConfig) -> None:

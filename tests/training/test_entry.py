@@ -101,6 +101,21 @@ def test_the_seed_decides_every_bit_and_nothing_else_does(windows: Sets, fern: B
     assert torch.equal(torch.get_rng_state(), drawn), "training drew from the global generator"
 
 
+def test_a_model_that_draws_from_the_global_generator_follows_the_seed_too(windows: Sets, quick: TrainConfig) -> None:
+    class Dropping(Straight):
+        def predict(self, past: Tensor) -> Tensor:
+            return super().predict(nn.functional.dropout(past, 0.5, training=self.training))
+
+    def run() -> Tensor:
+        model = Dropping(straight(windows["train"]).config)
+        state = torch.get_rng_state()
+        train(model, windows["train"], windows["validation"], quick, progress="silent")
+        assert torch.equal(torch.get_rng_state(), state), "the global generator did not come back"
+        return weights(model)
+
+    assert torch.equal(run(), run())
+
+
 def test_starting_weights_are_those_of_the_seed_or_those_given(windows: Sets, fern: Builder) -> None:
     still = TrainConfig(preset="shock", epochs=1, learning_rate=1e-30, batch_size=64, threads=1)
     drawn = build_model(

@@ -24,6 +24,9 @@ from fern.training.fingerprint import Fingerprint, require_same
 from fern.training.run import Run, Tensors
 
 FORMAT = "fern-run-1"
+Saved = tuple[dict[str, Any], Tensors]
+"""The state of a run as plain values and tensors."""
+
 LAST, BEST = "last.safetensors", "best.safetensors"
 
 
@@ -80,7 +83,7 @@ class Checkpoints:
         for stale in self.directory.glob(".*.safetensors"):
             stale.unlink(missing_ok=True)
 
-    def load(self) -> tuple[dict[str, Any], Tensors]:
+    def load(self) -> Saved:
         """The last state, checked to be of the same model, data and settings."""
         path = self.directory / LAST
         if not path.is_file():

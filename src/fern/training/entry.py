@@ -1,16 +1,19 @@
 """``train``: checks what it is given, sets a run up or picks it up again, runs the loop and hands back the outcome."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 from torch.optim import AdamW
 
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import Forecaster, initialise
 from fern.training.averaging import AveragedWeights
-from fern.training.checkpoint import Checkpoints
+from fern.training.checkpoint import Checkpoints, Saved
+from fern.training.compiling import choose, quiet_compiler
 from fern.training.config import TrainConfig
 from fern.training.evaluation import Evaluator
 from fern.training.fingerprint import Fingerprint, fingerprint
@@ -19,10 +22,12 @@ from fern.training.history import EpochRecord, History
 from fern.training.inputs import WindowSets, batch_size_for, require_fit, run_directory
 from fern.training.loop import Loop, LossOf
 from fern.training.losses import criterion
+from fern.training.order import EpochOrder
+from fern.training.processes import of_all
 from fern.training.progress import Mode, Progress, progress_of
 from fern.training.result import TrainResult
 from fern.training.run import Run
-from fern.training.seeds import generator_for
+from fern.training.seeds import foreign_draws, generator_for
 from fern.training.tracking import Kind, Tracker, tracker_of
 
 if TYPE_CHECKING:
@@ -78,21 +83,18 @@ def train(
     home = next((value.device for value in model.state_dict().values()), torch.device("cpu"))
     with threads(config.threads):
         fabric = launch(config)
-        first = fabric.is_global_zero
-        checkpoints = None if folder is None else Checkpoints(folder, mark)
-        if checkpoints is not None and resume is None and first:
-            checkpoints.begin()
-        if resume is None:
-            _start(model, config, data.train)
+        first, checkpoints = fabric.is_global_zero, None if folder is None else Checkpoints(folder, mark)
         shown, tracked = progress_of(progress, first=first), tracker_of(tracker, directory=folder, first=first)
-        model.to(fabric.device)
-        data = data.to(fabric.device)
-        if not model.trainable:
-            return _evaluated(model, config, data, fabric, checkpoints, mark)
-        loop = _loop(model, config, data, fabric, checkpoints, shown, tracked)
-        if resume is not None and checkpoints is not None:
-            _pick_up(loop, checkpoints)
-        _watched(loop, mark)
+        with foreign_draws(config.seed, rank=fabric.global_rank, device=fabric.device):
+            saved = checkpoints.load() if checkpoints is not None and resume is not None else None
+            if saved is None:
+                _start(model, config, data.train, checkpoints if first else None)
+            model.to(fabric.device)
+            data = data.to(fabric.device)
+            if not model.trainable:
+                return _evaluated(model, config, data, fabric, checkpoints, mark)
+            loop = _loop(model, config, data, fabric, checkpoints, shown, tracked, saved)
+            _watched(loop, mark)
     run = loop.run
     model.load_state_dict(run.kept)
     model.to(home).eval()
@@ -120,8 +122,10 @@ def _evaluated(
     return TrainResult(model.eval(), history, 0, "nothing to train", config, mark, folder)
 
 
-def _start(model: Forecaster, config: TrainConfig, windows: Windows) -> None:
-    """Starting weights, and what the model wants to know of the training windows."""
+def _start(model: Forecaster, config: TrainConfig, windows: Windows, checkpoints: Checkpoints | None) -> None:
+    """A directory for the run, starting weights, and what the model wants to know of the training windows."""
+    if checkpoints is not None:
+        checkpoints.begin()
     if config.start == "fresh":
         try:
             initialise(model, generator_for(config.seed, "init"))
@@ -138,22 +142,37 @@ def _loop(
     checkpoints: Checkpoints | None,
     progress: Progress,
     tracker: Tracker,
+    saved: Saved | None,
 ) -> Loop:
-    """The loop of a run at its start."""
+    """The loop of a run at its start, or where it was when ``saved``."""
     noise = generator_for(config.seed, "noise", rank=fabric.global_rank, device=fabric.device)
     loss = criterion(
         config.weights, huber_delta=config.huber_delta, energy_samples=config.energy_samples, generator=noise
     )
     learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimiser = AdamW(learnt, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
-    loss_of, wrapped = fabric.setup(LossOf(model, loss), optimiser)
-    average = None if config.averaging is None else AveragedWeights(model, decay=config.averaging)
+    batch_size = config.batch_size or batch_size_for(len(data.train))
+    loss_of: nn.Module = LossOf(model, loss)
+    run = Run(model, optimiser, None, noise, compiled=saved is not None and saved[0]["compiled"])
+    if config.compile and saved is None:
+        choice = choose(
+            loss_of, EpochOrder(data.train, batch_size=batch_size, seed=config.seed, epoch=1).share(0), noise
+        )
+        run.compiled = of_all(choice.compiled, fabric)[0]
+        progress.note(choice.reason)
+    if run.compiled:
+        loss_of = torch.compile(loss_of)  # type: ignore[assignment]
+    wrapped_loss, wrapped = fabric.setup(loss_of, optimiser)
+    if config.averaging is not None:  # of the weights in the precision that they have by now
+        run.average = AveragedWeights(model, decay=config.averaging)
+    if saved is not None and checkpoints is not None:
+        _restore(run, saved, config, checkpoints, fabric)
     return Loop(
-        run=Run(model, optimiser, average, noise),
+        run=run,
         config=config,
-        batch_size=config.batch_size or batch_size_for(len(data.train)),
+        batch_size=batch_size,
         fabric=fabric,
-        loss_of=loss_of,
+        loss_of=wrapped_loss,
         optimiser=wrapped,
         data=data,
         evaluator=Evaluator(config, horizon=model.config.horizon),
@@ -163,16 +182,14 @@ def _loop(
     )
 
 
-def _pick_up(loop: Loop, checkpoints: Checkpoints) -> None:
-    """Put the loop where the run in the directory was."""
-    first = loop.fabric.is_global_zero
-    plain, tensors = checkpoints.load()
-    loop.run.restore(plain, tensors, loop.fabric)
-    loop.run.kept = checkpoints.load_best(loop.run, mend=first)
-    if first:
+def _restore(run: Run, saved: Saved, config: TrainConfig, checkpoints: Checkpoints, fabric: "Fabric") -> None:
+    """Put a run where it was when it was saved."""
+    run.restore(*saved, fabric)
+    run.kept = checkpoints.load_best(run, mend=fabric.is_global_zero)
+    if fabric.is_global_zero:
         checkpoints.clear()
-    if loop.run.reason == "epochs" and loop.run.stopping.epoch < loop.config.epochs:
-        loop.run.reason = None  # it was given more of them
+    if run.reason == "epochs" and run.stopping.epoch < config.epochs:
+        run.reason = None  # it was given more of them
 
 
 def _watched(loop: Loop, mark: Fingerprint) -> None:
@@ -180,7 +197,8 @@ def _watched(loop: Loop, mark: Fingerprint) -> None:
     outcome = "interrupted"
     loop.tracker.start(mark.settings)
     try:
-        loop.epochs()
+        with quiet_compiler() if loop.run.compiled else nullcontext():
+            loop.epochs()
         outcome = f"stopped by {loop.run.reason}, kept epoch {loop.run.stopping.kept_epoch}"
     except FernError as error:
         outcome = str(error)

@@ -27,15 +27,17 @@ def threads(count: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Within the block a library's logger says nothing below a warning."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.WARNING)
+def quiet(*names: str) -> Iterator[None]:
+    """Within the block these libraries' loggers report nothing but errors."""
+    loggers = {name: logging.getLogger(name) for name in names}
+    before = {name: logger.level for name, logger in loggers.items()}
+    for logger in loggers.values():
+        logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for name, logger in loggers.items():
+            logger.setLevel(before[name])
 
 
 def launch(config: TrainConfig) -> "Fabric":
@@ -43,7 +45,7 @@ def launch(config: TrainConfig) -> "Fabric":
     from lightning_fabric import Fabric  # takes seconds to import, so not before it is needed
 
     try:
-        with _quiet("lightning_fabric"):
+        with quiet("lightning_fabric"):
             fabric = Fabric(
                 accelerator=config.accelerator,
                 devices=config.devices,

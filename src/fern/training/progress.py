@@ -20,6 +20,9 @@ class Progress(Protocol):
     def start(self, *, epochs: int, steps: int, done: int) -> None:
         """Training begins: epochs in all, steps in each of them, and steps done already by an interrupted run."""
 
+    def note(self, message: str) -> None:
+        """Something worth knowing about how the run works."""
+
     def step(self, *, epoch: int, loss: float) -> None:
         """One more step is done."""
 
@@ -34,6 +37,9 @@ class Silent:
     """Shows nothing."""
 
     def start(self, *, epochs: int, steps: int, done: int) -> None:
+        """Nothing."""
+
+    def note(self, message: str) -> None:
         """Nothing."""
 
     def step(self, *, epoch: int, loss: float) -> None:
@@ -64,6 +70,10 @@ class Lines:
         self._epochs = epochs
         if done:
             print(f"resumed after step {done:,}", file=self._stream, flush=True)
+
+    def note(self, message: str) -> None:
+        """The message, as a line."""
+        print(message, file=self._stream, flush=True)
 
     def step(self, *, epoch: int, loss: float) -> None:
         """Nothing."""
@@ -104,6 +114,10 @@ class Bar:
             "training", total=epochs * steps, completed=done, epoch=1, epochs=epochs, loss="-", objective="-"
         )
         self._bar.start()
+
+    def note(self, message: str) -> None:
+        """The message, above the bar."""
+        self._console.print(message, highlight=False)
 
     def step(self, *, epoch: int, loss: float) -> None:
         """Move the bar by one step."""

@@ -12,6 +12,7 @@ from fern.models import Forecaster
 from fern.training.averaging import AveragedWeights
 from fern.training.history import EpochRecord, History, history_from_list
 from fern.training.processes import of_all
+from fern.training.seeds import foreign_state, set_foreign_state
 from fern.training.stopping import Reason, StoppingState, stopping_state
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Run:
     records: list[EpochRecord] = field(default_factory=list)
     stopping: StoppingState = field(default_factory=StoppingState)
     reason: Reason | None = None
+    compiled: bool = False
     kept: Tensors = field(default_factory=dict)  # the weights of the epoch the stopping rule keeps
 
     @property
@@ -67,6 +69,7 @@ class Run:
             "history": self.history.to_list(),
             "stopping": self.stopping.to_mapping(),
             "reason": self.reason,
+            "compiled": self.compiled,
         }
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         for position, state in self.optimiser.state_dict()["state"].items():
@@ -74,6 +77,7 @@ class Run:
         if self.average is not None:
             tensors |= {f"average.{name}": value for name, value in self.average.state().items()}
         tensors["noise"] = torch.stack(of_all(self.noise.get_state(), fabric))
+        tensors["foreign"] = torch.stack(of_all(foreign_state(fabric.device), fabric))
         return plain, tensors
 
     def restore(self, plain: dict[str, Any], tensors: Tensors, fabric: "Fabric") -> None:
@@ -92,8 +96,9 @@ class Run:
         self._restore_optimiser(_part(tensors, "optimiser."))
         if self.average is not None:
             self.average.restore(_part(tensors, "average."), steps=self.steps)
-        own = tensors["noise"][fabric.global_rank].clone()  # set_state reads the storage from its start, not the view
-        self.noise.set_state(own)
+        # Cloned, because torch reads a generator's state from the start of the storage, whatever the view.
+        self.noise.set_state(tensors["noise"][fabric.global_rank].clone())
+        set_foreign_state(tensors["foreign"][fabric.global_rank].clone(), fabric.device)
 
     def _restore_optimiser(self, tensors: Tensors) -> None:
         whole = self.optimiser.state_dict()

@@ -1,0 +1,117 @@
+"""What the training loop costs beyond the model: against a bare forward/backward/step loop, and in checkpoints.
+
+Batch 95, 336 to 336, three channels of LORENZ_BASE. The two loops take turns, one step each, in one process, so that
+both meet the same machine; each step of ours is all that ``train`` does between two steps: order and gathering of the
+windows, learning rate, Fabric, finiteness checks, progress.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from torch.nn.functional import huber_loss
+from torch.optim import AdamW
+
+from benchmarks.speed.harness import Measurement, best_seconds, record
+from fern.data.split import Part, split
+from fern.data.windows import Windows
+from fern.models import Forecaster, build_model
+from fern.models.storage import FORMAT as MODEL
+from fern.models.tensorfile import read_tensors, write_tensors
+from fern.systems import simulate
+from fern.training import TrainConfig, generator_for, train
+from fern.training.checkpoint import FORMAT as RUN
+from fern.training.progress import Silent
+
+LENGTH, HORIZON, BATCH, STEPS = 336, 336, 95, 150
+
+
+def measure() -> None:
+    values = simulate("LORENZ_BASE").values
+    part = split(len(values), "shock").train
+    short = Part(part.start, part.start + LENGTH + HORIZON - 1 + BATCH * STEPS)
+    windows = Windows(values, context_length=LENGTH, horizon=HORIZON, part=short, lookback=False)
+    few = Windows(values[-1000:], context_length=LENGTH, horizon=HORIZON)
+    measurements = []
+    for name, settings in {
+        "the paper's protocol": {"preset": "shock"},
+        "with clipping and averaged weights": {"preset": "shock", "clip_norm": 1.0, "averaging": 0.99},
+    }.items():
+        config = TrainConfig(**settings, epochs=1, accelerator="cpu", threads=1)
+        turns = Turns(windows)
+        with tempfile.TemporaryDirectory() as folder:
+            train(_model(), windows, few, config, directory=folder, progress=turns)
+            writing = _seconds_to_write(Path(folder))
+        measurements.append(
+            Measurement(
+                name=f"one step of train on Fern, {name}, 1 thread",
+                ours=1e3 * median(turns.ours[5:]),
+                peer=1e3 * median(turns.bare[5:]),
+                unit="ms",
+                peer_name="bare forward/backward/AdamW(fused) loop",
+                target="ratio >= 0.95",
+            )
+        )
+    steps = -(-(len(part) - LENGTH - HORIZON + 1) // BATCH)
+    measurements.append(
+        Measurement(
+            name="both checkpoints of an epoch on LORENZ_BASE, down to the disk",
+            ours=writing,
+            peer=steps * median(turns.ours[5:]),
+            unit="s",
+            peer_name=f"the {steps} steps of the epoch",
+            target="ratio >= 50",
+        )
+    )
+    record("training", measurements, packages=("torch", "lightning-fabric", "numpy"))
+
+
+def _seconds_to_write(folder: Path) -> float:
+    """The time to write again what a run has written."""
+    contents = {
+        folder / "last.safetensors": read_tensors(folder / "last.safetensors", format_=RUN),
+        folder / "best.safetensors": read_tensors(folder / "best.safetensors", format_=MODEL),
+    }
+
+    def write() -> None:
+        for path, (described, tensors, _) in contents.items():
+            write_tensors(path, tensors, described, format_="again")
+
+    return best_seconds(write)
+
+
+class Turns(Silent):
+    """Times each step of the loop it listens to, and takes a bare step of its own after it."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.ours: list[float] = []
+        self.bare: list[float] = []
+        self._model = _model()
+        self._optimiser = AdamW(self._model.parameters(), lr=3e-4, weight_decay=0.0, fused=True)
+        self._noise = generator_for(7, "noise")
+        self._batches = windows.batches(BATCH, generator=generator_for(7, "order"))
+        self._since = 0.0
+
+    def start(self, *, epochs: int, steps: int, done: int) -> None:
+        self._since = time.perf_counter()
+
+    def step(self, *, epoch: int, loss: float) -> None:
+        self.ours.append(time.perf_counter() - self._since)
+        began = time.perf_counter()
+        self._bare_step()
+        self._since = time.perf_counter()
+        self.bare.append(self._since - began)
+
+    def _bare_step(self) -> None:
+        past, future = next(self._batches)
+        loss = huber_loss(self._model(past, generator=self._noise).mean, future)
+        loss.backward()
+        self._optimiser.step()
+        self._optimiser.zero_grad(set_to_none=True)
+
+
+def _model() -> Forecaster:
+    return build_model(
+        "fern", context_length=LENGTH, horizon=HORIZON, channels=3, generator=generator_for(7, "init")
+    ).train()
