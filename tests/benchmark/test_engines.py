@@ -161,10 +161,17 @@ def twelve(tmp_path_factory):
     return folder / "twelve.toml", results(folder / "whole")
 
 
-def kill_while_at_work(process, folder, moment):
-    """SIGKILL the sweep some time after it began its first run; its workers must follow it."""
-    claims = folder / "claims"
-    wait_for(lambda: (claims.is_dir() and any(claims.iterdir())) or process.poll() is not None, what="the first claim")
+def marks(folder):
+    """What a sweep leaves as it works: rows and checkpoints, with the time of each."""
+    files = [*folder.glob("rows/*.json"), *folder.glob("checkpoints/*/last.safetensors")]
+    return {(path, path.stat().st_mtime_ns) for path in files if path.exists()}
+
+
+def kill(process, folder, *, moment, at_work=True):
+    """SIGKILL the sweep a moment after it began to work (or to start up); its workers must follow it."""
+    before = marks(folder)
+    if at_work:
+        wait_for(lambda: marks(folder) - before or process.poll() is not None, what="a sign of work")
     time.sleep(moment)
     workers = children_of(process.pid)
     process.kill()
@@ -177,15 +184,17 @@ def test_a_sweep_killed_five_times_at_random_ends_with_the_rows_of_an_undisturbe
     task, expected = twelve
     assert len(expected) == 12
     folder, chance = tmp_path / "killed", random.Random(2026)
-    resumed = 0
-    for _ in range(5):
-        kill_while_at_work(command(task, folder, "--jobs", 2), folder, moment=chance.uniform(0.0, 12.0))
-        resumed += any(path.name == "last.safetensors" for path in (folder / "checkpoints").glob("*/*"))
+    interrupted = 0
+    for time_ in range(5):
+        sweep = command(task, folder, "--jobs", 2)
+        kill(sweep, folder, moment=chance.uniform(0.0, 2.0), at_work=time_ != 1)
+        assert sweep.returncode == -signal.SIGKILL
+        interrupted += any(folder.glob("checkpoints/*/last.safetensors"))
         assert results(folder).items() <= expected.items()
     finished(command(task, folder, "--jobs", 2))
     assert results(folder) == expected
     assert Store(folder).contents().damaged == ()
-    assert resumed > 0, "no kill hit a run under way; the moments must be chosen anew"
+    assert interrupted > 0, "no kill hit a run under way: the moments must be chosen anew"
     assert list((folder / "checkpoints").iterdir()) == []
 
 
@@ -206,7 +215,7 @@ def test_a_sweep_takes_over_from_one_that_was_killed_beside_it(twelve, tmp_path)
     task, expected = twelve
     folder = tmp_path / "shared"
     first, second = (command(task, folder, "--jobs", 1, "--threads", 1) for _ in range(2))
-    kill_while_at_work(first, folder, moment=6.0)
+    kill(first, folder, moment=1.0)
     finished(second)
     assert results(folder) == expected
 

@@ -52,9 +52,7 @@ def in_words(seconds: float) -> str:
         ('9 s', '1 min 15 s', '2 d 8 h')
     """
     whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    for size, name, part, small in ((60, "min", 1, "s"), (3600, "h", 60, "min"), (86_400, "d", 3600, "h")):
-        if whole < size * {"min": 60, "h": 24, "d": 10**9}[name]:
+    for size, name, part, small in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
             return f"{whole // size} {name} {whole % size // part} {small}"
-    raise AssertionError("unreachable: every length is below 10^9 days")
+    return f"{whole} s"
