@@ -69,6 +69,17 @@ def test_a_loss_that_is_not_finite_is_found_at_its_step(windows: Sets, quick: Tr
     assert "the loss is nan" in str(error)
 
 
+def test_a_gradient_too_large_for_its_norm_is_a_divergence_too(windows: Sets, quick: TrainConfig) -> None:
+    class Steep(Breaking):
+        def predict(self, past: Tensor) -> Tensor:
+            flat = super().predict(past)
+            return flat + 1e25 * (flat - flat.detach())  # a slope of 1e25 on a forecast that stays as it is
+
+    error = fails(windows, quick, Steep(at=-1, how="never"))
+    assert (error.epoch, error.step, error.group) == (1, 1, None)
+    assert "the norm of the gradient overflows" in str(error)
+
+
 def test_a_forecast_that_is_not_finite_is_found_by_validation(windows: Sets, quick: TrainConfig) -> None:
     error = fails(windows, quick, Breaking(at=5, how="forecast"))
     assert (error.epoch, error.step) == (2, None)

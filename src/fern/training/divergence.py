@@ -1,6 +1,7 @@
 """A run that diverges: the error that says where, and the check that finds it."""
 
 from collections.abc import Iterable
+from math import isfinite
 
 import torch
 from torch import Tensor, nn
@@ -29,14 +30,19 @@ class Diverged(FernError):  # noqa: N818 - what happened to the run, which is wh
         self.what, self.epoch, self.step, self.group = what, epoch, step, group
 
 
-def first_bad_gradient(named: Named) -> tuple[str, str] | None:
-    """The group and a description of the first gradient with a number that is not finite."""
-    return _first_bad(((name, p.grad) for name, p in named if p.grad is not None), "gradient")
+def of_gradients(named: Named, *, loss: float, epoch: int, step: int, remedy: str) -> Diverged:
+    """The error for a step whose loss, or the norm of whose gradient, is not finite."""
+    found = _first_bad(((name, p.grad) for name, p in named if p.grad is not None), "gradient")
+    group, what = found or (None, "the norm of the gradient overflows" if isfinite(loss) else "")
+    parts = [part for part in ("" if isfinite(loss) else f"the loss is {loss}", what) if part]
+    return Diverged(", ".join(parts), epoch=epoch, step=step, group=group, remedy=remedy)
 
 
-def first_bad_weight(named: Named) -> tuple[str, str] | None:
-    """The group and a description of the first parameter with a number that is not finite."""
-    return _first_bad(((name, p.detach()) for name, p in named), "weight")
+def of_weights(named: Named, *, epoch: int, step: int, remedy: str) -> Diverged:
+    """The error for weights whose norm is not finite."""
+    found = _first_bad(((name, p.detach()) for name, p in named), "weight")
+    group, what = found or (None, "the norm of the weights overflows")
+    return Diverged(what, epoch=epoch, step=step, group=group, remedy=remedy)
 
 
 def group_of(name: str) -> str:

@@ -4,7 +4,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Generator, Tensor, nn
@@ -14,7 +14,7 @@ from fern.errors import FernError
 from fern.models import Criterion, Forecaster
 from fern.training.checkpoint import Checkpoints
 from fern.training.config import TrainConfig
-from fern.training.divergence import Diverged, first_bad_gradient, first_bad_weight
+from fern.training.divergence import Diverged, of_gradients, of_weights
 from fern.training.evaluation import Evaluator
 from fern.training.history import EpochRecord, Figures
 from fern.training.inputs import WindowSets
@@ -104,7 +104,8 @@ class Loop:
         norm = nn.utils.get_total_norm([weight.grad for weight in self._weights if weight.grad is not None])
         size, value = float(norm), float(loss.detach())
         if not (isfinite(size) and isfinite(value)):
-            self._diverged(value)
+            named, remedy = run.model.named_parameters(), self._remedy()
+            raise of_gradients(named, loss=value, epoch=run.epoch, step=run.step + 1, remedy=remedy)
         if self.config.clip_norm is not None and size > self.config.clip_norm:
             nn.utils.clip_grads_with_norm_(self._weights, self.config.clip_norm, norm)
         self.optimiser.step()
@@ -172,20 +173,10 @@ class Loop:
         self.fabric.barrier()
         self._saved_at = time.monotonic()
 
-    def _diverged(self, loss: float) -> NoReturn:
-        """The error for a loss or gradient that is not finite; the weights are still those of the step before."""
-        run = self.run
-        found = first_bad_gradient(run.model.named_parameters())
-        group, what = found if found is not None else (None, f"the loss is {loss}")
-        what = what if isfinite(loss) or found is None else f"the loss is {loss}, {what}"
-        raise Diverged(what, epoch=run.epoch, step=run.step + 1, group=group, remedy=self._remedy())
-
     def _require_finite_weights(self) -> None:
         run = self.run
-        if isfinite(float(nn.utils.get_total_norm([weight.detach() for weight in self._weights]))):
-            return
-        group, what = first_bad_weight(run.model.named_parameters()) or (None, "the norm of the weights overflows")
-        raise Diverged(what, epoch=run.epoch, step=run.step, group=group, remedy=self._remedy())
+        if not isfinite(float(nn.utils.get_total_norm([weight.detach() for weight in self._weights]))):
+            raise of_weights(run.model.named_parameters(), epoch=run.epoch, step=run.step, remedy=self._remedy())
 
     def _remedy(self) -> str:
         kept = "" if self.checkpoints is None else f"; the last good checkpoint is in {self.checkpoints.directory}"
