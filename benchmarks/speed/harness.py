@@ -51,15 +51,21 @@ def best_seconds(
     return min(timings)
 
 
-def record(topic: str, measurements: list[Measurement], *, packages: tuple[str, ...] = ("numpy",)) -> None:
-    """Print the measurements and write ``results/<topic>.json`` with the machine and the versions."""
+def record(
+    topic: str,
+    measurements: list[Measurement],
+    *,
+    packages: tuple[str, ...] = ("numpy",),
+    command: str | None = None,
+) -> None:
+    """Print the measurements and write ``results/<topic>.json`` with the machine, the versions and the command."""
     rows = [{**asdict(m), "ratio": m.ratio} for m in measurements]
     for m in measurements:
         against = "" if m.peer is None else f"   {m.peer_name}: {m.peer:.4g} {m.unit}   ratio {m.ratio:.2f}"
         print(f"  {m.name}: {m.ours:.4g} {m.unit}{against}   (target: {m.target})")
     document = {
         "topic": topic,
-        "command": f"python -m benchmarks {topic}",
+        "command": command or f"python -m benchmarks {topic}",
         "commit": _commit(),
         "machine": {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version()},
         "versions": {name: version(name) for name in packages},
