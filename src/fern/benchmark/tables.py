@@ -334,5 +334,5 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], form: Kind, paper: str | None
         matched = sum(cell.paper is not None for cell in cells.values())
         source = f"paper: {paper_title(paper)}; × is ours over the paper's."
         notes.append(source if matched else f"{source} It has no number for these runs.")
-        notes += [f"The paper: {text}" for text in contradictions(paper)]
+        notes += [f"The paper: {text}" for text in contradictions(paper) if matched]
     return tuple(notes)
