@@ -14,6 +14,7 @@ from fern.models.layers import (
     decompose,
     drawing_from,
     end_padded_patches,
+    in_blocks,
     moving_average,
     require_kernel,
 )
@@ -155,3 +156,16 @@ def test_patches_cover_the_series_and_its_repeated_last_value(length: int, size:
     patches = end_padded_patches(x, size=size, stride=stride)
     assert torch.equal(patches, torch.stack(expected, dim=1))
     assert patches.shape[1] == (length - size) // stride + 2
+
+
+@given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 60))
+def test_blocks_cover_every_window_once_and_in_order(batch: int, channels: int, rows: int) -> None:
+    past, sizes = noise(batch, 2, channels), []
+
+    def predict(part: Tensor) -> Tensor:
+        sizes.append(len(part))
+        return 2.0 * part
+
+    assert torch.equal(in_blocks(predict, past, rows=rows), 2.0 * past)
+    assert sum(sizes) == batch
+    assert max(sizes) <= max(1, rows // channels)

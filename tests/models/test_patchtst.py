@@ -209,6 +209,15 @@ def test_attention_dropout_draws_from_the_generator_of_the_call() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_a_batch_larger_than_a_block_is_forecast_window_by_window_and_trained_as_one() -> None:
+    model = built("official", dropout=0.0)
+    past = windows(model).repeat(50, 1, 1)  # 600 rows
+    assert torch.allclose(model(past).mean, model(past[:4]).mean.repeat(50, 1, 1), rtol=0, atol=1e-12)
+    before = int(model.encoder[0].norm_attention.num_batches_tracked)
+    model.train()(past)
+    assert int(model.encoder[0].norm_attention.num_batches_tracked) == before + 1
+
+
 def test_batch_norm_takes_its_statistics_over_rows_and_patches() -> None:
     ours, plain = TokenBatchNorm(5).double(), nn.BatchNorm1d(5).double()
     x = 2.0 + torch.randn(4, 7, 5, generator=Generator().manual_seed(1), dtype=torch.float64)

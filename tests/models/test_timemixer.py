@@ -150,6 +150,15 @@ def test_weather_has_three_blocks() -> None:
     assert len(model.blocks) == 3
 
 
+def test_a_batch_larger_than_a_block_has_the_forecasts_and_gradients_of_its_windows() -> None:
+    model = built(dropout=0)
+    past = windows(model)
+    many = past.repeat(50, 1, 1)  # 600 rows
+    assert torch.allclose(model(many).mean, model(past).mean.repeat(50, 1, 1), rtol=0, atol=1e-12)
+    gradients = [torch.autograd.grad(model(x).mean.square().mean(), model.projection.weight)[0] for x in (past, many)]
+    assert torch.allclose(*gradients, rtol=1e-10)
+
+
 def test_dropout_of_embedded_steps_acts_in_training_only() -> None:
     model, still = built(), built(dropout=0)
     past = windows(model)

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 from fern.errors import FernError
 from fern.models.base import ModelConfig, PointForecaster, require_at_least
-from fern.models.layers import Dropout, Perceptron, RevIN, activation, end_padded_patches, require_rate
+from fern.models.layers import Dropout, Perceptron, RevIN, activation, end_padded_patches, in_blocks, require_rate
 from fern.models.registry import register_model
 
 
@@ -134,6 +134,9 @@ class PatchTST(PointForecaster):
 
     def predict(self, past: Tensor) -> Tensor:
         """The forecast, in the units of ``past``."""
+        return self._predict(past) if self.training else in_blocks(self._predict, past)
+
+    def _predict(self, past: Tensor) -> Tensor:
         rows, statistics = self.revin.normalise(past.transpose(1, 2).contiguous())
         x = self.embedding(rows.flatten(0, 1))
         scores = None

@@ -12,7 +12,7 @@ from torch.nn.functional import gelu, linear
 
 from fern.errors import FernError
 from fern.models.base import ModelConfig, PointForecaster, require_at_least
-from fern.models.layers import Dropout, Perceptron, RevIN, decompose, require_kernel, require_rate
+from fern.models.layers import Dropout, Perceptron, RevIN, decompose, in_blocks, require_kernel, require_rate
 from fern.models.registry import register_model
 
 
@@ -125,6 +125,9 @@ class TimeMixer(PointForecaster):
 
     def predict(self, past: Tensor) -> Tensor:
         """The sum of all scales' forecasts, in the units of ``past``."""
+        return in_blocks(self._predict, past)
+
+    def _predict(self, past: Tensor) -> Tensor:
         normalised = [revin.normalise(x) for revin, x in zip(self.revins, self._scales(past), strict=True)]
         states = [self.dropout(self.embedding(z.flatten(0, 1))) for z, _ in normalised]
         for block in self.blocks:

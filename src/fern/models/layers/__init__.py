@@ -1,6 +1,7 @@
 """Layers that more than one model uses, one purpose a file."""
 
 from fern.models.layers.activation import ACTIVATIONS, activation
+from fern.models.layers.blocks import in_blocks
 from fern.models.layers.decomposition import decompose, moving_average, require_kernel
 from fern.models.layers.dropout import Dropout, drawing_from, require_rate
 from fern.models.layers.patches import end_padded_patches
@@ -17,6 +18,7 @@ __all__ = [
     "decompose",
     "drawing_from",
     "end_padded_patches",
+    "in_blocks",
     "moving_average",
     "require_kernel",
     "require_rate",
