@@ -66,6 +66,11 @@ def train(
 
     A run whose loss or gradient becomes NaN or infinite ends with `Diverged`.
 
+    With ``TrainConfig(devices=2, strategy="ddp")`` a program that calls ``train`` is started once for each device.
+    Each batch is then divided over the processes, and a step is that of the whole batch, so losses are those of one
+    process up to rounding. What a model draws (Fern's noise, dropout) differs by process: such a model follows
+    another path to the same quality. The first process alone writes and shows anything.
+
     Example:
         >>> from fern.models import build_model
         >>> series = torch.sin(torch.arange(300.0) / 5)[:, None]

@@ -1,8 +1,8 @@
 """What happened in a run, epoch by epoch, and what the choice of an epoch would have changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, overload
 
 from fern.errors import FernError, unknown_name
 from fern.settings import STRICT, from_mapping
@@ -66,12 +66,16 @@ class History(Sequence[EpochRecord]):
         best by test 3 6.21 -0.64
     """
 
-    def __init__(self, records: Any = ()) -> None:
-        self._records: tuple[EpochRecord, ...] = tuple(records)
+    def __init__(self, records: Iterable[EpochRecord] = ()) -> None:
+        self._records = tuple(records)
 
-    def __getitem__(self, index: Any) -> Any:
-        """The record at a position (epoch 1 is at 0), or a tuple of records for a slice."""
-        return self._records[index]
+    @overload
+    def __getitem__(self, index: int) -> EpochRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> "History": ...
+    def __getitem__(self, index: int | slice) -> "EpochRecord | History":
+        """The record at a position (epoch 1 is at 0), or the history of a slice."""
+        return History(self._records[index]) if isinstance(index, slice) else self._records[index]
 
     def __len__(self) -> int:
         return len(self._records)

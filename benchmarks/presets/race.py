@@ -1,0 +1,125 @@
+"""``python -m benchmarks.presets.race [DATA ...]``: Fern by the paper's ``shock`` protocol against our ``default``.
+
+Raw values, 336 to 336, 70/20/10, seed 7, one thread. The error is the test MSE of the weights a run would keep by
+its validation windows if it ended there. Time is processor time, so that what else the machine does matters less.
+Each finished run is a row in ``results/``; a row that is there is not run again. The summary goes to the speed
+results, as times to the same error and as errors at the end.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.speed.harness import Measurement, record
+from fern.data.split import split
+from fern.data.windows import Windows
+from fern.models import build_model
+from fern.systems import simulate
+from fern.training import EpochRecord, TrainConfig, train
+from fern.training.progress import Silent
+
+RESULTS = Path(__file__).parent / "results"
+ETTH1 = Path(__file__).parents[3] / "shared" / "data" / "ETTh1.csv"
+DATA = ("LORENZ_BASE", "ROSSLER_BASE", "ETTh1")
+PRESETS = ("shock", "default")
+SIZE = 336
+
+
+class Curve(Silent):
+    """The processor time and test error after each epoch, of the weights that are kept by then."""
+
+    def __init__(self) -> None:
+        self.points: list[dict[str, Any]] = []
+        self._began = time.process_time()
+        self._kept: EpochRecord | None = None
+
+    def epoch(self, record: EpochRecord, *, kept: bool) -> None:
+        if kept:
+            self._kept = record
+        seconds = round(time.process_time() - self._began, 1)
+        held = None if self._kept is None or self._kept.test is None else self._kept.test["mse"]
+        self.points.append({"epoch": record.epoch, "seconds": seconds, "mse": held, "loss": record.train_loss})
+        print(f"    epoch {record.epoch}: {seconds:.0f} s, test MSE {held}", flush=True)
+
+
+def values_of(data: str) -> NDArray[np.floating[Any]]:  # (T, C)
+    """The series of a scenario, or the columns of ETTh1 as they are."""
+    if data != "ETTh1":
+        return simulate(data).values
+    return np.loadtxt(ETTH1, delimiter=",", skiprows=1, usecols=range(1, 8), dtype=np.float32)
+
+
+def run(data: str, preset: str) -> dict[str, Any]:
+    """The row of one run, from its file where there is one."""
+    config = TrainConfig(preset=preset, threads=1)
+    path = RESULTS / f"{data}-{preset}-seed{config.seed}.json"
+    if path.exists():
+        row: dict[str, Any] = json.loads(path.read_text())
+        return row
+    values, curve = values_of(data), Curve()
+    parts = split(len(values), "shock")
+    train_, validation, test = (
+        Windows(values, context_length=SIZE, horizon=SIZE, part=part)
+        for part in (parts.train, parts.validation, parts.test)
+    )
+    model = build_model("fern", preset="paper", context_length=SIZE, horizon=SIZE, channels=values.shape[1])
+    print(f"  {data}, {preset}:", flush=True)
+    result = train(model, train_, validation, config, windows_test=test, progress=curve)
+    row = {
+        "command": f"python -m benchmarks.presets.race {data}",
+        "data": data,
+        "preset": preset,
+        "settings": config.to_mapping(),
+        "best_epoch": result.best_epoch,
+        "stopped": result.stopped,
+        "seconds": curve.points[-1]["seconds"],
+        "test": result.best.test,
+        "curve": curve.points,
+        "data_fingerprint": result.fingerprint.data,
+        "versions": result.fingerprint.versions,
+    }
+    RESULTS.mkdir(exist_ok=True)
+    path.write_text(json.dumps(row, indent=2) + "\n")
+    return row
+
+
+def seconds_to(row: dict[str, Any], error: float) -> float:
+    """The processor time after which a run would have kept weights with at most this error; infinite if never."""
+    reached = [point["seconds"] for point in row["curve"] if point["mse"] is not None and point["mse"] <= error]
+    return min(reached, default=float("inf"))
+
+
+def measurements(data: str) -> list[Measurement]:
+    """Our preset against the paper's on one series."""
+    theirs, ours = run(data, "shock"), run(data, "default")
+    error = theirs["test"]["mse"]
+    return [
+        Measurement(
+            f"{data}: processor time to the test MSE {error:.3g} of the whole shock run",
+            seconds_to(ours, error),
+            seconds_to(theirs, error),
+            "s",
+            "shock",
+            "ratio > 1",
+        ),
+        Measurement(
+            f"{data}: test MSE of the whole run (default {ours['seconds']:.0f} s, shock {theirs['seconds']:.0f} s)",
+            ours["test"]["mse"],
+            error,
+            "",
+            "shock",
+            "ratio > 1",
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    asked = sys.argv[1:] or DATA
+    found = [row for data in asked for row in measurements(data)]
+    if tuple(asked) == DATA:
+        record("presets", found, packages=("torch", "numpy"), command="python -m benchmarks.presets.race")
