@@ -5,7 +5,7 @@ import sys
 import typer
 
 from fern._version import __version__
-from fern.cli import bench, data, demo, stress, systems
+from fern.cli import bench, bench_tables, data, demo, stress, systems
 from fern.errors import FernError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ systems.register(app)
 demo.register(app)
 data.register(app)
 bench.register(app)
+bench_tables.register(bench.bench)
 stress.register(app)
 
 
