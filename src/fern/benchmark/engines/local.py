@@ -127,6 +127,9 @@ class _Teller:
         """Remember how many epochs there are."""
         self._epochs = epochs
 
+    def note(self, message: str) -> None:
+        """Nothing: a sweep shows progress alone."""
+
     def step(self, *, epoch: int, loss: float) -> None:
         """Nothing: a message a step would cost too much."""
 
