@@ -8,6 +8,7 @@ starts again. Every node needs the same version of fern; a worker with another r
 import os
 import uuid
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
@@ -138,7 +139,6 @@ def _bench() -> Workbench:
 
 def _imported_ray() -> ModuleType:
     try:
-        import ray
+        return import_module("ray")
     except ImportError:
         raise FernError("engine ray: the package 'ray' is not installed (pip install 'fern-forecast[ray]')") from None
-    return ray
