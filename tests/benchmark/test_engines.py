@@ -286,10 +286,15 @@ def test_a_node_lost_in_the_middle_loses_no_run(twelve, tmp_path, cluster):
 
 
 @RAY
-@pytest.mark.slow
-def test_a_ray_cluster_that_is_not_there_is_an_error(tmp_path):
-    process = command("quick", tmp_path / "ray", "--engine", "ray", "--address", "127.0.0.1:1")
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == 2, output
-    assert "the Ray cluster at 127.0.0.1:1 cannot be reached" in output
-    assert "Traceback" not in output
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", "the Ray cluster at 127.0.0.1:1 cannot be reached"),
+        ("ray://127.0.0.1:1", "cannot be reached"),
+        ("somewhere", "address: got 'somewhere', needs HOST:PORT"),
+        ("127.0.0.1:99999", "cannot be reached"),
+    ],
+)
+def test_a_ray_cluster_that_is_not_there_is_an_error_at_once(tmp_path, address, message):
+    with pytest.raises(FernError, match=message):
+        open_engine("ray", tiny_plan(), tmp_path, address=address)

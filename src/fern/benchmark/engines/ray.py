@@ -6,6 +6,7 @@ starts again. Every node needs the same version of fern; a worker with another r
 """
 
 import os
+import socket
 import uuid
 from functools import cache
 from importlib import import_module
@@ -21,6 +22,8 @@ from fern.benchmark.provenance import usable_cores
 from fern.benchmark.runs import Outcome, Workbench, Workplace, execute
 from fern.benchmark.store import Store
 from fern.errors import FernError
+
+_PATIENCE = 10.0  # seconds for a cluster to answer
 
 
 class RayEngine:
@@ -96,6 +99,7 @@ class RayEngine:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             options |= {"address": "local", "num_cpus": usable_cores(), "include_dashboard": False}
         else:
+            _require_listener(address)
             options["address"] = address
         try:
             self._ray.init(**options)
@@ -135,6 +139,19 @@ def work(run: Run, dataset: Dataset, folder: str, token: str, threads: int) -> O
 def _bench() -> Workbench:
     """What the tasks of one worker process share."""
     return Workbench()
+
+
+def _require_listener(address: str) -> None:
+    """Refuse an address at which nothing listens: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        if address == "auto":
+            return
+        raise FernError(f"address: got {address!r}, needs HOST:PORT, ray://HOST:PORT or auto")
+    try:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise FernError(f"engine ray: the Ray cluster at {address} cannot be reached ({error})") from None
 
 
 def _imported_ray() -> ModuleType:
