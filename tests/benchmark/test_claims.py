@@ -1,5 +1,6 @@
 """A run has one owner at a time, and an owner that dies is noticed."""
 
+import errno
 import json
 import os
 import signal
@@ -150,3 +151,14 @@ def test_a_system_without_file_locks_is_told_so(tmp_path, monkeypatch):
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
     with Claims(tmp_path / "none") as mine, pytest.raises(FernError, match="cannot be claimed"):
         mine.take("ab")
+
+
+def test_a_file_system_without_locks_is_an_error_not_an_endless_wait(tmp_path, monkeypatch):
+    def no_locks(handle, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(module.fcntl, "flock", no_locks)
+    with Claims(tmp_path) as mine, pytest.raises(FernError, match="needs a file system with locks"):
+        mine.take("ab")
+    with pytest.raises(FernError, match="No locks available"), locked(tmp_path / "lock"):
+        pass

@@ -103,6 +103,12 @@ def test_a_lost_worker_is_told(plan, store):
     assert "seed 1: killed; starts again" in watcher.console.file.getvalue()
 
 
+def test_a_run_that_another_sweep_has_is_told(plan):
+    watcher = Lines(on_file())
+    watcher.taken(plan.runs[0])
+    assert watcher.console.file.getvalue() == "last-value on OU_PARAM, 24 to 12, seed 1: another sweep is at it\n"
+
+
 def test_time_is_judged_by_the_same_model_and_dataset_first(plan):
     naive, mean = plan.runs[:2]
     pace = Pace([timed(naive, 10.0), timed(mean, 50.0)])

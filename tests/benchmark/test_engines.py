@@ -3,17 +3,21 @@
 import importlib.util
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 from tests.benchmark.support import InlineEngine, tiny_plan
 
+from fern.benchmark import runs
 from fern.benchmark.engines import Advanced, Lost, open_engine, share_threads
 from fern.benchmark.engines.local import THREAD_VARIABLES, LocalEngine, _environment
+from fern.benchmark.engines.ray import work
 from fern.benchmark.store import Store
 from fern.benchmark.sweep import run_sweep
 from fern.errors import FernError
@@ -211,6 +215,23 @@ def test_two_sweeps_at_once_do_no_run_twice_and_lose_none(twelve, tmp_path):
 
 
 @pytest.mark.slow
+def test_ctrl_c_ends_a_sweep_with_its_workers_and_gives_its_claims_back(twelve, tmp_path):
+    task, expected = twelve
+    folder = tmp_path / "stopped"
+    sweep = command(task, folder, "--jobs", 2)
+    wait_for(lambda: marks(folder), what="a sign of work")
+    workers = children_of(sweep.pid)
+    sweep.send_signal(signal.SIGINT)
+    output, _ = sweep.communicate(timeout=60)
+    assert sweep.returncode == 130, output
+    assert "the same command goes on from here" in output
+    assert "Traceback" not in output
+    assert not any(map(alive, workers))
+    assert list((folder / "claims").iterdir()) == []
+    assert results(folder).items() <= expected.items()
+
+
+@pytest.mark.slow
 def test_a_sweep_takes_over_from_one_that_was_killed_beside_it(twelve, tmp_path):
     task, expected = twelve
     folder = tmp_path / "shared"
@@ -218,6 +239,147 @@ def test_a_sweep_takes_over_from_one_that_was_killed_beside_it(twelve, tmp_path)
     kill(first, folder, moment=1.0)
     finished(second)
     assert results(folder) == expected
+
+
+class FakeRay(types.ModuleType):
+    """Ray's functions as far as the engine uses them; tasks are done when their results are asked for."""
+
+    class exceptions:  # noqa: N801
+        class RayError(Exception):
+            pass
+
+        class WorkerCrashedError(RayError):
+            pass
+
+    def __init__(self, *cores):
+        super().__init__("ray")
+        self.cores, self.calls, self.crashes = cores, [], 0
+
+    def is_initialized(self):
+        return False
+
+    def init(self, **options):
+        self.calls.append(("init", options))
+
+    def shutdown(self):
+        self.calls.append(("shutdown",))
+
+    def nodes(self):
+        return [{"Alive": True, "Resources": {"CPU": float(count)}} for count in self.cores]
+
+    def put(self, value):
+        self.calls.append(("put", value.name))
+        return value
+
+    def cancel(self, reference, force):
+        self.calls.append(("cancel", force))
+
+    def remote(self, function):
+        return FakeTask(self, function, {})
+
+    def wait(self, references, *, num_returns, timeout):
+        return references[:num_returns], references[num_returns:]
+
+    def get(self, reference):
+        if self.crashes:
+            self.crashes -= 1
+            raise self.exceptions.WorkerCrashedError
+        return reference()
+
+
+class FakeTask:
+    def __init__(self, ray, function, options):
+        self._ray, self._function, self._options = ray, function, options
+
+    def options(self, **options):
+        return FakeTask(self._ray, self._function, {**self._options, **options})
+
+    def remote(self, *args):
+        self._ray.calls.append(("remote", self._options))
+        return lambda: self._function(*args)
+
+
+@pytest.fixture
+def fake_ray(monkeypatch):
+    ray = FakeRay(4, 2)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    return ray
+
+
+def called(ray, name):
+    return [call[1:] for call in ray.calls if call[0] == name]
+
+
+def test_ray_gets_each_dataset_once_and_leaves_retries_to_the_sweep(fake_ray, store):
+    plan = tiny_plan(models=["last-value", "training-mean"], datasets=["OU_BASE", "GARCH_BASE"], seeds=[1, 2])
+    fake_ray.crashes = 1
+    summary = run_sweep(plan, store, open_engine("ray", plan, store.folder))
+    assert summary.count("done") == 8
+    assert called(fake_ray, "put") == [("OU_BASE",), ("GARCH_BASE",)]
+    assert len(called(fake_ray, "remote")) == 9  # one of them a second time
+    options = called(fake_ray, "remote")[0][0]
+    assert (options["num_cpus"], options["max_retries"]) == (1, 0)
+    assert options["runtime_env"] == {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")}
+    assert called(fake_ray, "shutdown") == [()]
+    assert list((store.folder / "claims").iterdir()) == []
+
+
+def test_ray_started_for_the_purpose_is_local_and_quiet(fake_ray, tmp_path):
+    open_engine("ray", tiny_plan(), tmp_path)
+    ((options,),) = called(fake_ray, "init")
+    assert options["address"] == "local"
+    assert (options["include_dashboard"], options["log_to_driver"]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (6, 1)),
+        ({"threads": 2}, (3, 2)),
+        ({"threads": 3}, (1, 3)),  # one on the node of four, none on that of two
+        ({"jobs": 2}, (2, 3)),
+        ({"jobs": 1}, (1, 4)),  # a run fits on one node
+        ({"jobs": 9}, (9, 1)),
+    ],
+)
+def test_the_cores_of_a_cluster_are_divided_so_that_runs_fit_on_nodes(fake_ray, tmp_path, given, expected):
+    engine = open_engine("ray", tiny_plan(), tmp_path, **given)
+    assert (engine.slots, engine.threads) == expected
+
+
+def test_a_run_that_fits_on_no_node_is_refused_and_ray_ended(fake_ray, tmp_path):
+    with pytest.raises(FernError, match="the largest node of the cluster has 4 cores"):
+        open_engine("ray", tiny_plan(), tmp_path, threads=5)
+    assert called(fake_ray, "shutdown") == [()]
+
+
+def test_a_run_on_a_gpu_asks_ray_for_one(fake_ray, store):
+    plan = tiny_plan(models=["dlinear"], train={"preset": "shock", "accelerator": "gpu"})
+    with open_engine("ray", plan, store.folder) as engine:
+        engine.submit(plan.runs[0])
+    assert called(fake_ray, "remote")[0][0]["num_gpus"] == 1
+    assert called(fake_ray, "cancel") == [(True,)]
+
+
+def test_a_ray_worker_that_cannot_see_the_folder_keeps_no_checkpoints(tmp_path):
+    plan = tiny_plan(models=["dlinear"])
+    run, dataset = plan.runs[0], next(iter(plan.datasets.values()))
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "here").touch()
+    rows = []
+    for token in ("here", "elsewhere"):
+        rows.append(work(run, dataset, str(tmp_path), token, 1).row)
+        assert (tmp_path / "checkpoints").exists() == (token == "here")
+        shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)
+    assert rows[0].result() == rows[1].result()
+
+
+def test_a_ray_worker_of_another_version_ends_the_sweep(fake_ray, store, monkeypatch):
+    plan = tiny_plan(models=["last-value"])
+    monkeypatch.setattr(runs, "code_version", lambda: "0.0.1+r1")
+    with pytest.raises(FernError, match="install the same version everywhere"):
+        run_sweep(plan, store, open_engine("ray", plan, store.folder))
+    assert store.contents().rows == ()
 
 
 @RAY

@@ -52,6 +52,15 @@ def test_where_a_run_computes_does_not_change_its_key():
     assert slow.runs[0].key == fast.runs[0].key
 
 
+def test_runs_compute_on_the_cpu_unless_the_task_names_another_accelerator():
+    plain, other = (
+        tiny_plan(models=["dlinear"], train={"preset": "shock", **named}).runs[0]
+        for named in ({}, {"accelerator": "gpu"})
+    )
+    assert plain.train_config(threads=1).accelerator == plain.accelerator == "cpu"
+    assert other.train_config(threads=1).accelerator == other.accelerator == "gpu"
+
+
 def test_models_with_nothing_to_train_do_not_depend_on_training_settings():
     for model in ("last-value", "training-mean", "oracle"):
         plans = [tiny_plan(models=[model], train={"preset": "shock", "epochs": epochs}) for epochs in (4, 5)]

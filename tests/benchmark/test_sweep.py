@@ -120,9 +120,12 @@ def test_an_interrupted_sweep_keeps_its_rows_and_gives_its_claims_back(plan, sto
 
 def test_what_another_sweep_has_is_waited_for_and_its_row_taken_over(plan, store):
     theirs = plan.runs[0]
-    seen = []
+    seen, taken = [], []
 
     class Noting(Unwatched):
+        def taken(self, run):
+            taken.append(run.key)
+
         def finished(self, run, row, *, elsewhere):
             seen.append((run.key, elsewhere))
             if len(seen) == 5:  # all but theirs: now they finish
@@ -133,6 +136,7 @@ def test_what_another_sweep_has_is_waited_for_and_its_row_taken_over(plan, store
     with Claims(store.folder / "claims") as other:
         other.take(theirs.key)
         summary = run_sweep(plan, store, engine, watcher=Noting())
+    assert taken == [theirs.key]
     assert theirs.key not in engine.submitted
     assert (theirs.key, True) in seen
     assert len(summary.rows) == 6

@@ -13,6 +13,7 @@ both get it, and an owner that stands still for longer than ``STALE_AFTER`` lose
 written whole, so nothing but time is lost.
 """
 
+import errno
 import json
 import os
 import platform
@@ -78,7 +79,12 @@ class Claims:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise FernError(f"{path}: cannot be claimed ({error.strerror})") from None
-        if not _lock(handle, path) or self._belongs_to_another_machine(handle):
+        try:
+            mine = _lock(handle, path) and not self._belongs_to_another_machine(handle)
+        except FernError:
+            os.close(handle)
+            raise
+        if not mine:
             os.close(handle)
             return False
         os.ftruncate(handle, 0)
@@ -134,15 +140,14 @@ def locked(path: Path, *, patience: float = 0.0) -> Iterator[bool]:
     until = time.monotonic() + patience
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        mine = _lock(handle, path)
-        if mine or time.monotonic() >= until:
-            break
-        os.close(handle)
+        try:
+            mine = _lock(handle, path)
+            if mine or time.monotonic() >= until:
+                yield mine
+                return
+        finally:
+            os.close(handle)
         time.sleep(0.05)
-    try:
-        yield mine
-    finally:
-        os.close(handle)
 
 
 def _lock(handle: int, path: Path) -> bool:
@@ -150,5 +155,11 @@ def _lock(handle: int, path: Path) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(handle), path.stat())
-    except OSError:
-        return False
+    except FileNotFoundError:
+        return False  # its owner released it meanwhile
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise FernError(
+            f"{path}: cannot be locked ({error.strerror}); the folder needs a file system with locks"
+        ) from None

@@ -56,6 +56,10 @@ class _Counting:
         """Note the epoch."""
         self.epochs[run.key] = f"{epoch}/{epochs}"
 
+    def taken(self, run: Run) -> None:
+        """Say whom the sweep waits for."""
+        self.say(f"{run.settings.describe()}: another sweep is at it")
+
     def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
         """A run is done."""
         self.waiting.pop(run.key, None)

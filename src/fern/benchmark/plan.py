@@ -31,6 +31,11 @@ class Run:
         """The run's name in a store."""
         return self.settings.key
 
+    @property
+    def accelerator(self) -> str:
+        """Where the run computes: the CPU unless the task names another."""
+        return str(self.computing.get("accelerator", "cpu"))
+
     def problem(self, dataset: Dataset) -> Problem:
         """What the run is about; the dataset must be the one it was planned for."""
         settings = self.settings
@@ -55,8 +60,9 @@ class Run:
         )
 
     def train_config(self, *, threads: int) -> TrainConfig:
-        """The training settings; what is not said comes from the preset ``default``."""
-        values = {**self.settings.train_settings, **self.computing, "seed": self.settings.seed, "threads": threads}
+        """The training settings."""
+        computing = {**self.computing, "accelerator": self.accelerator, "threads": threads}
+        values = {**self.settings.train_settings, **computing, "seed": self.settings.seed}
         return from_mapping(TrainConfig, values, where=self.settings.describe())
 
 

@@ -45,14 +45,20 @@ def versions() -> dict[str, str]:
     return found | ({"commit": commit} if commit else {})
 
 
-def machine(*, threads: int) -> dict[str, Any]:
+def machine(*, threads: int, accelerator: str = "cpu") -> dict[str, Any]:
     """What a run was computed on.
 
     Example:
         >>> machine(threads=1)["threads"]
         1
     """
-    return {"system": platform.system(), "processor": _processor(), "cores": usable_cores(), "threads": threads}
+    return {
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": usable_cores(),
+        "threads": threads,
+        "accelerator": accelerator,
+    }
 
 
 def usable_cores() -> int:

@@ -1,6 +1,7 @@
 """Doing one run: train or resume, score, and put the outcome into a row, whatever happens."""
 
 import time
+import traceback
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -106,7 +107,7 @@ def execute(run: Run, place: Workplace, bench: Workbench) -> Outcome:
     except FernError as problem:
         return Outcome(_row(run, place, began, status="failed", error=str(problem)))
     except Exception as problem:  # noqa: BLE001  a defect in one model must not end the sweep; its row tells it
-        return Outcome(_row(run, place, began, status="failed", error=f"{type(problem).__name__}: {problem}"))
+        return Outcome(_row(run, place, began, status="failed", error=_in_words(problem)))
 
 
 def lost(run: Run, place: Workplace, reason: str) -> Outcome:
@@ -191,13 +192,20 @@ def _train_seconds(result: TrainResult) -> dict[str, float]:
     return {"train": round(result.seconds, 3), **mean}
 
 
+def _in_words(problem: Exception) -> str:
+    """A defect in a model or in fern: what it is and the place in the code, without the machine's paths."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(problem).__name__}: {problem}{place}"
+
+
 def _row(run: Run, place: Workplace, began: float, *, seconds: dict[str, float] | None = None, **found: Any) -> Row:
     return Row(
         **asdict(run.settings),
         **found,
         seconds={**(seconds or {}), "total": round(time.perf_counter() - began, 3)},
         versions=versions(),
-        machine=machine(threads=place.threads),
+        machine=machine(threads=place.threads, accelerator=run.accelerator),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 

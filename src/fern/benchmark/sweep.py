@@ -30,6 +30,9 @@ class Watcher(Protocol):
     def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
         """A run here finished an epoch."""
 
+    def taken(self, run: Run) -> None:
+        """Another sweep is at a run, which is waited for."""
+
     def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
         """A run has its row; ``elsewhere`` when another sweep made it."""
 
@@ -50,6 +53,9 @@ class Unwatched:
         """Nothing."""
 
     def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
+        """Nothing."""
+
+    def taken(self, run: Run) -> None:
         """Nothing."""
 
     def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
@@ -137,26 +143,30 @@ class _Sweep:
             for _ in range(len(queue)):
                 if len(self._under_way) >= self._engine.slots:
                     break
-                self._try(queue.popleft(), claims)
+                run = queue.popleft()
+                if not self._begun(run, claims):
+                    self._elsewhere.append(run)
+                    if queue is self._waiting:
+                        self._watcher.taken(run)
         # With all slots busy, rows that others made are still noticed.
         for _ in range(len(self._elsewhere)):
             run = self._elsewhere.popleft()
             if not self._made_elsewhere(run):
                 self._elsewhere.append(run)
 
-    def _try(self, run: Run, claims: Claims) -> None:
-        """Begin the run, unless it has its row meanwhile or belongs to another sweep."""
+    def _begun(self, run: Run, claims: Claims) -> bool:
+        """Begin the run, unless it has its row meanwhile; False when it belongs to another sweep."""
         if self._made_elsewhere(run):
-            return
+            return True
         if not claims.take(run.key):
-            self._elsewhere.append(run)
-            return
+            return False
         if self._made_elsewhere(run):  # between the look and the claim
             claims.release(run.key)
-            return
+            return True
         self._under_way[run.key] = run
         self._watcher.began(run)
         self._engine.submit(run)
+        return True
 
     def _made_elsewhere(self, run: Run) -> bool:
         """Take over the row that another sweep has made since this one began."""

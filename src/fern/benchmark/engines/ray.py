@@ -70,7 +70,8 @@ class RayEngine:
         fingerprint = run.settings.data_fingerprint
         if fingerprint not in self._shipped:
             self._shipped[fingerprint] = self._ray.put(self._plan.datasets[fingerprint])
-        reference = self._task.remote(run, self._shipped[fingerprint], str(self._folder), self._token, self.threads)
+        task = self._task if run.accelerator == "cpu" else self._task.options(num_gpus=1)
+        reference = task.remote(run, self._shipped[fingerprint], str(self._folder), self._token, self.threads)
         self._under_way[reference] = run.key
 
     def wait(self, seconds: float) -> list[Event]:
