@@ -51,7 +51,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *, eager: float, compiled: float) 
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch.compile without its slow part: the code is captured and run as it is."""
     whole = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda module: whole(module, backend="eager"))
+    # Fabric hands the settings of the first call on to its own.
+    monkeypatch.setattr(torch, "compile", lambda module, **_: whole(module, backend="eager"))
 
 
 def weights(model: Forecaster) -> Tensor:

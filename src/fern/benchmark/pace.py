@@ -11,7 +11,7 @@ class Pace:
 
     Example:
         >>> in_words(4000)
-        '1 h 7 min'
+        '1 h 6 min'
     """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
@@ -49,7 +49,7 @@ def in_words(seconds: float) -> str:
 
     Example:
         >>> in_words(9.4), in_words(75), in_words(200_000)
-        ('9 s', '1 min 15 s', '2 d 8 h')
+        ('9 s', '1 min 15 s', '2 d 7 h')
     """
     whole = round(seconds)
     for size, name, part, small in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):

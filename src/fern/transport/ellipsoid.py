@@ -39,7 +39,8 @@ class Ellipsoid(Distribution):
             have the density `log_prob` and whose `push` has the inverse `inverse`. (The gradient of a raised
             eigenvalue is zero.) Without a floor a zero eigenvalue has no density.
         validate_args: shapes are always checked; values (finite, not negative) where True, or where None and
-            torch's `Distribution.set_default_validate_args` is on, as it is unless Python runs with -O.
+            torch's `Distribution.set_default_validate_args` is on, as it is unless Python runs with -O or
+            `torch.compile` was used in the process, which turns it off.
 
     The batch shape is ``batch``, the event shape (H,). ``eigenvalues``, ``shift`` and ``reflections`` are
     kept broadcast, floored and cut; entries beyond the horizon read 1, 0 and 0.
