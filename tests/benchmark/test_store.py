@@ -1,6 +1,7 @@
 """A store keeps rows whole, names the damaged ones and never mixes up two writers."""
 
 import os
+import subprocess
 import time
 from dataclasses import replace
 
@@ -19,6 +20,14 @@ def test_a_written_row_is_read_again_with_its_windows(store):
     errors = store.window_errors(ROW.key)
     assert {name: values.dtype for name, values in errors.items()} == {"mse": np.float32, "mae": np.float32}
     np.testing.assert_array_equal(errors["mae"], np.float32([1.0, 2.0]))
+
+
+def test_git_takes_the_rows_of_a_store_and_nothing_else(store):
+    store.write(ROW, {"mse": np.ones(2), "mae": np.ones(2)})
+    git = ["git", "-C", str(store.folder)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    shown = subprocess.run([*git, "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True).stdout
+    assert shown.split() == ["??", ".gitignore", "??", f"rows/{ROW.key}.json"]
 
 
 def test_a_row_that_replaces_another_leaves_none_of_it(store):

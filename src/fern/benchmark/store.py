@@ -80,6 +80,10 @@ class Store:
                 raise FernError(f"{self.folder}: {path} cannot be made ({error.strerror})") from None
             if not os.access(path, os.W_OK | os.X_OK):
                 raise FernError(f"{self.folder}: {path} cannot be written to (no permission)")
+        ignored = self.folder / ".gitignore"
+        if not ignored.exists():
+            with written_whole(ignored) as temporary:
+                temporary.write_text("windows/\ncheckpoints/\nclaims/\n")
         return self
 
     def for_reading(self) -> "Store":
