@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     out: Annotated[Path, typer.Option(help="The folder for the table and the pictures.")] = Path("demo"),
-    epochs: Annotated[int, typer.Option(help="Epochs of training for Fern and for DLinear.", min=1)] = 10,
+    epochs: Annotated[int, typer.Option(help="Epochs of training for Fern and for DLinear.", min=1)] = 8,
     seed: Annotated[int, typer.Option(help="Decides starting weights, order and noise.")] = 7,
 ) -> None:
     """Simulate a shocked Lorenz system, train Fern on it, compare it with DLinear, naive and oracle, and draw it."""
@@ -57,7 +57,7 @@ def demo(
         model = build_model(name, context_length=336, horizon=336, channels=3, **settings)
         if model.trainable:
             typer.echo(f"\nTraining {name} for {epochs} epochs:")
-            config = TrainConfig(preset="default", epochs=epochs, seed=seed)
+            config = TrainConfig(preset="default", epochs=epochs, seed=seed, threads=1)
             train(model, windows["train"], windows["validation"], config)
         models[name] = model.eval()
     spread = t.values[: parts.train.stop].std(axis=0)
