@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.speed.harness import Measurement, record
@@ -62,7 +63,7 @@ def measure() -> None:
     epochs = 6 * round(60 / (one / len(short.runs)))  # so many as make a run of about a minute
     _, ends, rows = swept(plan(seeds=3, epochs=epochs), slots=1)
     # Runs in a worker that is warm, as most of a sweep are: from the end of the one before to its own end.
-    wall = sum(later - earlier for earlier, later in zip(ends, ends[1:], strict=False)) / (len(ends) - 1)
+    wall = sum(later - earlier for earlier, later in pairwise(ends)) / (len(ends) - 1)
     bare = sum(row.seconds["train"] + row.seconds["evaluate"] for row in rows[1:]) / (len(rows) - 1)
     record(
         "engines",
