@@ -18,7 +18,7 @@ from fern.transport import spd_push
 
 PATCH, REFLECTIONS = 24, 8
 LENGTHS = [3072 * 2**k for k in range(6)]  # 3,072 to 98,304
-COUNTS = [1, 2, 4, 8, 16, 24]  # R
+COUNTS = [4, 8, 12, 16, 24]  # below 4 the cost beyond R = 0 is within the noise of the clock
 Push = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -128,7 +128,7 @@ def growth() -> list[Measurement]:
         base, *counts = [best_processor_seconds(both_ways(spd_push, given), repeats=60) for given in by_count]
     kept_base, *kept_counts = [kept_bytes(spd_push, given) for given in by_count]
     over_n = f"n = {LENGTHS[0]:,} to {LENGTHS[-1]:,} (p = {PATCH}, R = {REFLECTIONS}, batch 8)"
-    over_r = f"R = 1 to {COUNTS[-1]} (p = {PATCH}, n = 12,288, batch 8)"
+    over_r = f"R = {COUNTS[0]} to {COUNTS[-1]} (p = {PATCH}, n = 12,288, batch 8)"
     return [
         *(
             Measurement(f"push, forward + backward, n = {n:,}, batch 8", cost, None, "processor s", "", "recorded")
