@@ -90,7 +90,7 @@ class TimeMixer(PointForecaster):
     published one at 1/hidden of its cost.
 
     ========================================  ====================================================================
-    here (``b`` blocks, ``i`` scales)          in thuml/Time-Series-Library
+    here (``b`` blocks, ``i`` scales)         in thuml/Time-Series-Library
     ========================================  ====================================================================
     ``blocks.b.down.i.maps.{0,1}``            ``pdm_blocks.b.mixing_multi_scale_season.down_sampling_layers.i.{0,2}``
     ``blocks.b.up.i.maps.{0,1}``              ``pdm_blocks.b.mixing_multi_scale_trend.up_sampling_layers.i.{0,2}``
