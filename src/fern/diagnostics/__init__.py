@@ -6,8 +6,8 @@ Example:
     >>> model = build_model("fern", context_length=48, horizon=24, channels=1, patch_size=8)
     >>> profile = eigenprofile(model, torch.randn(400, 1))
     >>> rules = learn_rules(profile, lead=8)
-    >>> [rule.name for rule in rules.rules]
-    ['variance collapse', 'rising spectral radius']
+    >>> print(*(rule.name for rule in rules.rules), sep=", ")
+    variance collapse, rising spectral radius
 """
 
 from fern.diagnostics.eigenprofile import EigenProfile, eigenprofile

@@ -37,7 +37,8 @@ class MetricAccumulator:
         std: (C,), the training standard deviations, for ``ept``.
         directions: (H, L), for ``sliced_w2``: draw them once with ``sphere_directions``. Without them the
             default ones, the same in every accumulator.
-        distance, weights: of ``objective``.
+        distance: the third part of ``objective``.
+        weights: of its three parts.
         levels: probabilities of the regions of ``coverage``, ``joint_coverage`` and ``interval_width``, whose
             values are named ``coverage_90`` and so on.
 
