@@ -16,7 +16,7 @@ from fern.training import PRESETS, TrainConfig
 def test_shock_is_the_paper_s_protocol() -> None:
     config = TrainConfig(preset="shock")
     assert (config.learning_rate, config.batch_size, config.epochs) == (3e-4, 95, 50)
-    assert (config.patience, config.grace, config.smoothing) == (5, 3, None)
+    assert (config.patience, config.grace, config.smoothing, config.tolerance) == (5, 3, None, 0.0)
     assert (config.weights, config.huber_delta, config.weight_decay) == ({"huber": 1.0}, 1.0, 0.0)
     assert (config.objective, config.distance) == (ObjectiveWeights(0.1, 1.0, 0.1), "w2")
     assert (config.schedule, config.warmup, config.clip_norm, config.averaging) == ("constant", 0.0, None, None)
@@ -27,7 +27,7 @@ def test_shock_is_the_paper_s_protocol() -> None:
 def test_detailed_is_the_paper_s_protocol() -> None:
     config = TrainConfig(preset="detailed")
     assert (config.learning_rate, config.batch_size, config.epochs) == (9e-4, 128, 50)
-    assert (config.patience, config.grace, config.smoothing) == (5, 0, None)
+    assert (config.patience, config.grace, config.smoothing, config.tolerance) == (5, 0, None, 0.0)
     assert (config.weights, config.huber_delta, config.weight_decay) == ({"huber": 1.0}, 1.0, 0.0)
     assert (config.objective, config.distance) == (ObjectiveWeights(0.1, 1.0, 0.1), "sliced_w2")
     assert config.projections == 500
@@ -94,6 +94,7 @@ def test_settings_from_a_file_are_read_strictly() -> None:
         ({"clip_norm": 0}, "clip_norm: got 0"),
         ({"patience": 0}, "patience: got 0"),
         ({"epochs": 3, "grace": 3}, "grace: got 3, needs at least 0 and fewer than the 3 epochs"),
+        ({"tolerance": 2.0}, "tolerance: got 2.0"),
         ({"smoothing": 0.0}, "smoothing: got 0.0"),
         ({"threads": 0}, "threads: got 0"),
         ({"seed": -1}, "seed: got -1"),

@@ -68,6 +68,15 @@ def test_smoothing_starts_after_the_grace_period() -> None:
     assert state.judged == 3.0
 
 
+def test_a_tolerance_keeps_the_earlier_of_two_epochs_that_validation_hardly_tells_apart() -> None:
+    # 1 % of 4.0 is 0.04: 3.97 is no new best, 3.95 is, and 3.92 again is not.
+    values = [4.0, 3.97, 3.95, 3.92, 3.92, 3.92]
+    state, reason = play(StoppingRule(epochs=50, patience=3, tolerance=0.01), values)
+    assert (state.epoch, state.kept_epoch, state.best, reason) == (6, 3, 3.95, "patience")
+    exact, _ = play(StoppingRule(epochs=50, patience=3), values)
+    assert exact.kept_epoch == 4
+
+
 def test_a_fixed_number_of_epochs_runs_to_its_end_and_keeps_the_best_or_the_last() -> None:
     values = [3.0, 1.0, 2.0, 5.0]
     best, why = play(StoppingRule(epochs=4), values)
@@ -127,6 +136,8 @@ def test_a_value_that_is_not_finite_is_refused() -> None:
         ({"epochs": 3, "grace": 3}, "grace: got 3, needs at least 0 and fewer than the 3 epochs"),
         ({"epochs": 3, "grace": -1}, "grace: got -1"),
         ({"epochs": 3, "smoothing": 1.0}, "smoothing: got 1.0"),
+        ({"epochs": 3, "tolerance": 1.0}, "tolerance: got 1.0"),
+        ({"epochs": 3, "tolerance": -0.1}, "tolerance: got -0.1"),
         ({"epochs": 3, "keep": "bets"}, "unknown keep 'bets': did you mean 'best'"),
     ],
 )

@@ -59,8 +59,8 @@ class TrainConfig:
         largest norm of the gradient), ``averaging`` (the decay of an exponential mean of the weights, which is then
         what is evaluated and kept).
     When it stops:
-        ``patience``, ``grace``, ``smoothing``, ``keep``: see `fern.training.stopping.StoppingRule`. In a run shorter
-        than its preset's grace period the last epoch can still be kept.
+        ``patience``, ``grace``, ``smoothing``, ``tolerance``, ``keep``: see `fern.training.StoppingRule`. In a run
+        shorter than its preset's grace period the last epoch can still be kept.
     What judges an epoch:
         ``objective`` (weights of MSE, MAE and the distance), ``distance`` (w2 or sliced_w2), ``projections`` (of
         sliced_w2), ``evaluation_batch_size``.
@@ -99,6 +99,7 @@ class TrainConfig:
     patience: int | None = NOT_GIVEN
     grace: int = NOT_GIVEN
     smoothing: float | None = NOT_GIVEN
+    tolerance: float = NOT_GIVEN
     keep: Keep = NOT_GIVEN
     objective: ObjectiveWeights = NOT_GIVEN
     distance: Distance = NOT_GIVEN
@@ -143,6 +144,7 @@ class TrainConfig:
             _require_number(name, getattr(self, name), "a number above 0", lambda value: value > 0)
         _require_number("weight_decay", self.weight_decay, "a number of 0 or more", lambda value: value >= 0)
         _require_number("warmup", self.warmup, "a share of the steps, 0 or more and below 1", lambda v: 0 <= v < 1)
+        _require_number("tolerance", self.tolerance, "a share, 0 or more and below 1", lambda value: 0 <= value < 1)
         for name in ("clip_norm", "checkpoint_seconds"):
             if getattr(self, name) is not None:
                 _require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
@@ -164,7 +166,12 @@ class TrainConfig:
     def stopping(self) -> StoppingRule:
         """The rule that stops the run."""
         return StoppingRule(
-            epochs=self.epochs, patience=self.patience, grace=self.grace, smoothing=self.smoothing, keep=self.keep
+            epochs=self.epochs,
+            patience=self.patience,
+            grace=self.grace,
+            smoothing=self.smoothing,
+            tolerance=self.tolerance,
+            keep=self.keep,
         )
 
     def to_mapping(self) -> dict[str, Any]:

@@ -131,6 +131,7 @@ def _start(model: Forecaster, config: TrainConfig, windows: Windows, checkpoints
     """A directory for the run, starting weights, and what the model wants to know of the training windows."""
     if checkpoints is not None:
         checkpoints.begin()
+    model.cpu()  # where the generator draws and the windows are
     if config.start == "fresh":
         try:
             initialise(model, generator_for(config.seed, "init"))

@@ -1,7 +1,7 @@
 """When to stop and which epoch to keep: a pure state machine over the validation objective."""
 
 from dataclasses import asdict, dataclass
-from math import inf, isfinite
+from math import isfinite
 from typing import Any, Literal, get_args
 
 from fern.errors import FernError, unknown_name
@@ -20,8 +20,10 @@ class StoppingRule:
     ``grace``      the first so many epochs are logged only: they can neither stop the run nor be kept.
     ``smoothing``  α of an exponential mean of the validation objective, s_e = α·s_{e-1} + (1 - α)·v_e, on which
                    the rule then works; None for the values themselves. It starts after the grace period.
-    ``keep``       ``best``: the epoch with the lowest (smoothed) objective; ``last``: the last epoch, as in
-                   fixed-epoch schemes.
+    ``tolerance``  an epoch is a new best only where it lowers the (smoothed) objective by more than this share of the
+                   best; 0 for any lowering. Of two epochs that validation hardly tells apart it prefers the earlier,
+                   which is less fitted to the training windows.
+    ``keep``       ``best``: the epoch of the last new best; ``last``: the last epoch, as in fixed-epoch schemes.
 
     Example: the values of epochs 1, 2, … and what became of the run.
         >>> rule, state = StoppingRule(epochs=50, patience=2, grace=1), StoppingState()
@@ -37,6 +39,7 @@ class StoppingRule:
     patience: int | None = None
     grace: int = 0
     smoothing: float | None = None
+    tolerance: float = 0.0
     keep: Keep = "best"
 
     def __post_init__(self) -> None:
@@ -51,6 +54,8 @@ class StoppingRule:
             )
         if self.smoothing is not None and not 0.0 < self.smoothing < 1.0:
             raise FernError(f"smoothing: got {self.smoothing}, needs a number between 0 and 1, or None")
+        if not 0.0 <= self.tolerance < 1.0:
+            raise FernError(f"tolerance: got {self.tolerance}, needs a share of at least 0 and below 1")
         if self.keep not in get_args(Keep):
             raise unknown_name("keep", self.keep, get_args(Keep))
 
@@ -64,7 +69,7 @@ class StoppingRule:
         judged = value
         if self.smoothing is not None and state.judged is not None:
             judged = self.smoothing * state.judged + (1.0 - self.smoothing) * value
-        improved = judged < state.best
+        improved = state.best is None or judged < state.best - self.tolerance * abs(state.best)
         after = StoppingState(
             epoch=epoch,
             judged=judged,
@@ -85,16 +90,15 @@ class StoppingState:
 
     epoch: int = 0
     judged: float | None = None  # the (smoothed) objective of the last epoch after the grace period
-    best: float = inf
+    best: float | None = None  # the objective of the last new best
     kept_epoch: int | None = None
     waited: int = 0
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values for a JSON file; no best yet is written as null."""
-        return {**asdict(self), "best": self.best if isfinite(self.best) else None}
+        """Plain values for a JSON file."""
+        return asdict(self)
 
 
 def stopping_state(values: dict[str, Any]) -> StoppingState:
     """The state that `StoppingState.to_mapping` wrote down."""
-    best = values.get("best")
-    return from_mapping(StoppingState, {**values, "best": inf if best is None else best}, where="stopping state")
+    return from_mapping(StoppingState, values, where="stopping state")
