@@ -2,8 +2,8 @@
 
 Raw values, 336 to 336, 70/20/10, seed 7, one thread. The error is the test MSE of the weights a run would keep by
 its validation windows if it ended there. Time is processor time, so that what else the machine does matters less.
-Each finished run is a row in ``results/``; a row that is there is not run again. The summary goes to the speed
-results, as times to the same error and as errors at the end.
+Each finished run is a row in ``results/``; a row that is there is not run again, and a run that was cut short goes on
+where it was. The summary goes to the speed results, as times to the same error and as errors at the end.
 """
 
 import json
@@ -20,10 +20,11 @@ from fern.data.split import split
 from fern.data.windows import Windows
 from fern.models import build_model
 from fern.systems import simulate
-from fern.training import EpochRecord, TrainConfig, train
+from fern.training import EpochRecord, TrainConfig, resumable, train
 from fern.training.progress import Silent
 
 RESULTS = Path(__file__).parent / "results"
+RUNS = Path("runs/presets")
 ETTH1 = Path(__file__).parents[3] / "shared" / "data" / "ETTh1.csv"
 DATA = ("LORENZ_BASE", "ROSSLER_BASE", "ETTh1")
 PRESETS = ("shock", "default")
@@ -31,20 +32,24 @@ SIZE = 336
 
 
 class Curve(Silent):
-    """The processor time and test error after each epoch, of the weights that are kept by then."""
+    """The processor time and test error after each epoch, of the weights that are kept by then.
 
-    def __init__(self) -> None:
-        self.points: list[dict[str, Any]] = []
-        self._began = time.process_time()
-        self._kept: EpochRecord | None = None
+    Kept in a file, so that a run which goes on after a kill adds to its time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.points: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+        self._began = time.process_time() - (self.points[-1]["seconds"] if self.points else 0.0)
 
     def epoch(self, record: EpochRecord, *, kept: bool) -> None:
-        if kept:
-            self._kept = record
+        self.points = [point for point in self.points if point["epoch"] < record.epoch]
         seconds = round(time.process_time() - self._began, 1)
-        held = None if self._kept is None or self._kept.test is None else self._kept.test["mse"]
-        self.points.append({"epoch": record.epoch, "seconds": seconds, "mse": held, "loss": record.train_loss})
-        print(f"    epoch {record.epoch}: {seconds:.0f} s, test MSE {held}", flush=True)
+        before = self.points[-1]["mse"] if self.points else None
+        error = record.test["mse"] if kept and record.test is not None else before
+        self.points.append({"epoch": record.epoch, "seconds": seconds, "mse": error, "loss": record.train_loss})
+        self._path.write_text(json.dumps(self.points))
+        print(f"    epoch {record.epoch}: {seconds:.0f} s, test MSE {error}", flush=True)
 
 
 def values_of(data: str) -> NDArray[np.floating[Any]]:  # (T, C)
@@ -61,7 +66,9 @@ def run(data: str, preset: str) -> dict[str, Any]:
     if path.exists():
         row: dict[str, Any] = json.loads(path.read_text())
         return row
-    values, curve = values_of(data), Curve()
+    values, folder = values_of(data), RUNS / path.stem
+    folder.mkdir(parents=True, exist_ok=True)
+    curve = Curve(folder / "curve.json")
     parts = split(len(values), "shock")
     train_, validation, test = (
         Windows(values, context_length=SIZE, horizon=SIZE, part=part)
@@ -69,7 +76,8 @@ def run(data: str, preset: str) -> dict[str, Any]:
     )
     model = build_model("fern", preset="paper", context_length=SIZE, horizon=SIZE, channels=values.shape[1])
     print(f"  {data}, {preset}:", flush=True)
-    result = train(model, train_, validation, config, windows_test=test, progress=curve)
+    where = {"resume": folder} if resumable(folder) else {"directory": folder}
+    result = train(model, train_, validation, config, windows_test=test, progress=curve, **where)
     row = {
         "command": f"python -m benchmarks.presets.race {data}",
         "data": data,
