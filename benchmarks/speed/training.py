@@ -22,6 +22,11 @@ from fern.models.tensorfile import read_tensors, write_tensors
 from fern.systems import simulate
 from fern.training import TrainConfig, generator_for, train
 from fern.training.checkpoint import FORMAT as RUN
+from fern.training.compiling import seconds_both_ways
+from fern.training.hardware import threads
+from fern.training.loop import LossOf
+from fern.training.losses import criterion
+from fern.training.order import EpochOrder
 from fern.training.progress import Silent
 
 LENGTH, HORIZON, BATCH, STEPS = 336, 336, 95, 150
@@ -64,6 +69,8 @@ def measure() -> None:
             target="ratio >= 50",
         )
     )
+    with threads(1):
+        measurements += [_compiled(name, windows) for name in ("dlinear", "fern")]
     record("training", measurements, packages=("torch", "lightning-fabric", "numpy"))
 
 
@@ -79,6 +86,16 @@ def _seconds_to_write(folder: Path) -> float:
             write_tensors(path, tensors, described, format_="again")
 
     return best_seconds(write)
+
+
+def _compiled(name: str, windows: Windows) -> Measurement:
+    """A forward and backward pass under torch.compile against itself: why ``compile`` is off and decides by timing."""
+    loss_of = LossOf(_model(name), criterion({"huber": 1.0}))
+    share = EpochOrder(windows, batch_size=BATCH, seed=7, epoch=1).share(0)
+    eager, compiled = seconds_both_ways(loss_of, share, generator_for(7, "noise"))
+    return Measurement(
+        f"forward and backward of {name} under torch.compile", 1e3 * compiled, 1e3 * eager, "ms", "eager", "recorded"
+    )
 
 
 class Turns(Silent):
@@ -111,7 +128,7 @@ class Turns(Silent):
         self._optimiser.zero_grad(set_to_none=True)
 
 
-def _model() -> Forecaster:
+def _model(name: str = "fern") -> Forecaster:
     return build_model(
-        "fern", context_length=LENGTH, horizon=HORIZON, channels=3, generator=generator_for(7, "init")
+        name, context_length=LENGTH, horizon=HORIZON, channels=3, generator=generator_for(7, "init")
     ).train()

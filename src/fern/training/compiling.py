@@ -29,24 +29,27 @@ class Choice:
 
 
 def choose(loss_of: nn.Module, share: Share, noise: Generator) -> Choice:
-    """Time forward and backward passes of one batch as they are and compiled; everything stays as it was."""
+    """Whether compiling pays for this model and batch."""
+    try:
+        eager, compiled = seconds_both_ways(loss_of, share, noise)
+    except RuntimeError as error:  # no C++ compiler, or something the compiler cannot take
+        return Choice(False, f"not compiled: {str(error).strip().splitlines()[0]}")
+    pays = compiled <= WORTH * eager
+    figures = f"a forward and backward pass takes {1e3 * compiled:.3g} ms compiled and {1e3 * eager:.3g} ms as it is"
+    return Choice(pays, f"{'compiled' if pays else 'not compiled'}: {figures}")
+
+
+def seconds_both_ways(loss_of: nn.Module, share: Share, noise: Generator) -> tuple[float, float]:
+    """The time of a forward and backward pass as it is and compiled; everything stays as it was."""
     before = {name: value.clone() for name, value in loss_of.state_dict().items()}
     drawn, device = noise.get_state(), share.past.device
     try:
         with quiet_compiler(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            return _choice(_seconds(loss_of, share, noise), _seconds(torch.compile(loss_of), share, noise))
-    except RuntimeError as error:  # no C++ compiler, or something the compiler cannot take
-        return Choice(False, f"not compiled: {str(error).strip().splitlines()[0]}")
+            return _seconds(loss_of, share, noise), _seconds(torch.compile(loss_of), share, noise)
     finally:
         noise.set_state(drawn)
         loss_of.load_state_dict(before)
         loss_of.zero_grad(set_to_none=True)
-
-
-def _choice(eager: float, compiled: float) -> Choice:
-    pays = compiled <= WORTH * eager
-    figures = f"a forward and backward pass takes {1e3 * compiled:.3g} ms compiled and {1e3 * eager:.3g} ms as it is"
-    return Choice(pays, f"{'compiled' if pays else 'not compiled'}: {figures}")
 
 
 def _seconds(step: Step, share: Share, generator: Generator) -> float:
