@@ -9,6 +9,7 @@ from fern.benchmark.plan import make_plan
 from fern.benchmark.tasks import read_task
 from fern.errors import FernError
 from fern.training.fingerprint import FREE_TO_CHANGE
+from fern.training.presets import NEUTRAL, PRESETS
 
 
 def test_a_plan_is_models_times_datasets_times_horizons_times_seeds():
@@ -133,3 +134,11 @@ def test_the_tasks_of_the_paper_can_be_planned(name):
     plan = make_plan(replace(task, datasets=scenarios))
     horizons = scenarios[0].horizons or task.horizons
     assert len(plan.runs) == len(task.models) * len(horizons) * len(task.seeds)
+
+
+def test_neutral_training_settings_stay_out_of_the_row_and_come_back_in_the_run():
+    run = tiny_plan(models=["dlinear"], train={"preset": "default", "clip_norm": None, "epochs": 3}).runs[0]
+    assert run.settings.train_settings.keys().isdisjoint({"clip_norm", "weight_decay", "objective"})
+    assert run.settings.train_settings["averaging"] == PRESETS["default"].settings["averaging"]
+    config = run.train_config(threads=1)
+    assert (config.clip_norm, config.objective) == (None, NEUTRAL["objective"])

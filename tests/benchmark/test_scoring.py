@@ -100,10 +100,10 @@ def test_the_last_value_has_no_skill_and_the_oracle_no_regret():
 
 
 def test_regret_and_skill_follow_their_definitions():
-    found = Floors(naive_mse=4.0, oracle_mse=0.5, variance=1.0).compare(2.0)
-    assert found == {"oracle_mse": 0.5, "regret": 1.5, "relative_regret": 3.0, "skill": 0.5}
+    found = Floors(naive_mse=4.0, oracle_mse=0.5, variance=2.0).compare(2.0)
+    assert found == {"oracle_mse": 0.5, "excess_mse": 1.5, "regret": 0.75, "relative_regret": 3.0, "skill": 0.5}
     assert Floors(naive_mse=4.0, oracle_mse=None, variance=1.0).compare(2.0) == {"skill": 0.5}
-    assert "skill" not in Floors(naive_mse=0.0, oracle_mse=None, variance=0.0).compare(2.0)
+    assert Floors(naive_mse=0.0, oracle_mse=1.0, variance=0.0).compare(2.0).keys().isdisjoint({"skill", "regret"})
 
 
 class Broken(Sampled):

@@ -12,8 +12,8 @@ from fern.benchmark.tasks import ORACLE, DatasetChoice, ModelChoice, Task
 
 _HIGHER_IS_BETTER = frozenset({"ept", "skill"})
 _LOWER_IS_BETTER = frozenset(
-    {"mse", "mae", "wd", "swd", "crps", "nll", "regret", "relative_regret", "test_mse_epoch_1", "test_mse_best"}
-    | {"test_mse_by_validation", "validation_mse_epoch_1", "validation_mse_best"}
+    {"mse", "mae", "wd", "swd", "crps", "nll", "excess_mse", "regret", "relative_regret"}
+    | {"test_mse_epoch_1", "test_mse_best", "test_mse_by_validation", "validation_mse_epoch_1", "validation_mse_best"}
 )
 
 _USUAL = ("paper", "default")  # presets that go without saying

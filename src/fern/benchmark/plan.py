@@ -13,6 +13,9 @@ from fern.models import Forecaster, build_model, model_entry, model_names
 from fern.settings import from_mapping
 from fern.training import TrainConfig
 from fern.training.fingerprint import FREE_TO_CHANGE
+from fern.training.presets import NEUTRAL
+
+_NEUTRAL = {name: value for name, value in TrainConfig(**NEUTRAL).to_mapping().items() if name in NEUTRAL}
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Run:
     def train_config(self, *, threads: int) -> TrainConfig:
         """The training settings."""
         computing = {**self.computing, "accelerator": self.accelerator, "threads": threads}
-        values = {**self.settings.train_settings, **computing, "seed": self.settings.seed}
+        values = {**_NEUTRAL, **self.settings.train_settings, **computing, "seed": self.settings.seed}
         return from_mapping(TrainConfig, values, where=self.settings.describe())
 
 
@@ -166,7 +169,7 @@ class _Resolver:
         return {**named, "train_settings": settings}, computing
 
     def _train_settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All training settings that decide what is computed."""
+        """The training settings that decide what is computed, where they are not neutral."""
         if given.get("start", "fresh") != "fresh":
             raise FernError(
                 f"task {self._task.name}: train.start: got {given['start']!r}, runs start 'fresh' from a seed"
@@ -175,8 +178,11 @@ class _Resolver:
         if self._max_epochs is not None and self._max_epochs < config.epochs:
             capped = {"epochs": self._max_epochs, "grace": min(config.grace, self._max_epochs - 1)}
             config = from_mapping(TrainConfig, {**given, **capped}, where=f"task {self._task.name}: train")
-        whole = config.to_mapping()
-        return {name: value for name, value in whole.items() if name != "seed" and name not in FREE_TO_CHANGE}
+        return {
+            name: value
+            for name, value in config.to_mapping().items()
+            if name != "seed" and name not in FREE_TO_CHANGE and (name not in _NEUTRAL or _NEUTRAL[name] != value)
+        }
 
 
 def _require_model(choice: ModelChoice) -> None:

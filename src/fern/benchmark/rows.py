@@ -26,8 +26,10 @@ class RunSettings:
     ``data_settings``               what was done to the data before they were split: ``steps``, ``cleaning``, and the
                                     whole scenario where a file defines it.
     ``data_fingerprint``            SHA-256 of the values, before scaling.
-    ``train_settings``              every setting of `fern.training.TrainConfig` but the seed and those that only say
-                                    where and how fast it computes; empty for models with nothing to train.
+    ``train_settings``              the settings of `fern.training.TrainConfig` that are not `NEUTRAL`, but the seed and
+                                    those that only say where and how fast it computes; empty for models with nothing
+                                    to train. A setting that is added later, neutral where it is not asked for, leaves
+                                    earlier rows valid.
     ``epoch_figures``               whether the row holds figures of every epoch: ``none``, ``validation`` or ``test``.
     ``code_version``                see `fern.benchmark.provenance.code_version`.
     """
@@ -80,8 +82,9 @@ class RunSettings:
 class Row(RunSettings):
     """The record of one finished run; the fields are those of its JSON file.
 
-    ``metrics``  only those that apply: ``mse mae wd swd ept``; with known truth ``oracle_mse``, ``regret`` and, where
-                 the floor is not practically 0, ``relative_regret``; ``skill``; with a law ``crps nll coverage_90``.
+    ``metrics``  only those that apply: ``mse mae wd swd ept``; with known truth ``oracle_mse excess_mse regret``
+                 and, where the floor is not practically 0, ``relative_regret``; ``skill``; with a law
+                 ``crps nll coverage_90``. See `fern.benchmark.scoring.Floors`.
     ``windows``  test windows scored, all there are.
     ``history``  one mapping for each epoch where ``epoch_figures`` asks for it, without timings.
     """

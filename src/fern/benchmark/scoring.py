@@ -53,17 +53,22 @@ class Floors:
     def compare(self, mse: float) -> dict[str, float]:
         """How far an error lies above the floor, and how much better it is than repeating the last value.
 
-        ``regret`` = mse - oracle_mse. ``relative_regret`` = mse / oracle_mse - 1, given only where the floor is a
-        property of the system (above 1e-6 of the training variance): of a deterministic one it is rounding alone.
+        ``excess_mse`` = mse - oracle_mse, in the units of the data. ``regret`` = excess_mse over the variance of the
+        training part (mean over the channels): 0 is the best possible and, where the floor is zero, 1 about as bad as
+        always saying the mean. ``relative_regret`` = mse / oracle_mse - 1, given only where the floor is a property of
+        the system (above 1e-6 of the training variance): of a deterministic one it is rounding alone.
         ``skill`` = 1 - mse / mse of the last value repeated: 1 is perfect, 0 no better, negative worse.
 
         Example:
-            >>> Floors(naive_mse=2.0, oracle_mse=0.5, variance=1.0).compare(1.0)
-            {'oracle_mse': 0.5, 'regret': 0.5, 'relative_regret': 1.0, 'skill': 0.5}
+            >>> Floors(naive_mse=2.0, oracle_mse=0.5, variance=5.0).compare(1.0)
+            {'oracle_mse': 0.5, 'excess_mse': 0.5, 'regret': 0.1, 'relative_regret': 1.0, 'skill': 0.5}
         """
         found = {}
         if self.oracle_mse is not None:
-            found = {"oracle_mse": self.oracle_mse, "regret": mse - self.oracle_mse}
+            excess = mse - self.oracle_mse
+            found = {"oracle_mse": self.oracle_mse, "excess_mse": excess}
+            if self.variance > 0.0:
+                found["regret"] = excess / self.variance
             if self.oracle_mse > NO_FLOOR * self.variance:
                 found["relative_regret"] = mse / self.oracle_mse - 1.0
         if self.naive_mse > 0.0:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fern.benchmark.datasets import Dataset, Problem
 from fern.benchmark.requirements import Requirement
+from fern.benchmark.scoring import Floors
 from fern.benchmark.targets import TAKES, Floats, Material, Takes
 from fern.benchmark.time_limit import Examinee, examinee_of
 from fern.errors import FernError, unknown_name
@@ -82,10 +83,11 @@ class Figures:
                       (`fern.metrics.w2`).
     ``ept``           how many steps the error stays within one training standard deviation, at most the horizon.
     ``oracle_mse``    the error of the best possible forecast: no forecaster can do better but by luck.
-    ``excess_mse``    mse - oracle_mse, which the benchmark's rows call regret.
+    ``excess_mse``    mse - oracle_mse.
     ``regret``        excess_mse over the variance of the training part (mean over the channels): 0 is the best
                       possible; where the floor is zero, 1 is about as bad as always saying the mean. It is not
-                      relative to the floor, which is rounding alone for a deterministic system.
+                      relative to the floor, which is rounding alone for a deterministic system. NaN where the training
+                      part is constant.
     ``skill``         1 - mse / mse of the last value repeated: 1 is perfect, 0 no better, negative worse. NaN where
                       the last value is always right.
     """
@@ -169,16 +171,14 @@ class Exam:
         floor = float(mse(self.problem.best_forecasts(self.starts), true))
         last = np.stack([values[start - 1 : start] for start in self.starts]).astype(np.float64)
         naive = float(mse(np.broadcast_to(last, true.shape).copy(), true))
-        variance = float((self.problem.train_std**2).mean())
+        floors = Floors(naive_mse=naive, oracle_mse=floor, variance=float((self.problem.train_std**2).mean()))
+        against = floors.compare(error)
         return Figures(
             mse=error,
             mae=float(mae(made, true)),
             wd=float(w2(made, true)),
             ept=float(ept(made, true, self.problem.train_std)),
-            oracle_mse=floor,
-            excess_mse=error - floor,
-            regret=(error - floor) / variance,
-            skill=1.0 - error / naive if naive > 0.0 else math.nan,
+            **{name: against.get(name, math.nan) for name in ("oracle_mse", "excess_mse", "regret", "skill")},
         )
 
 

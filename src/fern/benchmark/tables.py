@@ -319,7 +319,10 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], form: Kind, paper: str | None
     ]
     if _has_floors(grid, form):
         least = "the least of the models'" if form.across else "of each model"
-        notes.append(f"oracle: MSE of the best possible forecast. regret ({least}): MSE less the oracle's.")
+        notes.append(
+            f"oracle: MSE of the best possible forecast. regret ({least}): MSE less the oracle's, over"
+            " the variance of the training part."
+        )
     complete = sum(
         all(_score(cells.get(Spot(*case, model, form.metrics[0])), 1) is not None for model in _forecasters(grid))
         for case in grid.cases

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from fern.benchmark.processes import end_with_parent, how_it_ended
 from fern.benchmark.targets import Floats, Material, Target, as_target, forecast, on_the_path, open_target
 from fern.errors import FernError
 from fern.models import ModelConfig
@@ -215,10 +216,7 @@ class InChild:
         process.join(1.0)
         code = process.exitcode
         self._end()
-        if code is not None and code < 0:
-            with suppress(ValueError):
-                return f"its process was ended by {signal.Signals(-code).name}"
-        return f"its process ended with exit code {code}"
+        return f"its process {how_it_ended(code)}"
 
     def _end(self) -> None:
         """Kill the process and what it started."""
@@ -237,7 +235,7 @@ def _serve(pipe: Connection, text: str, folder: str) -> None:
     """The life of a TARGET's process: open it, then answer until the pipe closes."""
     with suppress(OSError, AttributeError):
         os.setsid()  # a group of its own, to be killed as one
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    end_with_parent()
     os.chdir(folder)
     on_the_path(folder)
     try:
@@ -256,10 +254,3 @@ def _serve(pipe: Connection, text: str, folder: str) -> None:
             except FernError as error:
                 pipe.send(_Refused(str(error)))
             sys.stdout.flush()
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

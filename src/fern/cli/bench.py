@@ -45,9 +45,9 @@ def run(
     seeds: Annotated[list[str] | None, typer.Option(help="These seeds, separated by commas.")] = None,
     horizons: Annotated[list[str] | None, typer.Option(help="These horizons, separated by commas.")] = None,
     max_epochs: Annotated[int | None, typer.Option(help="At most so many epochs a run.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Runs at a time. [default: one a core]")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time; one a core unless given.")] = None,
     threads: Annotated[
-        int | None, typer.Option(help="Threads of each run. [default: the cores divided by the jobs]")
+        int | None, typer.Option(help="Threads of each run; the cores divided by the jobs unless given.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local: processes on this machine; ray: a Ray cluster.")] = "local",
     address: Annotated[

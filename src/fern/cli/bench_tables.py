@@ -32,7 +32,7 @@ def table(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A task's name, its TOML file, or a name in the rows.")],
     runs: Annotated[Path, _RUNS],
     format_: Annotated[
-        str | None, typer.Option("--format", help="md, json, csv, html or tex. [default: for the terminal]")
+        str | None, typer.Option("--format", help="md, json, csv, html or tex; for the terminal unless given.")
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="The paper's numbers, and the ratio to them.")] = False,
     kind: Annotated[str | None, typer.Option(help="shock, detailed, ablation, recency or footprint.")] = None,
@@ -111,8 +111,8 @@ def response(
         str | None, typer.Option(help="Another place for the shock: a row, or a fraction (0.95 is in the test part).")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Another number of steps than the scenario's.")] = None,
-    context: Annotated[int | None, typer.Option(help="Rows seen. [default: a saved model's, else 336]")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Rows forecast. [default: a saved model's, else 336]")] = None,
+    context: Annotated[int | None, typer.Option(help="Rows seen; a saved model's, else 336, unless given.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Rows forecast; a saved model's, else 336, unless given.")] = None,
     stride: Annotated[int, typer.Option(help="Rows from one window to the next.")] = 1,
     reach: Annotated[int | None, typer.Option(help="Rows to look at before and after the shock.")] = None,
     tolerance: Annotated[

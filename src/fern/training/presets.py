@@ -17,7 +17,7 @@ class Preset:
     seeds: tuple[int, ...]
 
 
-_COMMON: dict[str, Any] = {
+NEUTRAL: Mapping[str, Any] = {
     "weight_decay": 0.0,
     "warmup": 0.0,
     "loss": "huber",
@@ -43,12 +43,13 @@ _COMMON: dict[str, Any] = {
     "checkpoint_steps": None,
     "checkpoint_seconds": 60.0,
 }
+"""The plain protocol that every preset starts from: what is not named there is switched off or the paper's."""
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
         "shock": Preset(
             {
-                **_COMMON,
+                **NEUTRAL,
                 "learning_rate": 3e-4,
                 "batch_size": 95,
                 "epochs": 50,
@@ -61,7 +62,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "detailed": Preset(
             {
-                **_COMMON,
+                **NEUTRAL,
                 "learning_rate": 9e-4,
                 "batch_size": 128,
                 "epochs": 50,
@@ -74,7 +75,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "default": Preset(
             {
-                **_COMMON,
+                **NEUTRAL,
                 "learning_rate": 2e-3,
                 "schedule": "one-cycle",
                 "warmup": 0.3,

@@ -7,7 +7,6 @@ nothing with the sweep but a pipe, and end when the sweep does, however it ends.
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
@@ -18,6 +17,7 @@ from typing import Self
 
 from fern.benchmark.engines import Advanced, Event, Finished, Lost
 from fern.benchmark.plan import Run
+from fern.benchmark.processes import end_with_parent, how_it_ended
 from fern.benchmark.runs import Workbench, Workplace, execute
 from fern.benchmark.store import Store
 from fern.errors import FernError
@@ -110,11 +110,7 @@ class _Worker:
             self._process.join()
 
     def cause_of_death(self) -> str:
-        code = self._process.exitcode
-        if code is not None and code < 0:
-            with suppress(ValueError):
-                return f"the worker process was ended by {signal.Signals(-code).name}"
-        return f"the worker process ended with exit code {code}"
+        return f"the worker process {how_it_ended(self._process.exitcode)}"
 
 
 class _Teller:
@@ -144,7 +140,7 @@ class _Teller:
 def serve(pipe: Connection, folder: str, threads: int) -> None:
     """A worker's life: take runs from the pipe, do them, answer, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the sweep's to handle
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    end_with_parent()
     store, bench = Store(folder), Workbench()
     with suppress(EOFError, OSError):
         while True:
@@ -156,13 +152,6 @@ def serve(pipe: Connection, folder: str, threads: int) -> None:
                 pipe.send(Finished(run.key, execute(run, place, bench)))
             except FernError as error:  # the worker itself is wrong, not the run
                 pipe.send(error)
-
-
-def _die_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 @contextmanager
