@@ -77,7 +77,7 @@ def measure() -> None:
                 target="ratio >= 1.7",
             ),
             Measurement(
-                name="a run of about a minute in a local sweep, checkpoints and row included",
+                name="a run of about a minute in a local sweep, with its messages, claim and row",
                 ours=wall,
                 peer=bare,
                 unit="s",

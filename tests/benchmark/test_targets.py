@@ -7,7 +7,8 @@ import pytest
 import torch
 from tests.benchmark.stress_support import last_value, window_mean
 
-from fern.benchmark.targets import Material, Target, as_target, forecast, on_the_path, open_target
+from fern.benchmark.outside import on_the_path
+from fern.benchmark.targets import Material, Target, as_target, forecast, open_target
 from fern.data.split import Part
 from fern.errors import FernError
 from fern.models import build_model, save_model
@@ -100,7 +101,7 @@ def test_a_model_is_asked_in_evaluation_mode_and_left_as_it_was(material):
 
 def test_a_model_that_does_not_fit_the_scenario_says_so(material):
     model = build_model("last-value", context_length=24, horizon=12, channels=3)
-    with pytest.raises(FernError, match="the model's channels is 3, the scenario needs 2"):
+    with pytest.raises(FernError, match="the model's channels is 3, needs 2"):
         as_target(model).prepared(material)
 
 

@@ -203,3 +203,15 @@ main()
     assert "epoch" in text
     assert "/3 runs" in text
     assert "3 rows in" in text
+
+
+def test_a_model_from_outside_stands_in_the_table_done_by_a_worker_process(fern, task, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "somebodys.py").write_text(
+        "def zero(context, horizon):\n    return 0 * context[:, :1].repeat(horizon, 1)\n"
+    )
+    ran = fern("bench", "run", task, "--models", "oracle", "--with", "somebodys:zero", "--out", "runs", "--jobs", 1)
+    assert ran.code == 0, ran.err
+    assert {row.model for row in Store("runs").contents().rows} == {"oracle", "somebodys:zero"}
+    shown = fern("bench", "table", task, "--runs", "runs", "--format", "md")
+    assert "somebodys:zero" in shown.out

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fern.benchmark.datasets import Dataset, Problem, load_dataset
+from fern.benchmark.outside import is_outside, outside_model, source_fingerprint
 from fern.benchmark.provenance import code_version
 from fern.benchmark.rows import RunSettings
 from fern.benchmark.tasks import ORACLE, DatasetChoice, ModelChoice, Task
 from fern.errors import FernError, unknown_name
-from fern.models import Forecaster, build_model, model_entry, model_names
+from fern.models import Forecaster, ModelConfig, build_model, model_entry, model_names
 from fern.settings import from_mapping
 from fern.training import TrainConfig
 from fern.training.fingerprint import FREE_TO_CHANGE
@@ -53,6 +54,9 @@ class Run:
     def model(self, *, channels: int) -> Forecaster:
         """The untrained model."""
         settings = self.settings
+        if is_outside(settings.model):
+            sizes = ModelConfig(context_length=settings.context_length, horizon=settings.horizon, channels=channels)
+            return outside_model(settings.model, sizes, seed=settings.seed)
         return build_model(
             settings.model,
             context_length=settings.context_length,
@@ -127,14 +131,14 @@ class _Resolver:
             "scaling": source.scaling or task.scaling,
             "epoch_figures": task.epoch_figures,
             "seed": seed,
-            "code_version": code_version(),
         }
         found = []
         for choice in task.models:
             if choice.model == ORACLE and dataset.trajectory is None:
                 continue  # nobody knows the true process of a published dataset
             resolved, computing = self._model(choice, place["context_length"], horizon, len(dataset.channels))
-            found.append(Run(RunSettings(**place, **resolved), source, computing))
+            version = code_version_of(choice.model)
+            found.append(Run(RunSettings(**place, **resolved, code_version=version), source, computing))
         if found:
             problem = found[0].problem(dataset)
             _ = problem.train, problem.validation, problem.test  # an error where one has no window
@@ -155,18 +159,21 @@ class _Resolver:
         named: dict[str, Any] = {"model": choice.model, "preset": "default", "model_settings": choice.settings}
         if choice.model == ORACLE:
             return named, {}
+        sizes: dict[str, Any] = {"context_length": context_length, "horizon": horizon, "channels": channels}
+        given = {**self._task.train, **choice.train}
+        computing = {name: value for name, value in given.items() if name in FREE_TO_CHANGE}
+        if is_outside(choice.model):
+            model = outside_model(choice.model, ModelConfig(**sizes), seed=0)
+            # Only its builder knows how its weights begin.
+            settings = {**self._train_settings(given), "start": "given"}
+            return (named | {"train_settings": settings} if model.trainable else named), computing
         presets = model_entry(choice.model).presets
         named["preset"] = choice.preset or (
             self._task.model_preset if self._task.model_preset in presets else "default"
         )
-        sizes: dict[str, Any] = {"context_length": context_length, "horizon": horizon, "channels": channels}
         model = build_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
-        given = {**self._task.train, **choice.train}
         settings = self._train_settings(given)
-        computing = {name: value for name, value in given.items() if name in FREE_TO_CHANGE}
-        if not model.trainable:
-            return named, computing
-        return {**named, "train_settings": settings}, computing
+        return (named | {"train_settings": settings} if model.trainable else named), computing
 
     def _train_settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The training settings that decide what is computed, where they are not neutral."""
@@ -185,10 +192,15 @@ class _Resolver:
         }
 
 
+def code_version_of(model: str) -> str:
+    """What a row's key says about code: fern's, and for an outside model also the file that it is in."""
+    return f"{code_version()}+{source_fingerprint(model)}" if is_outside(model) else code_version()
+
+
 def _require_model(choice: ModelChoice) -> None:
-    if choice.model == ORACLE:
+    if choice.model == ORACLE or is_outside(choice.model):
         if choice.preset is not None or choice.settings or choice.train:
-            raise FernError("oracle: has no presets and no settings")
+            raise FernError(f"{choice.model}: has no presets and no settings")
         return
     if choice.model not in model_names():
         raise unknown_name("model", choice.model, [*model_names(), ORACLE])

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fern.benchmark.claims import locked
 from fern.benchmark.datasets import Dataset, Problem, load_dataset
-from fern.benchmark.plan import Run
-from fern.benchmark.provenance import code_version, machine, versions
+from fern.benchmark.plan import Run, code_version_of
+from fern.benchmark.provenance import machine, versions
 from fern.benchmark.rows import Row
 from fern.benchmark.scoring import Floors, find_floors, score_model, score_oracle
 from fern.benchmark.tasks import ORACLE
@@ -91,10 +91,11 @@ def execute(run: Run, place: Workplace, bench: Workbench) -> Outcome:
         >>> outcome.row.status, outcome.row.metrics["regret"]
         ('done', 0.0)
     """
-    if run.settings.code_version != code_version():
+    present = code_version_of(run.settings.model)
+    if run.settings.code_version != present:
         raise FernError(
-            f"this worker runs fern {code_version()}, the run was planned by {run.settings.code_version}; "
-            "install the same version everywhere"
+            f"this worker has the code {present}, {run.settings.describe()} was planned with "
+            f"{run.settings.code_version}; install the same version everywhere"
         )
     began = time.perf_counter()
     try:

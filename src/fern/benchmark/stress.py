@@ -16,9 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from fern.benchmark.datasets import Dataset, Problem
+from fern.benchmark.outside import Floats
 from fern.benchmark.requirements import Requirement
 from fern.benchmark.scoring import Floors
-from fern.benchmark.targets import TAKES, Floats, Material, Takes
+from fern.benchmark.targets import TAKES, Material, Takes
 from fern.benchmark.time_limit import Examinee, examinee_of
 from fern.errors import FernError, unknown_name
 from fern.metrics import ept, mae, mse, w2

@@ -1,26 +1,21 @@
 """The forecaster under a stress test: what a TARGET names, and how it is asked."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from difflib import get_close_matches
-from importlib import import_module
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from fern.benchmark.outside import Builder, Floats, as_model, builds, built, form_of, imported, require_fit
 from fern.data.split import Part
 from fern.data.windows import Windows
 from fern.errors import FernError, unknown_name
-from fern.integrations.function import ForecastFunction, FunctionForecaster
+from fern.integrations.function import ForecastFunction
 from fern.models import Forecaster, ModelConfig, build_model, load_model, model_names
 
-Floats = NDArray[np.float32]
-Form = Literal["batch", "window"]
 Takes = Literal["auto", "batch", "window"]
 TAKES: tuple[Takes, ...] = ("auto", "batch", "window")
 
@@ -31,7 +26,6 @@ SEED = 7
 """The quick budget of a registered model: so many epochs over so many windows, spread evenly, of the training part."""
 
 _SAVED = ("model.safetensors", "best.safetensors")  # what a folder with a saved model holds
-_PROBE = 3  # windows by which a function's form is found out
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +48,11 @@ class Material:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A forecaster under test: a model, a function, or the name of a registered model that is yet to be trained."""
+    """A forecaster under test: a model, a function, or what is yet to be trained: a registered model's name, or
+    something that builds a model (see `fern.benchmark.outside`)."""
 
     name: str
-    source: Forecaster | ForecastFunction | str
+    source: Forecaster | ForecastFunction | Builder | str
 
     @property
     def config(self) -> ModelConfig | None:
@@ -65,18 +60,19 @@ class Target:
         return self.source.config if isinstance(self.source, Forecaster) else None
 
     def prepared(self, material: Material) -> Forecaster | ForecastFunction:
-        """Ready to forecast: a registered model is trained, a built one is checked to fit."""
-        if isinstance(self.source, str):
+        """Ready to forecast: what is yet to be trained is trained, a built model is checked to fit."""
+        if isinstance(self.source, Forecaster):
+            require_fit(self.source.config, material.config)
+            return self.source
+        if isinstance(self.source, str) or builds(self.source):
             with _errors_as_reasons():
                 return _trained(self.source, material)
-        if isinstance(self.source, Forecaster):
-            _require_fit(self.source.config, material.config)
-        return self.source
+        return cast("ForecastFunction", self.source)
 
 
 def as_target(forecaster: object) -> Target:
     """The target that a Python object is."""
-    if isinstance(forecaster, type):
+    if isinstance(forecaster, type) and not builds(forecaster):
         raise FernError(f"forecaster: got the class {forecaster.__name__}, needs an object made of it")
     if not callable(forecaster):
         raise FernError(
@@ -102,16 +98,15 @@ def open_target(text: str) -> Target:
     path = Path(text)
     if path.exists():
         return Target(text, _saved(path))
-    module, separator, name = text.partition(":")
-    if separator:
-        return Target(text, _imported(module, name))
+    if ":" in text:
+        return Target(text, imported(text))
     raise _unknown(text)
 
 
 def forecast(forecaster: Forecaster | ForecastFunction, material: Material) -> Floats:  # (n, H, C)
     """The forecasts of all contexts, or a `FernError` that says what was wrong with them."""
     with torch.no_grad(), _errors_as_reasons():
-        model = forecaster if isinstance(forecaster, Forecaster) else _adapted(forecaster, material)
+        model = forecaster if isinstance(forecaster, Forecaster) else _as_model(forecaster, material)
         with _evaluating(model):
             mean = model(_as_seen_by(model, material.contexts)).mean
     wanted = (len(material.contexts), material.horizon, material.contexts.shape[2])
@@ -133,52 +128,24 @@ def _saved(path: Path) -> Forecaster:
     return load_model(found[0])
 
 
-def _imported(module: str, name: str) -> Any:
-    where = f"TARGET {module}:{name}"
-    if not module or not name:
-        raise FernError(f"{where}: needs a module and a callable in it, as in my_package.models:forecast")
-    try:
-        found: Any = import_module(module)
-    except SystemExit as error:
-        raise FernError(f"{where}: {module} cannot be imported: it called sys.exit({error.code!r})") from None
-    except Exception as error:  # noqa: BLE001  whatever a user's module does when it is imported
-        raise FernError(f"{where}: {module} cannot be imported: {type(error).__name__}: {error}") from None
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise FernError(f"{where}: {_missing(module, part, found)}")
-        found = getattr(found, part)
-    if isinstance(found, type) or not callable(found):
-        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
-        raise FernError(f"{where}: is {kind}, needs something to call with (context, horizon)")
-    return found
-
-
-def _missing(module: str, name: str, owner: object) -> str:
-    near = get_close_matches(name, [entry for entry in dir(owner) if not entry.startswith("_")], n=3)
-    hint = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"{module} was imported, but has no {name!r}{hint}"
-
-
 def _unknown(text: str) -> FernError:
     reason = unknown_name("model", text, model_names())
     return FernError(f"TARGET: {reason}; or give a saved model's folder, or module:callable")
 
 
-def _trained(name: str, material: Material) -> Forecaster:
-    """A registered model after the quick budget."""
+def _trained(source: str | Builder, material: Material) -> Forecaster:
+    """A registered model, or one that is built, after the quick budget."""
     from fern.training import TrainConfig, train
 
-    lengths = material.config
-    model = build_model(
-        name,
-        context_length=lengths.context_length,
-        horizon=lengths.horizon,
-        channels=lengths.channels,
-        generator=torch.Generator().manual_seed(SEED),
-    )
     learnt = _thinned(material, material.train, TRAINING_WINDOWS)
     judged = _thinned(material, material.validation, VALIDATION_WINDOWS)
-    train(model, learnt, judged, TrainConfig(epochs=EPOCHS, seed=SEED), progress="silent")
+    if isinstance(source, str):
+        model = build_model(source, **asdict(material.config))
+        config = TrainConfig(epochs=EPOCHS, seed=SEED)
+    else:
+        model = built(source, material.config, seed=SEED)
+        config = TrainConfig(epochs=EPOCHS, seed=SEED, start="given")
+    train(model, learnt, judged, config, progress="silent")
     return model
 
 
@@ -190,70 +157,11 @@ def _thinned(material: Material, part: Part, at_most: int) -> Windows:
     )
 
 
-def _require_fit(has: ModelConfig, needs: ModelConfig) -> None:
-    for name in ("context_length", "horizon", "channels"):
-        if getattr(has, name) != getattr(needs, name):
-            raise FernError(f"the model's {name} is {getattr(has, name)}, the scenario needs {getattr(needs, name)}")
-
-
-def _adapted(function: ForecastFunction, material: Material) -> Forecaster:
+def _as_model(function: ForecastFunction, material: Material) -> Forecaster:
     """The function as a model, taking batches or single windows as it was said or as it turns out."""
-    return _adapter(function, material, _form(function, material) if material.takes == "auto" else material.takes)
-
-
-def _form(function: ForecastFunction, material: Material) -> Form:
-    """The form in which a few windows give the right shape; one that does in both must give the same values."""
-    # A probe of as many windows as the horizon has steps could have the right shape by accident.
-    probe = material.contexts[: _PROBE + (material.horizon == _PROBE)]
-    asked: dict[Form, Floats] = {"batch": probe, "window": probe[0]}
-    fitting: dict[Form, Any] = {}
-    troubles: dict[Form, str] = {}
-    for form, context in asked.items():
-        try:
-            given = function(context.copy(), material.horizon)
-            shape = tuple(np.shape(given))
-        except Exception as error:  # noqa: BLE001  told when neither form will do
-            troubles[form] = f"raised {type(error).__name__}: {error}"
-            continue
-        wanted = (*context.shape[:-2], material.horizon, context.shape[-1])
-        if shape == wanted or (wanted[-1] == 1 and shape == wanted[:-1]):
-            fitting[form] = given
-        else:
-            troubles[form] = f"gave shape {shape}, needs {wanted}"
-    if len(fitting) == 2 and not _agree(fitting["batch"], fitting["window"]):
-        raise FernError(
-            "gives one answer for a batch (B, L, C) and another for its windows (L, C) one by one; "
-            "say which it takes: batch or window"
-        )
-    if fitting:
-        return "batch" if "batch" in fitting else "window"
-    if len(set(troubles.values())) == 1:
-        raise FernError(troubles["batch"])
-    raise FernError(
-        f"for a batch {probe.shape}: {troubles['batch']}; for a window {probe[0].shape}: {troubles['window']}"
-    )
-
-
-def _agree(batch: Any, window: Any) -> bool:
-    """Whether a batch's first answer is that of its first window; other things than floats are not compared."""
-    first, alone = (
-        given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else np.asarray(given)
-        for given in (batch[0], window)
-    )
-    if not all(np.issubdtype(values.dtype, np.floating) for values in (first, alone)):
-        return True
-    return bool(np.allclose(first.ravel(), alone.ravel(), rtol=1e-3, atol=1e-6, equal_nan=True))
-
-
-def _adapter(function: ForecastFunction, material: Material, takes: Form) -> Forecaster:
-    lengths = material.config
-    return FunctionForecaster(
-        function,
-        context_length=lengths.context_length,
-        horizon=lengths.horizon,
-        channels=lengths.channels,
-        takes=takes,
-    )
+    takes = material.takes
+    form = form_of(function, material.contexts, material.horizon) if takes == "auto" else takes
+    return as_model(function, material.config, takes=form)
 
 
 def _as_seen_by(model: Forecaster, contexts: Floats) -> torch.Tensor:
@@ -285,9 +193,3 @@ def _evaluating(model: Forecaster) -> Iterator[None]:
         yield
     finally:
         model.train(before)
-
-
-def on_the_path(folder: str) -> None:
-    """Have modules in a folder found first, as ``python -m`` does with the current one."""
-    if folder not in sys.path:
-        sys.path.insert(0, folder)

@@ -153,6 +153,18 @@ class Task:
             changes["datasets"] = tuple(replace(choice, horizons=None) for choice in kept)
         return replace(self, **changes)
 
+    def beside(self, outside: Sequence[str]) -> "Task":
+        """The task with models from outside, each ``module:callable`` (see `fern.benchmark.outside`).
+
+        Example:
+            >>> [choice.model for choice in read_task("quick").beside(["my_models:forecast"]).models][-1]
+            'my_models:forecast'
+        """
+        for text in outside:
+            if not all(text.partition(":")):
+                raise FernError(f"outside model: got {text!r}, needs module:callable, as in my_models:forecast")
+        return replace(self, models=(*self.models, *(ModelChoice(model=text) for text in dict.fromkeys(outside))))
+
     def _models_named(self, name: str) -> list[ModelChoice]:
         asked = _model_choice(name)
         mine = [
@@ -222,7 +234,12 @@ def _model_choice(value: object, *, where: str = "models") -> ModelChoice:
         return ModelChoice(model=model, preset=preset or None)
     if not isinstance(value, Mapping):
         raise FernError(f"{where}: got {value!r}, needs a name or a table")
-    return from_mapping(ModelChoice, value, where=where)
+    choice = from_mapping(ModelChoice, value, where=where)
+    if ":" in choice.model:
+        raise FernError(
+            f"{where}: got the model {choice.model!r}; a task file cannot name code, give it to fern bench run --with"
+        )
+    return choice
 
 
 def _dataset_choice(value: object, *, where: str = "datasets") -> DatasetChoice:

@@ -23,8 +23,9 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from fern.benchmark.outside import Floats, on_the_path
 from fern.benchmark.processes import end_with_parent, how_it_ended
-from fern.benchmark.targets import Floats, Material, Target, as_target, forecast, on_the_path, open_target
+from fern.benchmark.targets import Material, Target, as_target, forecast, open_target
 from fern.errors import FernError
 from fern.models import ModelConfig
 

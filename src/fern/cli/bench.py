@@ -41,6 +41,15 @@ def run(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A task's name (fern bench tasks) or its TOML file.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the rows; it can hold earlier ones.")],
     models: Annotated[list[str] | None, typer.Option(help="Only these models, separated by commas.")] = None,
+    outside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="MODULE:CALLABLE",
+            help="Someone else's model beside the task's: a function (context, horizon) that forecasts, or one "
+            "(context_length, horizon, channels) that builds a torch model to be trained; can be repeated.",
+        ),
+    ] = None,
     scenarios: Annotated[list[str] | None, typer.Option(help="Only these datasets, separated by commas.")] = None,
     seeds: Annotated[list[str] | None, typer.Option(help="These seeds, separated by commas.")] = None,
     horizons: Annotated[list[str] | None, typer.Option(help="These horizons, separated by commas.")] = None,
@@ -65,11 +74,15 @@ def run(
     """
     from fern.benchmark.tasks import read_task
 
-    chosen = read_task(task).narrowed(
-        models=_names(models),
-        datasets=_names(scenarios),
-        seeds=_numbers("seeds", seeds),
-        horizons=_numbers("horizons", horizons),
+    chosen = (
+        read_task(task)
+        .narrowed(
+            models=_names(models),
+            datasets=_names(scenarios),
+            seeds=_numbers("seeds", seeds),
+            horizons=_numbers("horizons", horizons),
+        )
+        .beside(outside or [])
     )
     summary = _swept(
         chosen,
@@ -111,10 +124,12 @@ def _swept(
     store.check_writable()  # planning takes seconds, a mistake in the path should not wait for it
     from fern.benchmark.display import watcher_for
     from fern.benchmark.engines import open_engine
+    from fern.benchmark.outside import on_the_path
     from fern.benchmark.plan import make_plan
     from fern.benchmark.sweep import run_sweep
     from fern.cli.console import console
 
+    on_the_path(str(Path.cwd()))  # where a user's own models are looked for first
     plan = make_plan(task, max_epochs=max_epochs)
     opened = open_engine(engine, plan, out, jobs=jobs, threads=threads, address=address)
     try:

@@ -125,8 +125,9 @@ def response(
 
     A model given by name is trained first, quickly, on the first 70 % of the shocked trajectory.
     """
+    from fern.benchmark.outside import on_the_path
     from fern.benchmark.shock_response import shock_response
-    from fern.benchmark.targets import on_the_path, open_target
+    from fern.benchmark.targets import open_target
     from fern.systems import simulate
 
     if plot is not None:
