@@ -42,10 +42,10 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
     """The callable that ``module:callable`` names.
 
     Example:
-        >>> imported("fern.metrics:msee")
+        >>> imported("fern.metrics:msee")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        fern.errors.FernError: TARGET fern.metrics:msee: fern.metrics was imported, but has no 'msee': did you mean 'mse'?
+        fern.errors.FernError: TARGET fern.metrics:msee: fern.metrics was imported, but has no 'msee': ...
     """
     module, _, name = text.partition(":")
     where = f"{what} {text}"
