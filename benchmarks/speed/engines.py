@@ -11,7 +11,7 @@ from fern.benchmark.engines.local import LocalEngine
 from fern.benchmark.plan import Plan, Run, make_plan
 from fern.benchmark.rows import Row
 from fern.benchmark.store import Store
-from fern.benchmark.sweep import Unwatched, run_sweep
+from fern.benchmark.sweep import Watcher, run_sweep
 from fern.benchmark.tasks import task_from_mapping
 
 
@@ -29,7 +29,7 @@ def plan(*, seeds: int, epochs: int) -> Plan:
     return make_plan(task_from_mapping(values, name="engines"))
 
 
-class Clock(Unwatched):
+class Clock(Watcher):
     """Notes when each run had its row."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from tests.benchmark.support import InlineEngine, ScriptedEngine, row_for, tiny_
 from fern.benchmark.claims import Claims
 from fern.benchmark.engines import Advanced, Finished, Lost
 from fern.benchmark.runs import Outcome
-from fern.benchmark.sweep import ATTEMPTS, Unwatched, run_sweep
+from fern.benchmark.sweep import ATTEMPTS, Watcher, run_sweep
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_run_that_kills_every_worker_is_given_up_and_the_sweep_goes_on(plan, s
     assert store.read(deadly).error == f"killed, {ATTEMPTS} times in a row"
 
 
-class Interrupting(Unwatched):
+class Interrupting(Watcher):
     def finished(self, run, row, *, elsewhere):
         raise KeyboardInterrupt
 
@@ -122,7 +122,7 @@ def test_what_another_sweep_has_is_waited_for_and_its_row_taken_over(plan, store
     theirs = plan.runs[0]
     seen, taken = [], []
 
-    class Noting(Unwatched):
+    class Noting(Watcher):
         def taken(self, run):
             taken.append(run.key)
 
@@ -147,7 +147,7 @@ def test_what_another_sweep_gave_up_is_done_here(plan, store):
     theirs = plan.runs[0]
     seen = []
 
-    class Noting(Unwatched):
+    class Noting(Watcher):
         def finished(self, run, row, *, elsewhere):
             seen.append(run.key)
             if len(seen) == 5:
@@ -204,7 +204,7 @@ def test_two_sweeps_that_retry_share_the_failed_runs_too(plan, store):
 def test_the_watcher_hears_of_everything(plan, store):
     heard = []
 
-    class Hearing(Unwatched):
+    class Hearing(Watcher):
         def start(self, *, runs, rows, damaged, slots):
             heard.append(("start", len(runs), len(rows), slots))
 

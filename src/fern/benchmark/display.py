@@ -23,7 +23,7 @@ def watcher_for(console: Console) -> Watcher:
     return LiveTable(console) if console.is_terminal else Lines(console)
 
 
-class _Counting:
+class _Counting(Watcher):
     """What both kinds of display know: what is waiting, under way and done."""
 
     def __init__(self, console: Console) -> None:
@@ -71,9 +71,6 @@ class _Counting:
     def lost(self, run: Run, reason: str, *, again: bool) -> None:
         """Say what happened."""
         self.say(f"{run.settings.describe()}: {reason}; {'starts again' if again else 'given up'}")
-
-    def stop(self) -> None:
-        """Nothing."""
 
     def say(self, text: str) -> None:
         """One line."""

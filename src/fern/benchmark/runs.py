@@ -5,6 +5,7 @@ import traceback
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,31 +152,18 @@ def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) ->
             folder.mkdir(parents=True, exist_ok=True)
             if not held.enter_context(locked(folder / LOCK, patience=_LOCK_PATIENCE)):
                 folder = None  # an executor cut off from its sweep is still at it: leave its files alone
+        go = partial(
+            train, model, problem.train, problem.validation, config, windows_test=test, progress=place.progress
+        )
         if folder is not None and resumable(folder):
             try:
-                return train(
-                    model,
-                    problem.train,
-                    problem.validation,
-                    config,
-                    windows_test=test,
-                    resume=folder,
-                    progress=place.progress,
-                )
+                return go(resume=folder)
             except Diverged:
                 raise
             except FernError:
                 for name in folder.glob("*.safetensors"):
                     name.unlink(missing_ok=True)
-        return train(
-            model,
-            problem.train,
-            problem.validation,
-            config,
-            windows_test=test,
-            directory=folder,
-            progress=place.progress,
-        )
+        return go(directory=folder)
 
 
 def _epochs(history: History, wanted: str) -> list[dict[str, Any]] | None:

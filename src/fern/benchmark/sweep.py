@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from fern.benchmark.claims import Claims
 from fern.benchmark.engines import Advanced, Engine, Event, Finished, Lost
@@ -18,8 +17,8 @@ ATTEMPTS = 3
 _GLANCE = 0.5  # seconds between two looks at what other sweeps have done
 
 
-class Watcher(Protocol):
-    """Hears of everything that happens in a sweep."""
+class Watcher:
+    """Hears of everything that happens in a sweep, and shows nothing; others override what they show."""
 
     def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
         """The sweep begins with these runs; these rows are there already."""
@@ -43,31 +42,6 @@ class Watcher(Protocol):
         """The sweep is over, or was interrupted."""
 
 
-class Unwatched:
-    """Shows nothing."""
-
-    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
-        """Nothing."""
-
-    def began(self, run: Run) -> None:
-        """Nothing."""
-
-    def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
-        """Nothing."""
-
-    def taken(self, run: Run) -> None:
-        """Nothing."""
-
-    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
-        """Nothing."""
-
-    def lost(self, run: Run, reason: str, *, again: bool) -> None:
-        """Nothing."""
-
-    def stop(self) -> None:
-        """Nothing."""
-
-
 @dataclass
 class Summary:
     """What came of a sweep: every row of the plan, how many of them it made itself, and what could not be read."""
@@ -89,7 +63,7 @@ def run_sweep(
     ``retry_failed`` does those again that failed, diverged, or whose row file is damaged. Without it a damaged file
     is named in the summary and left alone.
     """
-    sweep = _Sweep(plan, store.for_writing(), engine, retry_failed=retry_failed, watcher=watcher or Unwatched())
+    sweep = _Sweep(plan, store.for_writing(), engine, retry_failed=retry_failed, watcher=watcher or Watcher())
     return sweep.run()
 
 
