@@ -57,7 +57,8 @@ def _baseline(row: dict[str, Any]) -> str:
     settings, test = row["model_settings"], row["test"]
     return (
         f"| {row['model']} | {settings['context_length']} → {settings['horizon']} | {row['seed']} | "
-        f"{row['test_windows']:,} | {test['mse']:.4f} | {test['mae']:.4f} | {row['reported_mse']} | `{row['command']}` |"
+        f"{row['test_windows']:,} | {test['mse']:.4f} | {test['mae']:.4f} | {row['reported_mse']} | "
+        f"`{row['command']}` |"
     )
 
 
