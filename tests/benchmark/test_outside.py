@@ -159,6 +159,11 @@ def test_a_mistake_in_the_name_is_told(text, message):
         make_plan(tiny_task().beside([text]))
 
 
+def test_an_outside_model_among_the_tasks_own_is_told_where_it_belongs():
+    with pytest.raises(FernError, match="a model of your own: --with theirs:last"):
+        make_plan(tiny_task().narrowed(models=["theirs:last"]))
+
+
 def test_a_task_file_cannot_name_code():
     values = {"schema": 1, "models": [{"model": "theirs:last"}], "datasets": ["OU_BASE"], "horizons": [4], "seeds": [1]}
     with pytest.raises(FernError, match="a task file cannot name code"):

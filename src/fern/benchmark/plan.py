@@ -203,7 +203,9 @@ def _require_model(choice: ModelChoice) -> None:
             raise FernError(f"{choice.model}: has no presets and no settings")
         return
     if choice.model not in model_names():
-        raise unknown_name("model", choice.model, [*model_names(), ORACLE])
+        problem = unknown_name("model", choice.model, [*model_names(), ORACLE])
+        own = f"; a model of your own: --with {choice.model}:{choice.preset}" if choice.preset else ""
+        raise FernError(f"{problem}{own}")
     presets = model_entry(choice.model).presets
     if choice.preset is not None and choice.preset not in presets:
         raise unknown_name(f"preset of {choice.model}", choice.preset, presets)
