@@ -15,7 +15,7 @@ class FernError(ValueError):
     """
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> FernError:
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> FernError:
     """The error for a name that is not among the known ones, with the nearest right names.
 
     Example:
@@ -24,6 +24,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> FernError:
     """
     options = sorted(known)
     folded = {option.casefold(): option for option in options}
-    near = [folded[match] for match in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
+    near = [folded[match] for match in get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.6)]
     hint = f" did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
     return FernError(f"unknown {kind} {name!r}:{hint} Known: {', '.join(options) or '(none)'}")

@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fern.errors import FernError
@@ -33,6 +33,7 @@ def written_whole(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
+        _sync_folder(path.parent)
     except OSError as error:
         raise FernError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
@@ -54,6 +55,16 @@ def check_writable(path: Path) -> None:
         raise FernError(f"{path}: the folder {path.parent} does not exist")
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise FernError(f"{path}: cannot be written (no permission)")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the new name itself on the disk: a power cut must not bring the former file back."""
+    with suppress(OSError):  # some systems and file systems cannot
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _umask() -> int:

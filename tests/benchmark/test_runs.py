@@ -1,5 +1,6 @@
 """A run ends in a row whatever happens to it, and an interrupted one goes on to the same figures."""
 
+import errno
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from fern.benchmark.claims import locked
 from fern.benchmark.runs import LOCK, Workbench, Workplace, execute, lost
 from fern.benchmark.scoring import score_model
 from fern.errors import FernError
+from fern.models import tensorfile
 from fern.training import resumable, train
 from fern.training.progress import Silent
 
@@ -100,6 +102,25 @@ def test_a_damaged_checkpoint_is_thrown_away(tmp_path, damage):
     row = execute(run, Workplace(checkpoints=tmp_path, progress=watched), bench).row
     assert watched.epochs == [1, 2, 3]
     assert row.result() == execute(run, Workplace(), bench).row.result()
+
+
+def test_a_failure_of_another_kind_leaves_the_checkpoint_where_it_was(tmp_path, monkeypatch):
+    run, bench = run_of(), Workbench()
+    with pytest.raises(KeyboardInterrupt):
+        execute(run, Workplace(checkpoints=tmp_path, progress=Watched(break_at=2)), bench)
+
+    def full(*args, **named):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tensorfile, "save_file", full)
+        row = execute(run, Workplace(checkpoints=tmp_path), bench).row
+    assert row.status == "failed"
+    assert "No space left on device" in row.error
+    watched = Watched()
+    again = execute(run, Workplace(checkpoints=tmp_path, progress=watched), bench).row
+    assert watched.done > 0
+    assert again.result() == execute(run, Workplace(), bench).row.result()
 
 
 def test_a_finished_run_whose_row_was_lost_is_scored_again_only(tmp_path):

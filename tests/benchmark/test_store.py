@@ -38,6 +38,13 @@ def test_a_row_that_replaces_another_leaves_none_of_it(store):
     assert store.window_errors(ROW.key) is None
 
 
+def test_the_checkpoints_of_a_run_that_failed_stay(store):
+    folder = store.checkpoint_path(ROW.key)
+    folder.mkdir()
+    store.write(replace(ROW, status="failed", error="No space left on device", metrics={}))
+    assert folder.exists()
+
+
 def test_the_checkpoints_of_a_run_go_when_its_row_is_there(store):
     folder = store.checkpoint_path(ROW.key)
     folder.mkdir()

@@ -15,8 +15,8 @@ import torch
 
 from fern.data.split import Part
 from fern.data.windows import Windows
-from fern.models import build_model
-from fern.training import TrainConfig, TrainResult, train
+from fern.models import ModelConfig, PointForecaster, build_model
+from fern.training import Diverged, TrainConfig, TrainResult, train
 
 SIZES = {"context_length": 24, "horizon": 12}
 
@@ -35,6 +35,28 @@ def run(name: str, config: TrainConfig, **where: Any) -> TrainResult:
     model = build_model(name, **SIZES, channels=2, **small)
     train_windows, validation = windows(Part(0, 138)), windows(Part(138, 220))
     return train(model, train_windows, validation, config, progress="lines", **where)
+
+
+class OneSided(PointForecaster):
+    """Its forecasts are infinite, but only in the second process."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.map = torch.nn.Linear(config.context_length, config.horizon)
+
+    def predict(self, past: torch.Tensor) -> torch.Tensor:
+        broken = not self.training and os.environ.get("LOCAL_RANK") == "1"
+        return self.map(past.mT).mT * (float("inf") if broken else 1.0)
+
+
+def divergence(config: TrainConfig) -> str:
+    """What this process hears of a run that diverges in the second one alone."""
+    try:
+        model = OneSided(ModelConfig(**SIZES, channels=2))
+        train(model, windows(Part(0, 138)), windows(Part(138, 220)), config, progress="silent")
+    except Diverged as error:
+        return str(error)
+    return "nothing"
 
 
 def outcome(result: TrainResult) -> dict[str, Any]:
@@ -62,7 +84,8 @@ def outcomes(folder: Path, processes: int) -> dict[str, dict[str, Any]]:
     results["whole"] = run("fern", longer)
     run("fern", replace(longer, epochs=3), directory=folder / "run")
     results["resumed"] = run("fern", longer, resume=folder / "run")
-    return {name: outcome(result) for name, result in results.items()}
+    found = {name: outcome(result) for name, result in results.items()}
+    return found | {"divergence": {"told": divergence(linear)}}
 
 
 if __name__ == "__main__":

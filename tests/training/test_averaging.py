@@ -47,3 +47,18 @@ def test_a_restored_mean_continues_to_the_same_bits() -> None:
     average.update()
     other.update()
     assert all(torch.equal(a, b) for a, b in zip(average.values, other.values, strict=True))
+
+
+def test_the_mean_of_narrow_weights_moves_by_less_than_their_rounding() -> None:
+    layer = nn.Linear(1, 1, bias=False).to(torch.bfloat16)
+    layer.weight.data.fill_(1.0)
+    average = AveragedWeights(layer, decay=0.999)
+    average.steps = 100_000  # far beyond the quick start
+    layer.weight.data.fill_(2.0)
+    for _ in range(500):
+        average.update()
+    # 2 - 0.999^500 = 1.394, where steps of 0.001 in bfloat16 (spacing 2^-7) would have left 1.
+    assert abs(average.values[0].item() - (2 - 0.999**500)) < 1e-3
+    with average.applied():
+        assert layer.weight.dtype == torch.bfloat16
+        assert abs(layer.weight.item() - (2 - 0.999**500)) < 2**-7

@@ -140,6 +140,24 @@ def test_a_constant_learning_rate_lets_a_finished_run_have_more_epochs(
     assert same(run(fern(), windows, longer, resume=True), whole)
 
 
+def test_a_run_that_has_more_epochs_than_are_asked_for_now_is_given_back(
+    windows: Sets, fern: Builder, config: TrainConfig
+) -> None:
+    whole = run(fern(), windows, config)
+    fewer = run(fern(), windows, replace(config, epochs=2), resume=True)
+    assert same(fewer, whole)
+
+
+def test_only_what_a_killed_write_left_is_cleared(windows: Sets, fern: Builder, config: TrainConfig) -> None:
+    Path("run").mkdir()
+    left, own = Path("run/.last.ab12.safetensors"), Path("run/.mine.safetensors")
+    left.touch()
+    own.touch()
+    run(fern(), windows, config)
+    assert own.exists()
+    assert not left.exists()
+
+
 def test_a_schedule_over_the_epochs_does_not(windows: Sets, fern: Builder, config: TrainConfig) -> None:
     cycle = replace(config, schedule="one-cycle")
     run(fern(), windows, cycle)

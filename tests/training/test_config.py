@@ -73,6 +73,10 @@ def test_settings_from_a_file_are_read_strictly() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"preset": ["shock"]}, "unknown preset"),
+        ({"smoothing": "0.9"}, "smoothing: got '0.9', needs a number between 0 and 1"),
+        ({"keep": 3}, "unknown keep 3"),
+        ({"distance": 5}, "unknown distance 5"),
         ({"preset": "shok"}, "unknown preset 'shok': did you mean 'shock'"),
         ({"epoch": 3}, "unknown training setting 'epoch': did you mean 'epochs'"),
         ({"loss": "hubert"}, "unknown loss 'hubert': did you mean 'huber'"),
@@ -106,3 +110,8 @@ def test_settings_from_a_file_are_read_strictly() -> None:
 def test_settings_that_cannot_be_are_refused_by_name(settings: dict[str, object], message: str) -> None:
     with pytest.raises(FernError, match=message):
         TrainConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_a_setting_without_a_name_is_told_how_to_give_it() -> None:
+    with pytest.raises(FernError, match="got 'shock' without a name, as in preset='shock'"):
+        TrainConfig("shock")  # type: ignore[misc]

@@ -69,6 +69,11 @@ def test_a_run_of_two_processes_resumes_to_the_same_bits(two: tuple[Outcomes, st
     assert two[0]["resumed"] == two[0]["whole"]
 
 
+def test_a_divergence_in_one_process_alone_is_told_by_all(two: tuple[Outcomes, str], one: Outcomes) -> None:
+    assert two[0]["divergence"]["told"].startswith("diverged at epoch 1: a forecast is not finite")
+    assert one["divergence"]["told"] == "nothing"
+
+
 def test_only_the_first_process_speaks_and_nothing_but_progress(two: tuple[Outcomes, str]) -> None:
     lines = two[1].splitlines()
     assert len([line for line in lines if line.startswith("epoch 1/40 ")]) == 1

@@ -1,5 +1,6 @@
 """A run that diverges says where, and leaves its last good checkpoint."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,3 +108,34 @@ def test_a_real_divergence_is_caught(windows: Sets, quick: TrainConfig) -> None:
     error = fails(windows, quick, Breaking(at=-1, how="never"), learning_rate=1e30, loss="mse")
     assert error.epoch == 1
     assert error.step is not None
+
+
+def test_a_forecast_too_large_for_the_type_of_the_data_is_a_divergence(windows: Sets, quick: TrainConfig) -> None:
+    class Far(Breaking):
+        def predict(self, past: Tensor) -> Tensor:
+            near = super().predict(past)
+            return near if self.training else near.double() + 1e200
+
+    error = fails(windows, quick, Far(at=-1, how="never"))
+    assert (error.epoch, error.step) == (1, None)
+    assert "a forecast is not finite" in str(error)
+
+
+def test_an_error_of_the_model_s_own_is_not_called_a_divergence(windows: Sets, quick: TrainConfig) -> None:
+    class Strict(Breaking):
+        def predict(self, past: Tensor) -> Tensor:
+            if not self.training:
+                raise FernError("weather station: got 3, needs 4")
+            return super().predict(past)
+
+    with pytest.raises(FernError, match=r"^weather station: got 3, needs 4$") as caught:
+        train(Strict(at=-1, how="never"), windows["train"], windows["validation"], quick, progress="silent")
+    assert not isinstance(caught.value, Diverged)
+
+
+def test_a_divergence_crosses_to_another_process_whole() -> None:
+    error = Diverged("the loss is nan", epoch=2, step=3, group="late", remedy="; try less")
+    copied = copy.copy(error)
+    assert isinstance(copied, Diverged)
+    assert str(copied) == str(error) == "diverged at epoch 2, step 3: the loss is nan; try less"
+    assert (copied.epoch, copied.step, copied.group) == (2, 3, "late")

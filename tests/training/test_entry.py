@@ -1,6 +1,7 @@
 """``train`` from outside: what it gives back, what it depends on, and what it refuses."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import pytest
@@ -192,6 +193,29 @@ def test_averaged_weights_are_what_is_evaluated_and_kept(windows: Sets, fern: Bu
     assert abs(score.item() - result.best.validation["objective"]) < 1e-9
 
 
+@pytest.mark.parametrize("precision", ["64-true", "bf16-true"])
+def test_the_precision_of_an_earlier_run_does_not_stay_in_the_model(
+    windows: Sets, quick: TrainConfig, precision: str
+) -> None:
+    fresh = train(straight(windows["train"]), windows["train"], windows["validation"], quick, progress="silent")
+    model = straight(windows["train"])
+    train(model, windows["train"], windows["validation"], replace(quick, precision=precision), progress="silent")
+    again = train(model, windows["train"], windows["validation"], quick, progress="silent")
+    assert next(model.parameters()).dtype == torch.float32
+    assert again.history == fresh.history
+
+
+@pytest.mark.parametrize("block", [torch.no_grad, torch.inference_mode])
+def test_a_run_within_a_block_without_gradients_trains_all_the_same(
+    windows: Sets, fern: Builder, quick: TrainConfig, block: Callable[[], AbstractContextManager[None]]
+) -> None:
+    plain = train(fern(), windows["train"], windows["validation"], quick, progress="silent")
+    model = fern()
+    with block():
+        within = train(model, windows["train"], windows["validation"], quick, progress="silent")
+    assert within.history == plain.history
+
+
 @pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
 def test_other_precisions_train(windows: Sets, quick: TrainConfig, precision: str) -> None:
     config = replace(quick, precision=precision)
@@ -255,6 +279,12 @@ def test_things_of_another_kind_are_refused(windows: Sets, fern: Builder) -> Non
         train(fern(), windows["train"], windows["validation"], {})  # type: ignore[arg-type]
     with pytest.raises(FernError, match="unknown progress 'sillent': did you mean 'silent'"):
         train(fern(), windows["train"], windows["validation"], progress="sillent")  # type: ignore[arg-type]
+    with pytest.raises(FernError, match="progress: got False, needs 'auto', 'bar', 'lines', 'silent', or an object"):
+        train(fern(), windows["train"], windows["validation"], progress=False)  # type: ignore[arg-type]
+    with pytest.raises(FernError, match="tracker: got True, needs 'tensorboard', 'mlflow', or an object"):
+        train(fern(), windows["train"], windows["validation"], tracker=True)  # type: ignore[arg-type]
+    with pytest.raises(FernError, match="resume: got True, needs the path of a folder"):
+        train(fern(), windows["train"], windows["validation"], resume=True)  # type: ignore[arg-type]
 
 
 def test_a_loss_of_the_law_is_refused_for_a_model_without_one(windows: Sets) -> None:
@@ -262,6 +292,8 @@ def test_a_loss_of_the_law_is_refused_for_a_model_without_one(windows: Sets) -> 
         train(straight(windows["train"]), windows["train"], windows["validation"], TrainConfig(loss="nll"))
 
 
-def test_hardware_that_is_not_there_is_a_clear_error(windows: Sets, fern: Builder) -> None:
-    with pytest.raises(FernError, match="accelerator 'abacus'"):
-        train(fern(), windows["train"], windows["validation"], TrainConfig(accelerator="abacus"), progress="silent")
+@pytest.mark.parametrize("wrong", [{"accelerator": "abacus"}, {"accelerator": "tpu"}, {"strategy": "deepspeed"}])
+def test_hardware_that_is_not_there_is_a_clear_error(windows: Sets, fern: Builder, wrong: dict[str, str]) -> None:
+    (name, value), *_ = wrong.items()
+    with pytest.raises(FernError, match=f"{name} '{value}'.*not available here"):
+        train(fern(), windows["train"], windows["validation"], TrainConfig(**wrong), progress="silent")

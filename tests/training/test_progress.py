@@ -119,3 +119,12 @@ def test_an_object_of_one_s_own_hears_every_step_and_epoch(windows: Sets, fern: 
     assert heard.count("step") == 12
     assert [event for event in heard if event.startswith("epoch")] == ["epoch 1", "epoch 2", "epoch 3"]
     assert heard[-1] == "stop"
+
+
+def test_the_bar_takes_messages_literally_and_knows_where_a_resumed_run_is() -> None:
+    stream = io.StringIO()
+    bar = Bar(stream)
+    bar.start(epochs=50, steps=10, done=300)
+    bar.stop("the last good checkpoint is in runs/lr[/b][red]")
+    assert "runs/lr[/b][red]" in stream.getvalue()
+    assert "epoch 31/50" in stream.getvalue()

@@ -117,3 +117,23 @@ def test_a_run_that_diverges_tells_the_tracker(windows: Sets, fern: Builder, mon
     assert name == "set_tag"
     assert args[1].startswith("diverged at epoch 1")
     assert mlflow.calls[-1][0] == "end_run"
+
+
+def test_a_tracker_that_fails_is_left_out_and_the_run_goes_on(windows: Sets, fern: Builder, quick: TrainConfig) -> None:
+    heard: list[str] = []
+
+    class Away:
+        def start(self, settings: object) -> None:
+            heard.append("start")
+
+        def epoch(self, record: object) -> None:
+            heard.append("epoch")
+            raise ConnectionError("the server is away")
+
+        def stop(self, outcome: str, *, failed: bool) -> None:
+            heard.append("stop")
+
+    with pytest.warns(RuntimeWarning, match="left out from now on, it failed with ConnectionError: the server is away"):
+        result = train(fern(), windows["train"], windows["validation"], quick, progress="silent", tracker=Away())
+    assert len(result.history) == 3
+    assert heard == ["start", "epoch"]

@@ -22,6 +22,7 @@ from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError
 from fern.models import Forecaster, multiply_adds, parameter_count
 from fern.training import Diverged, History, TrainResult, resumable, train
+from fern.training.checkpoint import Unresumable
 from fern.training.hardware import threads as torch_threads
 from fern.training.progress import Progress, Silent
 
@@ -158,9 +159,7 @@ def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) ->
         if folder is not None and resumable(folder):
             try:
                 return go(resume=folder)
-            except Diverged:
-                raise
-            except FernError:
+            except Unresumable:
                 for name in folder.glob("*.safetensors"):
                     name.unlink(missing_ok=True)
         return go(directory=folder)

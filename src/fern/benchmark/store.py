@@ -2,7 +2,7 @@
 
 ``rows/<key>.json``       the rows: all that tables need, meant to be committed.
 ``windows/<key>.npz``     squared and absolute error of every test window, for significance tests.
-``checkpoints/<key>/``    of runs under way, removed when the row is there.
+``checkpoints/<key>/``    of runs under way or failed, removed when there is a result.
 ``claims/<key>``          who is at work on what, see `fern.benchmark.claims`.
 """
 
@@ -134,7 +134,8 @@ class Store:
     def write(self, row: Row, windows: WindowErrors | None = None) -> None:
         """Put a row into the store in place of an earlier one of its key, then drop the run's checkpoints.
 
-        The windows' errors come first: a row that is there has everything that belongs to it.
+        The windows' errors come first: a row that is there has everything that belongs to it. Of a run that failed
+        the checkpoints stay: done again, it goes on from there.
         """
         path = self.windows_path(row.key)
         if windows is None:
@@ -144,7 +145,8 @@ class Store:
                 np.savez(temporary, mse=np.float32(windows["mse"]), mae=np.float32(windows["mae"]))
         with written_whole(self.row_path(row.key)) as temporary:
             temporary.write_bytes(row_to_json(row))
-        self.drop_checkpoints(row.key)
+        if row.status != "failed":
+            self.drop_checkpoints(row.key)
 
     def window_errors(self, key: str) -> dict[str, NDArray[np.float32]] | None:
         """The errors of each test window, or None where they were not kept."""

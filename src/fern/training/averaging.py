@@ -24,28 +24,28 @@ class AveragedWeights:
     def __init__(self, model: nn.Module, *, decay: float) -> None:
         self.decay, self.steps = decay, 0
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.values = [parameter.detach().clone() for parameter in self._parameters]
+        # At least in float32: a step of 1 - d is lost in the 8 bits of bfloat16.
+        wide = [torch.promote_types(parameter.dtype, torch.float32) for parameter in self._parameters]
+        self.values = [p.detach().to(dtype, copy=True) for p, dtype in zip(self._parameters, wide, strict=True)]
 
     def update(self) -> None:
         """Take the present weights into the mean."""
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
-        torch._foreach_lerp_(self.values, [p.detach() for p in self._parameters], 1.0 - decay)
+        own = [p.detach().to(mean.dtype) for p, mean in zip(self._parameters, self.values, strict=True)]
+        torch._foreach_lerp_(self.values, own, 1.0 - decay)
         self.steps += 1
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Within the block the model holds the mean; its own weights come back after it, to the bit."""
-        self._swap()
+        own = [parameter.data for parameter in self._parameters]
+        for parameter, mean in zip(self._parameters, self.values, strict=True):
+            parameter.data = mean.to(parameter.dtype)
         try:
             yield
         finally:
-            self._swap()
-
-    def _swap(self) -> None:
-        for position, parameter in enumerate(self._parameters):
-            own = parameter.data
-            parameter.data = self.values[position]
-            self.values[position] = own
+            for parameter, value in zip(self._parameters, own, strict=True):
+                parameter.data = value
 
     def state(self) -> dict[str, Tensor]:
         """The mean as tensors by position; the number of steps is the run's."""

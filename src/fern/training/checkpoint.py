@@ -40,6 +40,10 @@ def resumable(directory: Path | str) -> bool:
     return (Path(directory) / LAST).is_file()
 
 
+class Unresumable(FernError):  # noqa: N818 - what a checkpoint is
+    """A checkpoint that this run cannot go on from: damaged, or of another model, other data or other settings."""
+
+
 class Checkpoints:
     """The checkpoints of one run in one directory."""
 
@@ -48,7 +52,7 @@ class Checkpoints:
         self._best_checksum: str | None = None
 
     def begin(self) -> None:
-        """Make the directory for a new run; refuses one that holds a run already."""
+        """Make the directory for a new run, and clear it; refuses one that holds a run already."""
         if resumable(self.directory):
             raise FernError(
                 f"directory: {self.directory} holds a run already; give resume={str(self.directory)!r} to continue "
@@ -58,6 +62,7 @@ class Checkpoints:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FernError(f"directory: {self.directory} cannot be made ({error.strerror})") from None
+        self.clear()
 
     def save(self, plain: dict[str, Any], tensors: Tensors, *, model: Forecaster, new_best: Tensors | None) -> None:
         """Write the state, and the best weights where they are new."""
@@ -80,16 +85,20 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Remove what a write that was killed left behind."""
-        for stale in self.directory.glob(".*.safetensors"):
-            stale.unlink(missing_ok=True)
+        for name in (LAST, BEST):
+            for stale in self.directory.glob(f".{Path(name).stem}.*.safetensors"):
+                stale.unlink(missing_ok=True)
 
     def load(self) -> Saved:
-        """The last state, checked to be of the same model, data and settings."""
+        """The last state, checked to be of the same model, data and settings; `Unresumable` where it is not."""
         path = self.directory / LAST
         if not path.is_file():
             raise FernError(f"resume: {self.directory} holds no checkpoint ({LAST}); nothing to continue")
-        whole, tensors, _ = read_tensors(path, format_=FORMAT)
-        require_same(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
+        try:
+            whole, tensors, _ = read_tensors(path, format_=FORMAT)
+            require_same(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
+        except FernError as error:
+            raise Unresumable(str(error)) from None
         self._best_checksum = whole["best_sha256"]
         return whole["run"], tensors
 
@@ -110,7 +119,7 @@ class Checkpoints:
             return tensors
         own, described = run.evaluated_weights(), describe_model(_model_name(run.model), run.model)
         if checksum_of(own, described) != self._best_checksum:
-            raise FernError(f"resume: {problem}; the weights of epoch {run.stopping.kept_epoch} are lost")
+            raise Unresumable(f"resume: {problem}; the weights of epoch {run.stopping.kept_epoch} are lost")
         if mend:
             self.save_best(run.model, own)
         return own

@@ -38,10 +38,12 @@ def _strict(cls: C) -> C:
 
     @functools.wraps(plain)
     def checked(self: object, *args: object, **values: object) -> None:
+        if args:
+            raise FernError(f"training settings: got {args[0]!r} without a name, as in preset={args[0]!r}")
         for name in values:
             if name not in known:
                 raise unknown_name("training setting", name, known)
-        plain(self, *args, **values)
+        plain(self, **values)
 
     cls.__init__ = checked  # type: ignore[misc]
     return cls
@@ -69,8 +71,9 @@ class TrainConfig:
         nothing but its arguments, ``given`` trains the weights the model has.
     The machine:
         ``threads`` (None: as they are), ``accelerator``, ``devices``, ``strategy``, ``precision`` (Lightning
-        Fabric's), ``compile``, ``checkpoint_steps`` and ``checkpoint_seconds`` (checkpoints within an epoch, beside
-        the one after it).
+        Fabric's), ``compile`` (timed at the start and used where it pays, so two such runs can differ in the last
+        bits), ``checkpoint_steps`` and ``checkpoint_seconds`` (checkpoints within an epoch, beside the one after it;
+        several processes go by steps alone).
 
     Example:
         >>> config = TrainConfig(preset="shock", epochs=10)
@@ -117,8 +120,8 @@ class TrainConfig:
     checkpoint_seconds: float | None = NOT_GIVEN
 
     def __post_init__(self) -> None:
-        if self.preset not in PRESETS:
-            raise unknown_name("preset", str(self.preset), PRESETS)
+        if not isinstance(self.preset, str) or self.preset not in PRESETS:
+            raise unknown_name("preset", self.preset, PRESETS)
         grace_given = self.grace is not NOT_GIVEN
         for name, value in PRESETS[self.preset].settings.items():
             if getattr(self, name) is NOT_GIVEN:
@@ -131,7 +134,7 @@ class TrainConfig:
         require_distance(self.distance)
         for name, known in (("schedule", SHAPES), ("start", get_args(Start)), ("precision", get_args(Precision))):
             if getattr(self, name) not in known:
-                raise unknown_name(name, str(getattr(self, name)), known)
+                raise unknown_name(name, getattr(self, name), known)
         _ = self.stopping
 
     def _check_numbers(self) -> None:
@@ -148,8 +151,9 @@ class TrainConfig:
         for name in ("clip_norm", "checkpoint_seconds"):
             if getattr(self, name) is not None:
                 _require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
-        if self.averaging is not None:
-            _require_number("averaging", self.averaging, "a decay between 0 and 1, or None", lambda v: 0 < v < 1)
+        for name in ("averaging", "smoothing"):
+            if getattr(self, name) is not None:
+                _require_number(name, getattr(self, name), "a number between 0 and 1, or None", lambda v: 0 < v < 1)
 
     def _check_kinds(self) -> None:
         kinds = {"objective": ObjectiveWeights, "accelerator": str, "strategy": str, "compile": bool}

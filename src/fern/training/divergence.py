@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from math import isfinite
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +28,19 @@ class Diverged(FernError):  # noqa: N818 - what happened to the run, which is wh
     def __init__(self, what: str, *, epoch: int, step: int | None, group: str | None, remedy: str = "") -> None:
         place = f"epoch {epoch}" if step is None else f"epoch {epoch}, step {step}"
         super().__init__(f"diverged at {place}: {what}{remedy}")
-        self.what, self.epoch, self.step, self.group = what, epoch, step, group
+        self.what, self.epoch, self.step, self.group, self.remedy = what, epoch, step, group, remedy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What a copy in another process is made of."""
+        return _again, (self.what, self.epoch, self.step, self.group, self.remedy)
+
+
+class NotFinite(FernError):  # noqa: N818 - what was found, of which `Diverged` is made
+    """A forecast of an evaluation is NaN or infinite."""
+
+
+def _again(what: str, epoch: int, step: int | None, group: str | None, remedy: str) -> Diverged:
+    return Diverged(what, epoch=epoch, step=step, group=group, remedy=remedy)
 
 
 def of_gradients(named: Named, *, loss: float, epoch: int, step: int, remedy: str) -> Diverged:

@@ -12,7 +12,7 @@ from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import Forecaster, initialise
 from fern.training.averaging import AveragedWeights
-from fern.training.checkpoint import Checkpoints, Saved
+from fern.training.checkpoint import Checkpoints, Saved, Unresumable
 from fern.training.compiling import choose, quiet_compiler
 from fern.training.config import TrainConfig
 from fern.training.evaluation import Evaluator
@@ -23,7 +23,7 @@ from fern.training.inputs import WindowSets, batch_size_for, require_fit, run_di
 from fern.training.loop import Loop, LossOf
 from fern.training.losses import criterion
 from fern.training.order import EpochOrder
-from fern.training.processes import of_all
+from fern.training.processes import of_all, on_first
 from fern.training.progress import Mode, Progress, progress_of
 from fern.training.result import TrainResult
 from fern.training.run import Run
@@ -60,9 +60,12 @@ def train(
         windows_test: scored after each epoch too, never used for a decision; see `History.recency`.
         directory: keep checkpoints there (``last.safetensors``, ``best.safetensors``).
         resume: continue the run in this directory, to the same bits as if it had never stopped. Model settings,
-            windows and config must be those of the run. A finished run is not trained further.
+            windows and config must be those of the run, but for settings that only say where and how fast it
+            computes (`FREE_TO_CHANGE`) and, at a constant learning rate, ``epochs``. A run that ended is given back
+            as it is, unless there are more epochs now.
         progress: ``auto`` (a bar on a terminal, lines elsewhere, on standard error), ``bar``, ``lines``, ``silent``.
-        tracker: ``tensorboard`` (into the directory) or ``mlflow``; nothing is written without it.
+        tracker: ``tensorboard`` (into the directory) or ``mlflow``; nothing is written without it. A tracker that
+            fails is left out with a warning; the run goes on.
 
     A run whose loss or gradient becomes NaN or infinite ends with `Diverged`.
 
@@ -86,14 +89,18 @@ def train(
     folder = run_directory(directory, resume)
     mark = fingerprint(model, config, data)
     home = next((value.device for value in model.state_dict().values()), torch.device("cpu"))
-    with threads(config.threads):
+    with threads(config.threads), torch.inference_mode(False), torch.enable_grad():
         fabric = launch(config)
         first, checkpoints = fabric.is_global_zero, None if folder is None else Checkpoints(folder, mark)
         shown, tracked = progress_of(progress, first=first), tracker_of(tracker, directory=folder, first=first)
         with foreign_draws(config.seed, rank=fabric.global_rank, device=fabric.device):
-            saved = checkpoints.load() if checkpoints is not None and resume is not None else None
+            going_on = resume is not None and model.trainable
+            saved = checkpoints.load() if checkpoints is not None and going_on else None
+            if config.precision != "64-true" or config.start == "fresh" or saved is not None:
+                model.float()  # whatever it was trained in before; Fabric makes it what the precision asks for
             if saved is None:
-                _start(model, config, data.train, checkpoints if first else None)
+                on_first(lambda: None if checkpoints is None else checkpoints.begin(), fabric)
+                _start(model, config, data.train)
             model.to(fabric.device)
             data = data.to(fabric.device)
             if not model.trainable:
@@ -127,10 +134,8 @@ def _evaluated(
     return TrainResult(model.eval(), history, 0, "nothing to train", config, mark, folder)
 
 
-def _start(model: Forecaster, config: TrainConfig, windows: Windows, checkpoints: Checkpoints | None) -> None:
-    """A directory for the run, starting weights, and what the model wants to know of the training windows."""
-    if checkpoints is not None:
-        checkpoints.begin()
+def _start(model: Forecaster, config: TrainConfig, windows: Windows) -> None:
+    """Starting weights, and what the model wants to know of the training windows."""
     model.cpu()  # where the generator draws and the windows are
     if config.start == "fresh":
         try:
@@ -159,8 +164,9 @@ def _loop(
     optimiser = AdamW(learnt, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
     batch_size = config.batch_size or batch_size_for(len(data.train))
     loss_of: nn.Module = LossOf(model, loss)
-    run = Run(model, optimiser, None, noise, compiled=saved is not None and saved[0]["compiled"])
+    run = Run(model, optimiser, None, noise, compiled=config.compile and saved is not None and saved[0]["compiled"])
     if config.compile and saved is None:
+        model.train()
         choice = choose(
             loss_of, EpochOrder(data.train, batch_size=batch_size, seed=config.seed, epoch=1).share(0), noise
         )
@@ -190,25 +196,31 @@ def _loop(
 
 def _restore(run: Run, saved: Saved, config: TrainConfig, checkpoints: Checkpoints, fabric: "Fabric") -> None:
     """Put a run where it was when it was saved."""
-    run.restore(*saved, fabric)
+    try:
+        run.restore(*saved, fabric)
+    except (FernError, RuntimeError, KeyError, ValueError) as error:  # signed anew by other hands
+        raise Unresumable(f"{checkpoints.directory}: {error}") from None
     run.kept = checkpoints.load_best(run, mend=fabric.is_global_zero)
     if fabric.is_global_zero:
         checkpoints.clear()
     if run.reason == "epochs" and run.stopping.epoch < config.epochs:
         run.reason = None  # it was given more of them
+    if run.reason is None and run.stopping.epoch >= config.epochs:
+        run.reason = "epochs"  # it was given fewer of them
 
 
 def _watched(loop: Loop, mark: Fingerprint) -> None:
     """Run the loop, and tell progress and tracker how it began and ended."""
-    outcome = "interrupted"
+    outcome, failed = "interrupted", True
     loop.tracker.start(mark.settings)
     try:
         with quiet_compiler() if loop.run.compiled else nullcontext():
             loop.epochs()
         outcome = f"stopped by {loop.run.reason}, kept epoch {loop.run.stopping.kept_epoch}"
+        failed = False
     except FernError as error:
         outcome = str(error)
         raise
     finally:
         loop.progress.stop(outcome)
-        loop.tracker.stop(outcome)
+        loop.tracker.stop(outcome, failed=failed)

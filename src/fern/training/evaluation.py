@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from fern.data.windows import Windows
-from fern.errors import FernError
 from fern.metrics import MetricAccumulator, sphere_directions
 from fern.models import Forecaster
 from fern.training.config import TrainConfig
+from fern.training.divergence import NotFinite
 from fern.training.history import Figures
 from fern.training.processes import of_all
 
@@ -46,10 +46,13 @@ class Evaluator:
     def figures(self, model: Forecaster, windows: Windows, fabric: "Fabric") -> Figures:
         """The figures over all windows, each process taking its part of them."""
         own = self._gathered(model, windows, rank=fabric.global_rank, processes=fabric.world_size)
+        if not all(of_all(own is not None, fabric)) or own is None:  # all processes end together
+            raise NotFinite("a forecast is not finite")
         return _merged(own, fabric).compute()
 
     @torch.no_grad()
-    def _gathered(self, model: Forecaster, windows: Windows, *, rank: int, processes: int) -> MetricAccumulator:
+    def _gathered(self, model: Forecaster, windows: Windows, *, rank: int, processes: int) -> MetricAccumulator | None:
+        """The figures of this process's windows, None where a forecast is not finite."""
         gathered = self._accumulator()
         size = self._config.evaluation_batch_size
         start, stop = (len(windows) * edge // processes for edge in (rank, rank + 1))
@@ -59,10 +62,10 @@ class Evaluator:
         try:
             for first in range(start, stop, size):
                 past, future = windows.gather(torch.arange(first, min(first + size, stop)))
-                mean = model(past.to(dtype)).mean
+                mean = model(past.to(dtype)).mean.to(future.dtype)
                 if not bool(torch.isfinite(mean.sum())) and not bool(torch.isfinite(mean).all()):
-                    raise FernError("a forecast is not finite")
-                gathered.update(mean.to(future.dtype), future)
+                    return None
+                gathered.update(mean, future)
         finally:
             model.train(was_training)
         return gathered

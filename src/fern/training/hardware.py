@@ -1,6 +1,7 @@
 """Where a run computes: threads, device, precision and processes."""
 
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -45,7 +46,8 @@ def launch(config: TrainConfig) -> "Fabric":
     from lightning_fabric import Fabric  # takes seconds to import, so not before it is needed
 
     try:
-        with quiet("lightning_fabric"):
+        with quiet("lightning_fabric"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning_fabric")
             fabric = Fabric(
                 accelerator=config.accelerator,
                 devices=config.devices,
@@ -53,7 +55,7 @@ def launch(config: TrainConfig) -> "Fabric":
                 precision=config.precision,
             )
             fabric.launch()
-    except (ValueError, RuntimeError, TypeError) as error:
+    except (ValueError, RuntimeError, TypeError, ImportError) as error:
         raise FernError(
             f"accelerator {config.accelerator!r}, devices {config.devices}, strategy {config.strategy!r}: "
             f"not available here ({error})"

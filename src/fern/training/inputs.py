@@ -1,7 +1,9 @@
 """What a run is given, checked before anything is computed or written."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -10,6 +12,8 @@ from fern.errors import FernError
 from fern.models import Forecaster
 from fern.training.config import TrainConfig
 from fern.training.losses import require_law
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,20 @@ def _require_windows(name: str, windows: Windows, model: Forecaster) -> None:
             raise FernError(f"{name}: {size} is {has}, the model's is {needs}; needs the same")
 
 
+def require_methods(name: str, given: T, example: type, *, known: Iterable[str]) -> T:
+    """The object, which must have the methods of the example; ``known`` are the names it could have been."""
+    for method in (entry for entry in vars(example) if not entry.startswith("_")):
+        if not callable(getattr(given, method, None)):
+            names = ", ".join(repr(entry) for entry in known)
+            raise FernError(f"{name}: got {given!r}, needs {names}, or an object with a method {method!r}")
+    return given
+
+
 def run_directory(directory: Path | str | None, resume: Path | str | None) -> Path | None:
     """Where the run is kept: the directory, or the one it resumes from, which must be the same."""
+    for name, given in (("directory", directory), ("resume", resume)):
+        if given is not None and not isinstance(given, str | Path):
+            raise FernError(f"{name}: got {given!r}, needs the path of a folder")
     if directory is None or resume is None:
         given = directory if resume is None else resume
         return None if given is None else Path(given)

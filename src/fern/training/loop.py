@@ -10,11 +10,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fern.data.windows import Windows
-from fern.errors import FernError
 from fern.models import Criterion, Forecaster
 from fern.training.checkpoint import Checkpoints
 from fern.training.config import TrainConfig
-from fern.training.divergence import Diverged, of_gradients, of_weights
+from fern.training.divergence import Diverged, NotFinite, of_gradients, of_weights
 from fern.training.evaluation import Evaluator
 from fern.training.history import EpochRecord, Figures
 from fern.training.inputs import WindowSets
@@ -103,7 +102,8 @@ class Loop:
         self.fabric.backward(loss if share.weight == 1.0 else loss * share.weight)
         norm = nn.utils.get_total_norm([weight.grad for weight in self._weights if weight.grad is not None])
         size, value = float(norm), float(loss.detach())
-        if not (isfinite(size) and isfinite(value)):
+        # Of several processes each has a loss of its own: they must end together, so it is looked at after the epoch.
+        if not (isfinite(size) and (isfinite(value) or self.fabric.world_size > 1)):
             named, remedy = run.model.named_parameters(), self._remedy()
             raise of_gradients(named, loss=value, epoch=run.epoch, step=run.step + 1, remedy=remedy)
         if self.config.clip_norm is not None and size > self.config.clip_norm:
@@ -120,6 +120,10 @@ class Loop:
         """Evaluate, let the stopping rule decide, note it all and save."""
         run, config = self.run, self.config
         self._require_finite_weights()
+        loss = sum(of_all(run.loss_sum, self.fabric)) / len(self.data.train)
+        if not isfinite(loss):
+            what = f"the loss is {loss}"
+            raise Diverged(what, epoch=run.epoch, step=None, group=None, remedy=self._remedy())
         began = time.perf_counter()
         validation = self._figures(self.data.validation)
         test = None if self.data.test is None else self._figures(self.data.test)
@@ -127,7 +131,7 @@ class Loop:
         kept = run.stopping.kept_epoch == run.epoch
         record = EpochRecord(
             epoch=run.epoch,
-            train_loss=sum(of_all(run.loss_sum, self.fabric)) / len(self.data.train),
+            train_loss=loss,
             learning_rate=self._schedule.rate(run.steps - 1),
             gradient_norm=run.norm_sum / run.step,
             validation=validation,
@@ -141,8 +145,8 @@ class Loop:
         if kept:
             run.kept = run.evaluated_weights()
         self.progress.epoch(record, kept=kept)
-        self.tracker.epoch(record)
         self._save(new_best=run.kept if kept else None)
+        self.tracker.epoch(record)
 
     def _figures(self, windows: Windows) -> Figures:
         """The figures of the evaluated weights over all windows."""
@@ -150,7 +154,7 @@ class Loop:
         try:
             with nullcontext() if run.average is None else run.average.applied():
                 return self.evaluator.figures(run.model, windows, self.fabric)
-        except FernError as error:
+        except NotFinite as error:
             raise Diverged(str(error), epoch=run.epoch, step=None, group=None, remedy=self._remedy()) from None
 
     def _is_time_to_save(self) -> bool:

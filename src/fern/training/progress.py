@@ -9,6 +9,7 @@ from rich.progress import Progress as RichProgress
 
 from fern.errors import unknown_name
 from fern.training.history import EpochRecord
+from fern.training.inputs import require_methods
 
 Mode = Literal["auto", "bar", "lines", "silent"]
 """``auto`` is a bar where standard error is a terminal and lines elsewhere."""
@@ -104,6 +105,7 @@ class Bar:
             TextColumn("loss {task.fields[loss]}  objective {task.fields[objective]}"),
             TimeRemainingColumn(),
             console=self._console,
+            redirect_stdout=sys.stdout.isatty(),  # what a program prints into a file stays there
         )
         self._task: TaskID | None = None
         self._best = ""
@@ -111,13 +113,19 @@ class Bar:
     def start(self, *, epochs: int, steps: int, done: int) -> None:
         """Show the bar."""
         self._task = self._bar.add_task(
-            "training", total=epochs * steps, completed=done, epoch=1, epochs=epochs, loss="-", objective="-"
+            "training",
+            total=epochs * steps,
+            completed=done,
+            epoch=done // steps + 1,
+            epochs=epochs,
+            loss="-",
+            objective="-",
         )
         self._bar.start()
 
     def note(self, message: str) -> None:
         """The message, above the bar."""
-        self._console.print(message, highlight=False)
+        self._console.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def step(self, *, epoch: int, loss: float) -> None:
         """Move the bar by one step."""
@@ -135,7 +143,7 @@ class Bar:
     def stop(self, message: str) -> None:
         """Leave the bar as it is and say why the run ended."""
         self._bar.stop()
-        self._console.print(message, highlight=False)
+        self.note(message)
 
 
 def progress_of(mode: Mode | Progress, *, first: bool) -> Progress:
@@ -143,7 +151,7 @@ def progress_of(mode: Mode | Progress, *, first: bool) -> Progress:
     if not first:
         return Silent()
     if not isinstance(mode, str):
-        return mode
+        return require_methods("progress", mode, Silent, known=get_args(Mode))
     if mode not in get_args(Mode):
         raise unknown_name("progress", mode, get_args(Mode))
     if mode == "silent":

@@ -1,12 +1,14 @@
 """Figures of a run sent to TensorBoard or MLflow, where that is asked for."""
 
 import importlib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from fern.errors import FernError, unknown_name
 from fern.training.history import EpochRecord
+from fern.training.inputs import require_methods
 
 Kind = Literal["tensorboard", "mlflow"]
 
@@ -20,8 +22,37 @@ class Tracker(Protocol):
     def epoch(self, record: EpochRecord) -> None:
         """The figures of one more epoch."""
 
-    def stop(self, outcome: str) -> None:
-        """The run is over."""
+    def stop(self, outcome: str, *, failed: bool) -> None:
+        """The run is over; ``failed`` where it diverged or was interrupted."""
+
+
+class Guarded:
+    """A tracker that cannot cost the run: after its first failure it is left out, with a warning."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker: Tracker | None = tracker
+
+    def start(self, settings: Mapping[str, Any]) -> None:
+        """Pass it on."""
+        self._safely(lambda tracker: tracker.start(settings))
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Pass it on."""
+        self._safely(lambda tracker: tracker.epoch(record))
+
+    def stop(self, outcome: str, *, failed: bool) -> None:
+        """Pass it on."""
+        self._safely(lambda tracker: tracker.stop(outcome, failed=failed))
+
+    def _safely(self, tell: Callable[[Tracker], None]) -> None:
+        if self._tracker is None:
+            return
+        try:
+            tell(self._tracker)
+        except Exception as error:  # noqa: BLE001  a server that is away, a full disk: no reason to lose a training
+            self._tracker = None
+            text = f"tracker: left out from now on, it failed with {type(error).__name__}: {error}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 class NoTracker:
@@ -33,7 +64,7 @@ class NoTracker:
     def epoch(self, record: EpochRecord) -> None:
         """Nothing."""
 
-    def stop(self, outcome: str) -> None:
+    def stop(self, outcome: str, *, failed: bool) -> None:
         """Nothing."""
 
 
@@ -56,7 +87,7 @@ class TensorBoard:
             self._writer.add_scalar(name, value, global_step=record.epoch)
         self._writer.flush()
 
-    def stop(self, outcome: str) -> None:
+    def stop(self, outcome: str, *, failed: bool) -> None:
         """Note the outcome and close the file."""
         self._writer.add_text("outcome", outcome)
         self._writer.close()
@@ -82,10 +113,10 @@ class MLflow:
         """One metric for each figure."""
         self._mlflow.log_metrics(figures(record), step=record.epoch)
 
-    def stop(self, outcome: str) -> None:
+    def stop(self, outcome: str, *, failed: bool) -> None:
         """Note the outcome and end the run."""
         self._mlflow.set_tag("outcome", outcome)
-        self._mlflow.end_run()
+        self._mlflow.end_run(status="FAILED" if failed else "FINISHED")
 
 
 def figures(record: EpochRecord) -> dict[str, float]:
@@ -114,14 +145,14 @@ def tracker_of(tracker: Kind | Tracker | None, *, directory: Path | None, first:
     if tracker is None or not first:
         return NoTracker()
     if not isinstance(tracker, str):
-        return tracker
+        return Guarded(require_methods("tracker", tracker, NoTracker, known=get_args(Kind)))
     if tracker not in get_args(Kind):
         raise unknown_name("tracker", tracker, get_args(Kind))
     if tracker == "mlflow":
-        return MLflow()
+        return Guarded(MLflow())
     if directory is None:
         raise FernError("tracker: tensorboard writes files, so train needs a directory=... to put them in")
-    return TensorBoard(directory / "tensorboard")
+    return Guarded(TensorBoard(directory / "tensorboard"))
 
 
 def _imported(module: str, *, package: str) -> Any:
