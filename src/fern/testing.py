@@ -17,7 +17,7 @@ from fern.benchmark.stress_report import as_text
 from fern.benchmark.targets import Takes
 from fern.systems import Scenario
 
-_OPTIONS = ("context_length", "horizon", "windows", "time_limit", "takes")
+_OPTIONS = ("context_length", "horizon", "windows", "time_limit", "training_limit", "takes")
 
 
 def assert_survives(
@@ -28,6 +28,7 @@ def assert_survives(
     horizon: int | None = None,
     windows: int = 64,
     time_limit: float = 120.0,
+    training_limit: float = 1800.0,
     takes: Takes = "auto",
     **bounds: float,
 ) -> Report:
@@ -58,7 +59,12 @@ def assert_survives(
     __tracebackhide__ = True  # pytest shows the caller's line, not this one
     asked = requirements_from(bounds, options=_OPTIONS)
     settings = StressSettings(
-        context_length=context_length, horizon=horizon, windows=windows, time_limit=time_limit, takes=takes
+        context_length=context_length,
+        horizon=horizon,
+        windows=windows,
+        time_limit=time_limit,
+        training_limit=training_limit,
+        takes=takes,
     )
     chosen = [scenarios] if isinstance(scenarios, str | Path | Scenario) else scenarios
     report = stress(forecaster, chosen, requirements=asked, settings=settings)

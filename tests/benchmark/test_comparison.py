@@ -154,3 +154,38 @@ def test_bad_input_is_named(store):
 )
 def test_differences_are_told_in_words(first, second, words):
     assert difference_in_words(first, second) == words
+
+
+def test_rows_of_several_tasks_are_not_mixed(store):
+    for task in ("mine", "other"):
+        put(store, "fern", noise(1), task=task)
+        put(store, "dlinear", noise(2), task=task)
+    with pytest.raises(FernError, match="holds rows of the tasks mine, other; say which with --task"):
+        compare("fern", "dlinear", runs=store)
+    assert compare("fern", "dlinear", runs=store, task="mine").verdicts[0].seeds == 1
+
+
+def test_runs_trained_otherwise_are_models_of_their_own(store):
+    put(store, "fern", noise(1), train_settings={"epochs": 1})
+    put(store, "fern", noise(2, level=0.5), train_settings={"epochs": 50})
+    verdict = compare("fern (epochs=50)", "fern (epochs=1)", runs=store).verdicts[0]
+    assert verdict.first < verdict.second
+
+
+def test_three_datasets_on_which_two_models_agree_prove_nothing(store):
+    for number, name in enumerate("ABC"):
+        put(store, "fern", noise(number), dataset=name)
+        put(store, "dlinear", noise(number + 9, level=1.5), dataset=name)
+    over = compare("fern", "dlinear", runs=store).over_scenarios
+    assert over.ranks.f_p_value == 0.25
+    assert over.words == "the 2 models are not distinguishable over 3 datasets"
+
+
+def test_horizons_of_one_dataset_count_as_one_scenario(store):
+    for name in "ABC":
+        for horizon in (2, 3, 4, 6):
+            put(store, "fern", noise(1), dataset=name, horizon=horizon)
+            put(store, "dlinear", noise(2, level=1.5), dataset=name, horizon=horizon)
+    over = compare("fern", "dlinear", runs=store).over_scenarios
+    assert over.ranks.scenarios == 3
+    assert over.ranks.average == (1.0, 2.0)

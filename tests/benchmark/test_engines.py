@@ -326,6 +326,13 @@ def test_ray_gets_each_dataset_once_and_leaves_retries_to_the_sweep(fake_ray, st
     assert list((store.folder / "claims").iterdir()) == []
 
 
+def test_ray_with_nothing_to_do_waits(fake_ray, tmp_path):
+    engine = open_engine("ray", tiny_plan(), tmp_path)
+    began = time.monotonic()
+    assert engine.wait(0.2) == []
+    assert time.monotonic() - began >= 0.2
+
+
 def test_ray_started_for_the_purpose_is_local_and_quiet(fake_ray, tmp_path):
     open_engine("ray", tiny_plan(), tmp_path)
     ((options,),) = called(fake_ray, "init")

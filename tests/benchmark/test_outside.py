@@ -168,3 +168,29 @@ def test_a_task_file_cannot_name_code():
     values = {"schema": 1, "models": [{"model": "theirs:last"}], "datasets": ["OU_BASE"], "horizons": [4], "seeds": [1]}
     with pytest.raises(FernError, match="a task file cannot name code"):
         task_from_mapping(values, name="mine")
+
+
+def test_a_function_that_draws_at_random_is_taken_as_it_is(theirs):
+    theirs.write_text(
+        MODULE
+        + """
+
+def randomly(context, horizon):
+    return np.random.default_rng().normal(size=(*context.shape[:-2], horizon, context.shape[-1]))
+"""
+    )
+    model = outside_model("theirs:randomly", SIZES, seed=0)
+    assert model(torch.zeros(5, 24, 1)).mean.shape == (5, 12, 1)
+
+
+def test_a_builder_that_raises_is_named(theirs):
+    theirs.write_text(
+        MODULE
+        + """
+
+def clumsy(context_length, horizon, channels):
+    raise KeyError("hidden")
+"""
+    )
+    with pytest.raises(FernError, match="outside model theirs:clumsy: raised KeyError: 'hidden'"):
+        make_plan(tiny_task().beside(["theirs:clumsy"]))

@@ -117,8 +117,8 @@ def test_the_detailed_averages_are_means_over_the_horizons_but_for_five_that_rou
 def test_the_main_table_holds_the_averages_its_wd_being_the_detailed_swd():
     averages = paper_figures("detailed_average")
     for place, figures in paper_figures("main").items():
-        for ours, theirs in (("mse", "mse"), ("mae", "mae"), ("wd", "swd")):
-            assert abs(figures[ours] - averages[place][theirs]) <= 0.005 + 1e-9
+        for metric in ("mse", "mae", "swd"):
+            assert abs(figures[metric] - averages[place][metric]) <= 0.005 + 1e-9
 
 
 def test_the_main_tables_standard_errors_come_from_those_of_the_horizons():

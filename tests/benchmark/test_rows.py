@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fern.benchmark.rows import Row, RunSettings, canonical, row_from_json, row_to_json
+from fern.benchmark.rows import Row, RunSettings, _checksum, canonical, row_from_json, row_to_json
 from fern.errors import FernError
 
 ROW = Row(
@@ -81,6 +81,7 @@ def test_rows_of_equal_results_agree_whatever_the_time_and_the_machine():
         (lambda text: text.replace(b'"seed": 7', b'"seed": 8'), "checksum does not fit"),
         (lambda text: text.replace(b'"schema": 1', b'"schema": 9'), "schema is 9"),
         (lambda text: text.replace(b'"horizon"', b'"horizont"'), "checksum does not fit"),
+        (lambda text: text.replace(b'"checksum"', b'"cheksum"'), "has no checksum"),
         (lambda text: edited(text, seed=8), "belong to key"),
         (lambda text: edited(text, status="fine"), "status"),
         (lambda text: edited(text, metrics={}), "needs at least its mse"),
@@ -95,9 +96,9 @@ def test_a_damaged_row_is_refused_with_what_is_wrong(damage, message):
 
 
 def edited(text, **changes):
-    """The row changed by somebody who also took the checksum away."""
-    whole = {name: value for name, value in json.loads(text).items() if name != "checksum"}
-    return json.dumps({**whole, **changes}).encode()
+    """The row changed by somebody who also made the checksum fit."""
+    whole = {name: value for name, value in json.loads(text).items() if name != "checksum"} | changes
+    return json.dumps({**whole, "checksum": _checksum(whole)}).encode()
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

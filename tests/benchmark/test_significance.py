@@ -148,3 +148,12 @@ def test_ranks_are_those_of_scipy(values):
 def test_bad_input_is_named(call, message):
     with pytest.raises(FernError, match=message):
         call(np.arange(30.0))
+
+
+@pytest.mark.parametrize(
+    ("table", "p_value"),
+    [([[1, 2]] * 3, 1 / 4), ([[1, 2, 3]] * 2, 1 / 6), ([[1, 1, 2]] * 3, 1 / 9), ([[3, 1, 2, 4]] * 4, 24.0**-3)],
+)
+def test_full_agreement_has_the_exact_chance_of_it(table, p_value):
+    # N scenarios order k models alike by chance with probability (orders)^-(N - 1).
+    assert friedman(table).f_p_value == pytest.approx(p_value, rel=1e-12)

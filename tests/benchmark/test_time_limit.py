@@ -1,7 +1,9 @@
 """Forecasters that hang or crash, in this process and in one of their own."""
 
+import importlib
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -57,7 +59,7 @@ def test_a_function_that_hangs_is_interrupted_and_the_alarm_is_gone(function):
         examinee_of(function) as examinee,
         pytest.raises(FernError, match="gave no forecast within the time limit of 1 s"),
     ):
-        examinee.answer(material(), time_limit=1.0)
+        examinee.answer(material(), time_limit=1.0, training_limit=60.0)
     assert signal.getsignal(signal.SIGALRM) is handler
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
@@ -69,7 +71,7 @@ def test_an_alarm_that_another_tool_set_is_left_standing():
     signal.setitimer(signal.ITIMER_REAL, 500.0)
     try:
         with examinee_of(hang) as examinee, pytest.raises(FernError):
-            examinee.answer(material(), time_limit=0.1)
+            examinee.answer(material(), time_limit=0.1, training_limit=60.0)
         left, _ = signal.getitimer(signal.ITIMER_REAL)
         assert 300.0 < left < 500.0
         assert not rung
@@ -85,7 +87,11 @@ def test_off_the_main_thread_a_hanging_function_is_left_behind():
     def ask():
         for function in (lambda c, h: release.wait(60), lambda c, h: c[-1:].repeat(h, axis=0)):
             try:
-                outcome.append(examinee_of(function).answer(material(), time_limit=5.0 if outcome else 0.2).shape)
+                outcome.append(
+                    examinee_of(function)
+                    .answer(material(), time_limit=5.0 if outcome else 0.2, training_limit=60.0)
+                    .shape
+                )
             except FernError as error:
                 outcome.append(str(error))
 
@@ -109,7 +115,7 @@ def test_a_target_that_hangs_is_killed_with_its_children_and_the_next_question_i
     Path("moods.py").write_text(SOURCE)
     with examinee_of("moods:moody") as examinee:
         with pytest.raises(FernError, match="gave no forecast within the time limit of 2 s"):
-            examinee.answer(material(1), time_limit=2.0)
+            examinee.answer(material(1), time_limit=2.0, training_limit=60.0)
         pids = [int(pid) for pid in Path("pids").read_text().split()]
         assert len(pids) == 2
         assert pids[0] != os.getpid()
@@ -117,6 +123,36 @@ def test_a_target_that_hangs_is_killed_with_its_children_and_the_next_question_i
         while any(map(alive, pids)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not any(map(alive, pids))
-        assert examinee.answer(material(7), time_limit=60.0).tolist() == np.full((4, 5, 1), 7.0).tolist()
+        assert (
+            examinee.answer(material(7), time_limit=60.0, training_limit=60.0).tolist()
+            == np.full((4, 5, 1), 7.0).tolist()
+        )
         with pytest.raises(FernError, match="its process ended with exit code 3"):
-            examinee.answer(material(2), time_limit=60.0)
+            examinee.answer(material(2), time_limit=60.0, training_limit=60.0)
+
+
+SLOW = """
+import time
+from torch import nn
+
+class Slow(nn.Module):
+    def __init__(self, *, context_length, horizon, channels):
+        super().__init__()
+        self.map = nn.Linear(context_length, horizon)
+
+    def forward(self, past):
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_model_that_hangs_in_training_fails_in_time(monkeypatch, as_text):
+    Path("slow.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    target = "slow:Slow" if as_text else importlib.import_module("slow").Slow
+    with (
+        examinee_of(target) as examinee,
+        pytest.raises(FernError, match="was not trained within the time limit of 2 s"),
+    ):
+        examinee.answer(material(), time_limit=60.0, training_limit=2.0)
+    sys.modules.pop("slow", None)

@@ -124,7 +124,7 @@ def test_response_tells_the_phases_and_draws_them(fern, tmp_path):
     picture = tmp_path / "response.png"
     ran = fern("bench", "response", "last-value", "OU_PARAM", *SHORT, "--at", "0.9", "--plot", picture)
     assert ran.code == 0, ran.err
-    for part in ("before", "across", "adapting", "after", "shock at row 1,350", "limit"):
+    for part in ("before", "across", "adapting", "after", "shock at row 1,350", "error before the shock"):
         assert part in ran.out
     assert picture.stat().st_size > 1000
 

@@ -1,14 +1,14 @@
 """The cells of a table: rows gathered by dataset, horizon, model and metric, and averaged over seeds."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import NamedTuple, TypeVar
 
-from fern.benchmark.rows import Row, RunSettings
-from fern.benchmark.tasks import ORACLE, DatasetChoice, ModelChoice, Task
+from fern.benchmark.labels import Names, labels_of_task, name_rows, newest
+from fern.benchmark.rows import Row
+from fern.benchmark.tasks import ORACLE, DatasetChoice, Task, is_outside
 
 _HIGHER_IS_BETTER = frozenset({"ept", "skill"})
 _LOWER_IS_BETTER = frozenset(
@@ -16,9 +16,8 @@ _LOWER_IS_BETTER = frozenset(
     | {"test_mse_epoch_1", "test_mse_best", "test_mse_by_validation", "validation_mse_epoch_1", "validation_mse_best"}
 )
 
-_USUAL = ("paper", "default")  # presets that go without saying
-
 T = TypeVar("T")
+P = TypeVar("P")
 
 Case = tuple[str, int]
 """A dataset and a horizon: what models are compared on."""
@@ -74,53 +73,17 @@ class Cell:
         return ", ".join(f"{count} {word}" for count, word in present)
 
 
-def model_label(settings: RunSettings) -> str:
-    """The model's name in a table, with its preset and settings where they are not the usual ones.
-
-    Example:
-        >>> model_label(RunSettings(task="mine", model="fern", preset="no-rotation", model_settings={"reflections": 4},
-        ...     dataset="OU_BASE", data_fingerprint="ab", context_length=96, horizon=24, split="shock", scaling="none",
-        ...     seed=7, code_version="1"))
-        'fern:no-rotation (reflections=4)'
-    """
-    return _label(settings.model, settings.preset, settings.model_settings)
-
-
-def labels_of_task(task: Task) -> list[str]:
-    """The models of a task as tables name them.
-
-    Example:
-        >>> from fern.benchmark.tasks import read_task
-        >>> labels_of_task(read_task("ablation"))[:2]
-        ['fern', 'fern:no-encoder']
-    """
-    return [_label(choice.model, _preset(choice, task), choice.settings) for choice in task.models]
-
-
-def _preset(choice: ModelChoice, task: Task) -> str:
-    """The preset that a run of this choice has."""
-    if choice.preset is not None or choice.model == ORACLE or task.model_preset in _USUAL:
-        return choice.preset or "default"
-    from fern.models import model_entry
-
-    return task.model_preset if task.model_preset in model_entry(choice.model).presets else "default"
-
-
-def _label(model: str, preset: str, settings: Mapping[str, object]) -> str:
-    variant = "" if preset in _USUAL else f":{preset}"
-    given = ", ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
-    return f"{model}{variant}" + (f" ({given})" if given else "")
-
-
 @dataclass(frozen=True)
 class Grid:
     """The rows of a table by case, model and seed, in the task's order.
 
-    ``superseded``  rows left out because a newer one of the same model, case and seed is there.
+    ``names``       what the model and dataset of each row are called, by its key.
+    ``superseded``  rows left out because a newer one of the same settings is there.
     ``absent``      cases, models and seeds that the task has and no row is about.
     """
 
     rows: tuple[Row, ...]
+    names: Mapping[str, Names]
     cases: tuple[Case, ...]
     models: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -147,10 +110,11 @@ class Grid:
         """A cell for each case, model and metric; where no run was planned (an oracle of real data) there is none."""
         grouped: dict[tuple[str, int, str], list[Row]] = {}
         for row in self.rows:
-            grouped.setdefault((row.dataset, row.horizon, model_label(row)), []).append(row)
+            names = self.names[row.key]
+            grouped.setdefault((names.dataset, row.horizon, names.model), []).append(row)
         found = {}
         for dataset, horizon in self.cases:
-            known = any("oracle_mse" in row.metrics for row in self.rows if row.dataset == dataset)
+            known = any("oracle_mse" in row.metrics for row in self.rows if self.names[row.key].dataset == dataset)
             for model in self.models:
                 runs = grouped.get((dataset, horizon, model), [])
                 if not runs and (model == ORACLE and not known):
@@ -192,12 +156,18 @@ class Grid:
         notes = [f"No row yet: {', '.join(self.absent)}."] if self.absent else []
         if self.superseded:
             notes.append(
-                f"{self.superseded} older rows of the same runs with other settings, data or code are left out."
+                f"{self.superseded} older rows of the same settings, on other values or by other code, are left out."
             )
-        versions = sorted({row.code_version for row in self.rows})
+        versions = sorted({row.code_version for row in self.rows if not is_outside(row.model)})
         if len(versions) > 1:
             notes.append(f"Rows of several versions of the code stand side by side: {', '.join(versions)}.")
         return notes
+
+    def trained(self) -> str:
+        """By which protocol the models were trained, for at most how many epochs; empty where none was."""
+        found = {(row.train_settings["preset"], row.train_settings["epochs"]) for row in self.rows if _is_trained(row)}
+        told = (f"preset {preset}, at most {epochs} epoch{'s' * (epochs > 1)}" for preset, epochs in sorted(found))
+        return f"Training: {'; '.join(told)}." if found else ""
 
     def troubles(self, *, most: int) -> list[str]:
         """What went wrong in runs that failed or diverged."""
@@ -207,28 +177,29 @@ class Grid:
 
 
 def fill_grid(rows: Sequence[Row], *, expected: Task | None) -> Grid:
-    """Sort rows into a grid. Of rows that differ only in settings, data or code the newest counts.
+    """Sort rows into a grid. Of rows that differ only in the values of the data or in code the newest counts.
 
     With a task, cases, models and seeds come in its order, and each model is expected on each case under each seed.
     """
-    newest: dict[tuple[object, ...], Row] = {}
-    for row in sorted(rows, key=lambda row: row.finished):
-        newest[(row.dataset, row.horizon, model_label(row), row.seed)] = row
-    kept = tuple(row for row in rows if row is newest[(row.dataset, row.horizon, model_label(row), row.seed)])
-    present = list(dict.fromkeys((row.dataset, row.horizon) for row in kept))
-    models = list(dict.fromkeys(model_label(row) for row in kept))
+    kept = tuple(newest(rows))
+    names = name_rows(kept)
+    cases = {(names[row.key].dataset, row.horizon): (names[row.key].plain_dataset, row.horizon) for row in kept}
+    models = {names[row.key].model: names[row.key].plain_model for row in kept}
     planned_cases = _planned_cases(expected) if expected else []
     planned_models = labels_of_task(expected) if expected else []
     used = {row.seed for row in kept}
     wanted = list(expected.seeds) if expected else []
-    absent = [f"{dataset} at {horizon}" for dataset, horizon in planned_cases if (dataset, horizon) not in present]
-    absent += [model for model in planned_models if model not in models]
+    absent = [
+        f"{dataset} at {horizon}" for dataset, horizon in planned_cases if (dataset, horizon) not in cases.values()
+    ]
+    absent += [model for model in planned_models if model not in models.values()]
     absent += [f"seed {seed}" for seed in wanted if seed not in used]
     return Grid(
         rows=kept,
-        cases=tuple(_in_order(present, planned_cases)),
+        names=names,
+        cases=tuple(_in_order(cases, planned_cases)),
         models=tuple(_in_order(models, planned_models)),
-        seeds=tuple(_in_order(sorted(used), wanted)),
+        seeds=tuple(_in_order({seed: seed for seed in sorted(used)}, wanted)),
         planned=expected is not None,
         superseded=len(rows) - len(kept),
         absent=tuple(absent),
@@ -238,15 +209,17 @@ def fill_grid(rows: Sequence[Row], *, expected: Task | None) -> Grid:
 def best_marked(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
     """The cells with the best and the second best of each case and metric marked; equal figures share a mark.
 
-    The oracle does not compete, nor does a model of which a run diverged, failed or is missing.
+    The oracle does not compete, nor does a model of which a run diverged or failed. While a run is missing nothing is
+    marked there: it could be the best.
     """
     groups: dict[tuple[str, int, str], list[Spot]] = {}
-    for spot, cell in cells.items():
-        if spot.model != ORACLE and cell.complete and Grid.direction(spot.metric):
+    for spot in cells:
+        if spot.model != ORACLE and Grid.direction(spot.metric):
             groups.setdefault((spot.dataset, spot.horizon, spot.metric), []).append(spot)
     marked = dict(cells)
-    for (_, _, metric), spots in groups.items():
-        if len(spots) < 2:
+    for (_, _, metric), group in groups.items():
+        spots = [spot for spot in group if cells[spot].complete]
+        if len(spots) < 2 or any(cells[spot].missing for spot in group):
             continue
         distinct = sorted({cells[spot].mean for spot in spots}, reverse=Grid.direction(metric) > 0)  # type: ignore[type-var]
         for place, value in enumerate(distinct[:2], start=1):
@@ -293,6 +266,11 @@ def _dataset_name(choice: DatasetChoice) -> str:
     return read_scenario(choice.dataset).id or Path(choice.dataset).stem
 
 
-def _in_order(present: Sequence[T], wanted: Sequence[T]) -> list[T]:
-    """Those present, first in the order wanted, then the rest as they come."""
-    return [*(entry for entry in wanted if entry in present), *(entry for entry in present if entry not in wanted)]
+def _is_trained(row: Row) -> bool:
+    return {"preset", "epochs"} <= row.train_settings.keys()
+
+
+def _in_order(present: Mapping[T, P], wanted: Sequence[P]) -> list[T]:
+    """Those present, first in the order in which their plain names are wanted, then the rest as they come."""
+    first = [entry for plain in wanted for entry, own in present.items() if own == plain]
+    return [*first, *(entry for entry, own in present.items() if own not in wanted)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.benchmark.cells import model_label
+from fern.benchmark.labels import name_rows, newest
 from fern.benchmark.rows import Row
 from fern.benchmark.significance import (
     EqualAccuracy,
@@ -18,6 +18,7 @@ from fern.benchmark.significance import (
     diebold_mariano,
     friedman,
     nemenyi,
+    tied_ranks,
 )
 from fern.benchmark.store import Store
 from fern.benchmark.tasks import ORACLE
@@ -162,7 +163,7 @@ def compare(
 
 
 def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
-    """Every model of a store with its finished runs; the newest row of each counts."""
+    """Every model of a store with its finished runs of one task; of the same settings the newest row counts."""
     contents = store.contents()
     notes += [f"left out as damaged: {damaged.problem}" for damaged in contents.damaged]
     rows = [row for row in contents.rows if task is None or row.task == task]
@@ -171,9 +172,18 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
         if task is not None and tasks:
             raise unknown_name(f"task in {store.folder}", task, tasks)
         raise FernError(f"{store.folder}: has no rows")
+    if len({row.task for row in rows}) > 1:
+        tasks = {row.task for row in rows}
+        raise FernError(f"{store.folder}: holds rows of the tasks {', '.join(sorted(tasks))}; say which with --task")
+    kept = newest(rows)
+    if len(kept) < len(rows):
+        notes.append(
+            f"{len(rows) - len(kept)} older rows of the same settings, on other values or by other code, left out."
+        )
+    names = name_rows(kept)
     found: dict[str, dict[Case, dict[int, Row]]] = {}
-    for row in sorted(rows, key=lambda row: row.finished):
-        runs = found.setdefault(model_label(row), {})
+    for row in kept:
+        runs = found.setdefault(names[row.key].model, {})
         if row.status == "done":
             case = Case(*(getattr(row, name) for name in Case._fields))
             runs.setdefault(case, {})[row.seed] = row
@@ -239,7 +249,8 @@ def _certainty(interval: Interval | None, test: EqualAccuracy | None) -> str:
 def _over_scenarios(
     sides: Mapping[str, Side], shared: Sequence[Case], metric: str, pair: tuple[str, str]
 ) -> OverScenarios | None:
-    if len(shared) < LEAST_SCENARIOS:
+    datasets = list(dict.fromkeys(case.dataset for case in shared))
+    if len(datasets) < LEAST_SCENARIOS:
         return None
     others = [
         model
@@ -247,13 +258,17 @@ def _over_scenarios(
         if model not in (*pair, ORACLE) and all(case in side.runs for case in shared)
     ]
     models = (*pair, *others)[:MOST_MODELS]
-    table = [[sides[model].figure(case, metric, list(sides[model].runs[case])) for model in models] for case in shared]
-    ranks = friedman(table)
-    critical = nemenyi(models=len(models), scenarios=len(shared), alpha=ALPHA)
+    # Horizons of one dataset are no independent scenarios: their ranks are averaged to one.
+    by_dataset: dict[str, list[NDArray[np.float64]]] = {name: [] for name in datasets}
+    for case in shared:
+        errors = [sides[model].figure(case, metric, list(sides[model].runs[case])) for model in models]
+        by_dataset[case.dataset].append(tied_ranks(errors))
+    ranks = friedman([np.mean(found, axis=0) for found in by_dataset.values()])
+    critical = nemenyi(models=len(models), scenarios=len(datasets), alpha=ALPHA)
     gap = ranks.average[0] - ranks.average[1]
     better = pair[0] if gap < 0 else pair[1]
-    if ranks.f_p_value >= ALPHA:
-        words = f"the {len(models)} models are not distinguishable over {len(shared)} scenarios"
+    if ranks.f_p_value >= ALPHA or (len(models) == 2 and abs(gap) <= critical):
+        words = f"the {len(models)} models are not distinguishable over {len(datasets)} datasets"
     elif abs(gap) <= critical:
         words = f"the models differ, but not {pair[0]} and {pair[1]}: their ranks are within the critical difference"
     else:

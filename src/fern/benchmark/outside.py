@@ -8,6 +8,7 @@ any other: a `fern.models.Forecaster`, or any torch module from (B, L, C) to (B,
 import hashlib
 import inspect
 import sys
+import warnings
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
@@ -31,11 +32,6 @@ Builder = Callable[..., Forecaster | nn.Module]
 
 SIZES = ("context_length", "horizon", "channels")
 _PROBE = 3  # windows by which a function's form is found out
-
-
-def is_outside(model: str) -> bool:
-    """Whether a model's name in a row means ``module:callable``; no registered model has a colon in its name."""
-    return ":" in model
 
 
 def imported(text: str, *, what: str = "TARGET") -> Any:
@@ -116,10 +112,17 @@ def outside_model(text: str, sizes: ModelConfig, *, seed: int) -> Forecaster:
     """
     found = imported(text, what="outside model")
     if builds(found):
-        return built(found, sizes, seed=seed)
+        try:
+            return built(found, sizes, seed=seed)
+        except Exception as error:  # whatever a user's builder does
+            told = str(error) if isinstance(error, FernError) else f"raised {type(error).__name__}: {error}"
+            raise FernError(f"outside model {text}: {told}") from error
     windows = np.random.default_rng(seed).standard_normal((_PROBE + 1, sizes.context_length, sizes.channels))
-    contexts = windows.astype(np.float32)
-    return as_model(found, sizes, takes=form_of(found, contexts, sizes.horizon), name=text)
+    try:
+        form = form_of(found, windows.astype(np.float32), sizes.horizon)
+    except FernError as error:
+        raise FernError(f"outside model {text}: {error}") from None
+    return as_model(found, sizes, takes=form, name=text)
 
 
 def require_fit(has: ModelConfig, needs: ModelConfig) -> None:
@@ -150,7 +153,9 @@ def form_of(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:
     troubles: dict[Form, str] = {}
     for form, context in asked.items():
         try:
-            given = function(context.copy(), horizon)
+            with warnings.catch_warnings(), np.errstate(all="ignore"):  # the other form may well be nonsense to it
+                warnings.simplefilter("ignore")
+                given = function(context.copy(), horizon)
             shape = tuple(np.shape(given))
         except Exception as error:  # noqa: BLE001  told when neither form will do
             troubles[form] = f"raised {type(error).__name__}: {error}"
@@ -161,6 +166,8 @@ def form_of(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:
         else:
             troubles[form] = f"gave shape {shape}, needs {wanted}"
     if len(fitting) == 2 and not _agree(fitting["batch"], fitting["window"]):
+        if not _agree(fitting["batch"], function(probe.copy(), horizon)[0]):
+            return "batch"  # it draws at random: no two answers agree
         raise FernError(
             "gives one answer for a batch (B, L, C) and another for its windows (L, C) one by one; "
             "say which it takes: batch or window"

@@ -188,6 +188,8 @@ def _metrics(table: str, record: Mapping[str, str]) -> dict[str, str]:
     }
     if table == "recency":
         return {f"{record['part']}_{name}": value for name, value in kept.items()}
+    if table == "main":
+        kept["swd"] = kept.pop("wd")  # what the detailed tables call so
     if table == "ablation":
         kept["seconds_train"] = kept.pop("seconds")
     if table == "footprint":

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fern.benchmark.datasets import Dataset, Problem, load_dataset
-from fern.benchmark.outside import is_outside, outside_model, source_fingerprint
+from fern.benchmark.outside import outside_model, source_fingerprint
 from fern.benchmark.provenance import code_version
 from fern.benchmark.rows import RunSettings
-from fern.benchmark.tasks import ORACLE, DatasetChoice, ModelChoice, Task
+from fern.benchmark.tasks import ORACLE, DatasetChoice, ModelChoice, Task, is_outside
 from fern.errors import FernError, unknown_name
 from fern.models import Forecaster, ModelConfig, build_model, model_entry, model_names
 from fern.settings import from_mapping

@@ -143,7 +143,9 @@ def row_from_json(text: bytes, *, where: str) -> Row:
     schema, key, checksum = (whole.pop(name, None) for name in ("schema", "key", "checksum"))
     if schema != SCHEMA:
         raise FernError(f"{where}: schema is {schema!r}, this version of fern reads {SCHEMA}")
-    if checksum is not None and checksum != _checksum({"schema": schema, "key": key, **whole}):
+    if checksum is None:
+        raise FernError(f"{where}: has no checksum")
+    if checksum != _checksum({"schema": schema, "key": key, **whole}):
         raise FernError(f"{where}: its checksum does not fit: the file was changed after it was written")
     row = from_mapping(Row, whole, where=where)
     if row.key != key:

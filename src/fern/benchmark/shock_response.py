@@ -50,11 +50,11 @@ class ShockResponse:
     """A forecaster's error around a shock.
 
     ``level``       the mean error before the shock.
-    ``limit``       ``level`` times 1 + tolerance: what the smoothed error must stay within to count as recovered.
+    ``limits``      what the smoothed error must stay within to count as recovered: 1 + tolerance times the level or,
+                    where that is higher, times the twin's smoothed error. So a stretch that is hard without the shock
+                    too is not counted against the forecaster.
     ``recovery``    rows from the shock to the first window from which on it does, for at least as many windows as are
                     averaged; None when that is not seen.
-    ``restless``    the share of windows before the shock at which the smoothed error is above the limit all the same:
-                    near 0 where the limit is a fair one.
     """
 
     scenario: str
@@ -65,11 +65,10 @@ class ShockResponse:
     errors: Floats  # (n,)
     twin_errors: Floats  # (n,)
     smoothed: Floats  # (n,)
+    limits: Floats  # (n,)
     phases: tuple[Phase, ...]
     level: float
-    limit: float
     recovery: int | None
-    restless: float
 
     def phase(self, name: str) -> Phase:
         """The phase of that name."""
@@ -125,9 +124,10 @@ def shock_response(
     calm = window_errors(forecast, twin(trajectory), starts, context_length=context_length, horizon=horizon)
     before = starts + horizon <= row
     level = float(errors[before].mean())
-    limit = (1.0 + tolerance) * level
     averaged = max(1, smoothing // stride)
     smoothed = _smoothed(errors, starts, row, averaged)
+    limits = (1.0 + tolerance) * np.maximum(level, _smoothed(calm, starts, row, averaged))
+    since = starts >= row
     return ShockResponse(
         scenario=trajectory.scenario.id or trajectory.scenario.system,
         shock_row=row,
@@ -137,11 +137,10 @@ def shock_response(
         errors=errors,
         twin_errors=calm,
         smoothed=smoothed,
+        limits=limits,
         phases=_phases(starts, errors, calm, row, context_length, horizon),
         level=level,
-        limit=limit,
-        recovery=_recovery(starts[starts >= row] - row, smoothed[starts >= row], limit, proof=averaged),
-        restless=float((smoothed[before] > limit).mean()),
+        recovery=_recovery(starts[since] - row, smoothed[since] > limits[since], proof=averaged),
     )
 
 
@@ -243,13 +242,12 @@ def _smoothed(errors: Floats, starts: NDArray[np.int64], row: int, count: int) -
 
 def _recovery(
     since: NDArray[np.int64],  # (m,) rows from the shock to each window after it
-    smoothed: Floats,  # (m,)
-    limit: float,
+    above: NDArray[np.bool_],  # (m,) whether the smoothed error is above its limit
     *,
     proof: int,
 ) -> int | None:
-    """The first window from which on the error stays within the limit, for at least ``proof`` windows."""
-    outside = np.flatnonzero(smoothed > limit)
+    """The first window from which on the error stays within its limit, for at least ``proof`` windows."""
+    outside = np.flatnonzero(above)
     place = int(outside[-1]) + 1 if len(outside) else 0
     return int(since[place]) if place + proof <= len(since) else None
 

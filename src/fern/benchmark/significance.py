@@ -62,7 +62,8 @@ class EqualAccuracy:
 class Ranks:
     """The Friedman test over N scenarios and k models, and each model's average rank (1 is best).
 
-    ``p_value`` is of the chi-squared statistic, ``f_p_value`` of Iman and Davenport's less conservative F.
+    ``p_value`` is of the chi-squared statistic, ``f_p_value`` of Iman and Davenport's less conservative F; where all
+    scenarios order the models alike it is exact.
     """
 
     average: tuple[float, ...]
@@ -204,12 +205,17 @@ def friedman(
     most = scenarios * (models - 1)
     full = most - statistic <= 1e-12 * most
     f_statistic = math.inf if full else (scenarios - 1) * statistic / (most - statistic)
+    f_p_value = f_tail(f_statistic, models - 1, (models - 1) * (scenarios - 1))
+    if full:  # F has no finite value: the chance that all scenarios order the models as the first one does
+        counts = np.unique(table[0], return_counts=True)[1]
+        orders = math.factorial(models) / math.prod(math.factorial(int(count)) for count in counts)
+        f_p_value = orders ** (1 - scenarios)
     return Ranks(
         average=tuple(float(rank) for rank in average),
         statistic=statistic,
         p_value=chi_squared_tail(statistic, models - 1),
         f_statistic=f_statistic,
-        f_p_value=f_tail(f_statistic, models - 1, (models - 1) * (scenarios - 1)),
+        f_p_value=f_p_value,
         scenarios=scenarios,
     )
 

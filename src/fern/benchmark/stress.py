@@ -41,7 +41,8 @@ class StressSettings:
 
     ``context_length``, ``horizon``  None takes those of a built model, else 336.
     ``windows``     at most so many a scenario.
-    ``time_limit``  seconds for all forecasts of a scenario; training a registered model does not count.
+    ``time_limit``  seconds for all forecasts of a scenario.
+    ``training_limit``  seconds to train on a scenario, for what is yet to be trained.
     ``takes``       whether a function takes a ``batch`` (B, L, C) or one ``window`` (L, C); ``auto`` tries both.
     """
 
@@ -49,6 +50,7 @@ class StressSettings:
     horizon: int | None = None
     windows: int = 64
     time_limit: float = 120.0
+    training_limit: float = 1800.0
     takes: Takes = "auto"
 
     def __post_init__(self) -> None:
@@ -58,9 +60,11 @@ class StressSettings:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise FernError(f"{name}: got {value!r}, needs a whole number of at least 1")
-        numeric = isinstance(self.time_limit, int | float) and not isinstance(self.time_limit, bool)
-        if not numeric or not math.isfinite(self.time_limit) or self.time_limit <= 0:
-            raise FernError(f"time_limit: got {self.time_limit!r}, needs a number of seconds above 0")
+        for name in ("time_limit", "training_limit"):
+            limit = getattr(self, name)
+            numeric = isinstance(limit, int | float) and not isinstance(limit, bool)
+            if not numeric or not math.isfinite(limit) or limit <= 0:
+                raise FernError(f"{name}: got {limit!r}, needs a number of seconds above 0")
         if self.takes not in TAKES:
             raise unknown_name("takes", str(self.takes), TAKES)
 
@@ -218,16 +222,17 @@ def stress(
         _require_different(exams)
         results = []
         for exam in exams:
-            results.append(_result(exam, examinee, asked, settings.time_limit))
+            results.append(_result(exam, examinee, asked, settings))
             on_result(results[-1])
     return Report(examinee.name, settings, tuple(results))
 
 
-def _result(exam: Exam, examinee: Examinee, asked: tuple[Requirement, ...], time_limit: float) -> Result:
+def _result(exam: Exam, examinee: Examinee, asked: tuple[Requirement, ...], settings: StressSettings) -> Result:
     began = time.perf_counter()
     figures, reason = None, None
     try:
-        figures = exam.score(examinee.answer(exam.material(), time_limit=time_limit))
+        limits = {"time_limit": settings.time_limit, "training_limit": settings.training_limit}
+        figures = exam.score(examinee.answer(exam.material(), **limits))
     except FernError as error:
         reason = str(error)
     return Result(exam.name, len(exam.starts), time.perf_counter() - began, asked, figures, reason)

@@ -8,6 +8,7 @@ kind            a line is             columns                                 th
 ``shock``       a dataset             each model's MSE and WD                 ``tab:synthetic``
 ``detailed``    dataset, horizon,     MSE, MAE, SWD, EPT                      ``app:table:*``
                 model
+``main``        dataset, model        MSE, MAE, SWD, means over horizons      ``tab:main_results``
 ``ablation``    dataset, horizon,     MSE, MAE, WD, EPT, seconds of training  ``tab:app:ablations-…``
                 variant
 ``recency``     dataset, horizon,     MSE after epoch 1 and at the best       ``tab:recency-etth1``
@@ -19,6 +20,7 @@ kind            a line is             columns                                 th
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from fern.benchmark.cells import (
     Cell,
@@ -69,17 +71,22 @@ class Table:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a kind of table is laid out; ``across``: models are columns, else lines."""
+    """How a kind of table is laid out.
+
+    ``across``    models are columns, else lines.
+    ``averages``  whether means over horizons follow, or are all there is.
+    """
 
     metrics: tuple[str, ...]
     across: bool = False
     floors: bool = True
-    averages: bool = False
+    averages: Literal["no", "too", "only"] = "no"
 
 
 KINDS: Mapping[str, Kind] = {
     "shock": Kind(("mse", "wd"), across=True),
-    "detailed": Kind(("mse", "mae", "swd", "ept"), averages=True),
+    "main": Kind(("mse", "mae", "swd"), averages="only"),
+    "detailed": Kind(("mse", "mae", "swd", "ept"), averages="too"),
     "ablation": Kind(("mse", "mae", "wd", "ept", "seconds_train"), floors=False),
     "recency": Kind(
         (
@@ -207,12 +214,12 @@ def _down(grid: Grid, cells: Mapping[Spot, Cell], form: Kind, paper: str | None)
     """A line for each dataset, horizon and model; then means over horizons, then average ranks."""
     metrics = [column.metric for column in _columns(grid, form)]
     lines = []
-    for dataset, horizon in grid.cases:
+    for dataset, horizon in grid.cases if form.averages != "only" else ():
         models = [model for model in grid.models if Spot(dataset, horizon, model, "mse") in cells]
         for place, model in enumerate(models):
             found = tuple(cells.get(Spot(dataset, horizon, model, metric)) for metric in metrics)
             lines.append(Line((dataset, str(horizon), model), found, starts_block=place == 0))
-    if form.averages:
+    if form.averages != "no":
         lines += _means_over_horizons(grid, cells, form, paper)
     ranks = {metric: average_ranks(grid, cells, metric, _forecasters(grid)) for metric in form.metrics}
     for place, model in enumerate(_forecasters(grid)):
@@ -239,8 +246,9 @@ def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], form: Kind, pap
                 if whole := _mean_cell(parts):
                     averaged[Spot(dataset, 0, model, metric)] = whole
     averaged = best_marked(averaged)
-    if paper == "detailed":
-        averaged = {spot: _beside_paper("detailed_average", spot, cell) for spot, cell in averaged.items()}
+    if paper is not None:
+        table = "detailed_average" if paper == "detailed" else paper
+        averaged = {spot: _beside_paper(table, spot, cell) for spot, cell in averaged.items()}
     lines: list[Line] = []
     for dataset, model in dict.fromkeys((spot.dataset, spot.model) for spot in averaged):
         found = tuple(averaged.get(Spot(dataset, 0, model, metric)) for metric in metrics)
@@ -317,6 +325,8 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], form: Kind, paper: str | None
     notes = [
         f"Mean over {grid.seeds_in_words()}, ± standard error. Best and second best are marked; the oracle is not."
     ]
+    if grid.trained():
+        notes.append(grid.trained())
     if _has_floors(grid, form):
         least = "the least of the models'" if form.across else "of each model"
         notes.append(

@@ -30,6 +30,12 @@ SCHEMA = 1
 ORACLE = "oracle"
 """The name under which the best possible forecast stands among the models."""
 
+
+def is_outside(model: str) -> bool:
+    """Whether a model's name means ``module:callable``; no registered model has a colon in its name."""
+    return ":" in model
+
+
 Cleaning = Literal["none", "paper"]
 Scaling = Literal["none", "standard", "robust"]
 EpochFigures = Literal["none", "validation", "test"]
@@ -235,7 +241,7 @@ def _model_choice(value: object, *, where: str = "models") -> ModelChoice:
     if not isinstance(value, Mapping):
         raise FernError(f"{where}: got {value!r}, needs a name or a table")
     choice = from_mapping(ModelChoice, value, where=where)
-    if ":" in choice.model:
+    if is_outside(choice.model):
         raise FernError(
             f"{where}: got the model {choice.model!r}; a task file cannot name code, give it to fern bench run --with"
         )

@@ -34,6 +34,9 @@ T = TypeVar("T")
 OPENING_LIMIT = 300.0
 """Seconds that starting a process and importing a TARGET may take."""
 
+SILENT, UNTRAINED = "gave no forecast", "was not trained"
+"""What a forecaster that is too slow has not done."""
+
 
 class Examinee(Protocol):
     """A forecaster that can be asked; whatever is wrong with it or its answer is a `FernError`."""
@@ -46,8 +49,8 @@ class Examinee(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-    def answer(self, material: Material, *, time_limit: float) -> Floats:
-        """The forecasts (n, H, C); the limit is in seconds, and training does not count."""
+    def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
+        """The forecasts (n, H, C); the limits are in seconds, of the forecasts alone and of training before them."""
 
 
 def examinee_of(forecaster: object) -> Examinee:
@@ -74,20 +77,20 @@ class InProcess:
     ) -> None:
         pass
 
-    def answer(self, material: Material, *, time_limit: float) -> Floats:
+    def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts; see the limits of this way above."""
-        forecaster = self._target.prepared(material)
         can_ring = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
         limited = _interrupted if can_ring else _left_behind
-        return limited(lambda: forecast(forecaster, material), time_limit)
+        forecaster = limited(lambda: self._target.prepared(material), training_limit, UNTRAINED)
+        return limited(lambda: forecast(forecaster, material), time_limit, SILENT)
 
 
-def _interrupted(work: Callable[[], T], seconds: float) -> T:
+def _interrupted(work: Callable[[], T], seconds: float, what: str) -> T:
     try:
         with _alarm(seconds):
             return work()
     except OutOfTime:
-        raise _too_slow(seconds) from None
+        raise FernError(_too_slow(seconds, what)) from None
 
 
 @contextmanager
@@ -114,7 +117,7 @@ def _alarm(seconds: float) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), interval)
 
 
-def _left_behind(work: Callable[[], T], seconds: float) -> T:
+def _left_behind(work: Callable[[], T], seconds: float, what: str) -> T:
     done: list[T] = []
     trouble: list[BaseException] = []
 
@@ -130,12 +133,12 @@ def _left_behind(work: Callable[[], T], seconds: float) -> T:
     if trouble:
         raise trouble[0]
     if not done:
-        raise _too_slow(seconds)
+        raise FernError(_too_slow(seconds, what))
     return done[0]
 
 
-def _too_slow(seconds: float) -> FernError:
-    return FernError(f"gave no forecast within the time limit of {seconds:g} s")
+def _too_slow(seconds: float, what: str) -> str:
+    return f"{what} within the time limit of {seconds:g} s"
 
 
 @dataclass(frozen=True)
@@ -170,13 +173,13 @@ class InChild:
     ) -> None:
         self._end()
 
-    def answer(self, material: Material, *, time_limit: float) -> Floats:
+    def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts; a process that does not give them in time is killed."""
         pipe = self._start() if self._pipe is None else self._pipe
         with suppress(OSError):  # died already: the next line finds out
             pipe.send(material)
-        self._take(_Prepared, None, "")
-        answer: Floats = self._take(tuple, time_limit, str(_too_slow(time_limit)))[0]
+        self._take(_Prepared, training_limit, _too_slow(training_limit, UNTRAINED))
+        answer: Floats = self._take(tuple, time_limit, _too_slow(time_limit, SILENT))[0]
         return answer
 
     def _start(self) -> Connection:
@@ -195,7 +198,7 @@ class InChild:
             raise
         return self._pipe
 
-    def _take(self, kind: type[T], seconds: float | None, late: str) -> T:
+    def _take(self, kind: type[T], seconds: float, late: str) -> T:
         """The next message; a refusal, a death and lateness are errors, and after the last two the process is gone."""
         assert self._pipe is not None
         ready = wait([self._pipe, self._process.sentinel], seconds)

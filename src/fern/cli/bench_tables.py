@@ -35,7 +35,10 @@ def table(
         str | None, typer.Option("--format", help="md, json, csv, html or tex; for the terminal unless given.")
     ] = None,
     paper: Annotated[bool, typer.Option("--paper", help="The paper's numbers, and the ratio to them.")] = False,
-    kind: Annotated[str | None, typer.Option(help="shock, detailed, ablation, recency or footprint.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="shock, detailed, main (its means over horizons), ablation, recency or footprint."),
+    ] = None,
     metrics: Annotated[str | None, typer.Option(help="Other metrics than the kind's, separated by commas.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file in place of the terminal.")] = None,
 ) -> None:
@@ -116,7 +119,7 @@ def response(
     stride: Annotated[int, typer.Option(help="Rows from one window to the next.")] = 1,
     reach: Annotated[int | None, typer.Option(help="Rows to look at before and after the shock.")] = None,
     tolerance: Annotated[
-        float, typer.Option(help="Recovered: smoothed error within 1 + this of the error before.")
+        float, typer.Option(help="Recovered: smoothed error within 1 + this times the error before, or the twin's.")
     ] = 0.5,
     plot: Annotated[Path | None, typer.Option(help="Where to draw it: .png, .svg or .pdf.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
@@ -139,8 +142,8 @@ def response(
     on_the_path(str(Path.cwd()))
     forecaster = open_target(target)
     has = forecaster.config
-    context = context or (has.context_length if has else 336)
-    horizon = horizon or (has.horizon if has else 336)
+    context = context if context is not None else has.context_length if has else 336
+    horizon = horizon if horizon is not None else has.horizon if has else 336
     trajectory = simulate(plan)
     forecast = _forecaster(forecaster, trajectory, context_length=context, horizon=horizon)
     found = shock_response(
@@ -268,14 +271,12 @@ def _show_response(found: "ShockResponse", target: str) -> None:
         figures = (phase.mse, phase.twin_mse, phase.ratio)
         shown.add_row(phase.name, f"{phase.windows:,}", *("" if value is None else number(value) for value in figures))
     console().print(shown)
-    typer.echo(f"{target} {found.in_words()} (limit {number(found.limit)}, before {number(found.level)})")
-    if found.restless > 0.0:
-        typer.echo(f"before the shock, {found.restless:.0%} of the smoothed errors are above that limit too")
+    typer.echo(f"{target} {found.in_words()} (error before the shock: {number(found.level)})")
 
 
 def _response_record(found: "ShockResponse", target: str) -> dict[str, Any]:
-    plain = ("scenario", "shock_row", "context_length", "horizon", "level", "limit", "recovery", "restless")
-    series = ("starts", "errors", "twin_errors", "smoothed")
+    plain = ("scenario", "shock_row", "context_length", "horizon", "level", "recovery")
+    series = ("starts", "errors", "twin_errors", "smoothed", "limits")
     return {
         "target": target,
         **{name: getattr(found, name) for name in plain},

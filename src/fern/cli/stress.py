@@ -43,6 +43,9 @@ def stress(
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Where to write the outcome as JUnit XML.")] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for the forecasts of a scenario.")] = 120.0,
+    training_limit: Annotated[
+        float, typer.Option(help="Seconds to train on a scenario, for a model that is yet to be trained.")
+    ] = 1800.0,
     context_length: Annotated[
         int | None, typer.Option(help="Steps the forecaster sees; without it a saved model's own, else 336.")
     ] = None,
@@ -76,6 +79,7 @@ def stress(
         horizon=horizon,
         windows=windows,
         time_limit=time_limit,
+        training_limit=training_limit,
         takes=cast("Takes", takes),
     )
     report = examine(target, scenarios or (), requirements=asked, settings=settings, on_result=_tell)

@@ -28,7 +28,7 @@ def shock_response_figure(response: "ShockResponse", *, name: str = "") -> "Figu
     axis.plot(since, response.twin_errors, color=BEFORE, linewidth=0.8, alpha=0.8, label="twin without the shock")
     axis.plot(since, response.errors, color=AFTER, linewidth=0.6, alpha=0.45, label="each window")
     axis.plot(since, response.smoothed, color=AFTER, linewidth=1.8, label="smoothed")
-    axis.axhline(response.limit, color=SHOCK, linewidth=0.8, linestyle=":", label="limit of recovery")
+    axis.plot(since, response.limits, color=SHOCK, linewidth=0.8, linestyle=":", label="limit of recovery")
     axis.axvline(0, color=SHOCK, linewidth=1.0, linestyle="--", label="shock")
     axis.axvspan(-response.horizon, 0, color=SHOCK, alpha=0.08)
     if response.recovery:

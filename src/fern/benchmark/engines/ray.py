@@ -7,6 +7,7 @@ starts again. Every node needs the same version of fern; a worker with another r
 
 import os
 import socket
+import time
 import uuid
 from functools import cache
 from importlib import import_module
@@ -77,6 +78,7 @@ class RayEngine:
     def wait(self, seconds: float) -> list[Event]:
         """The runs that ended and those whose workers were lost."""
         if not self._under_way:
+            time.sleep(seconds)
             return []
         ready, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=seconds)
         events: list[Event] = []
