@@ -1,16 +1,23 @@
-"""``python -m benchmarks.results``: write docs/results.md from the committed rows; no figure is typed by hand."""
+"""``python -m benchmarks.results``: write docs/results.md and the README's table from the committed rows.
+
+No figure there is typed by hand.
+"""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fern.benchmark.render import render
+from fern.benchmark.rows import Row
 from fern.benchmark.store import Store
 from fern.benchmark.tables import build_table
 from fern.benchmark.tasks import read_task
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
+README = ROOT / "README.md"
+MARKS = ("<!-- results: python -m benchmarks.results -->\n", "<!-- end of results -->")
 
 HEAD = """# Results
 
@@ -19,7 +26,29 @@ This page is written by `python -m benchmarks.results` from the committed rows: 
 fingerprint, versions and machine; a test checks that page and rows agree.
 """
 
+HEADLINE = ("fern", "dlinear", "last-value", "oracle")
+ORDER = tuple(choice.dataset for choice in read_task("shock").datasets)
+COMMAND = (
+    "336 rows from 336 by the paper's protocol, seed 7; in brackets the paper's number and ours over it:\n"
+    "`fern bench run shock --models fern,dlinear,last-value,oracle --seeds 7 --out benchmarks/runs`."
+)
 TASKS = ("shock", "detailed", "ablation", "recency", "footprint")
+
+
+def readme() -> str:
+    """The README with the scenarios that Fern and DLinear both have, the oracle's and the paper's figures beside."""
+    before, _, rest = README.read_text().partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    return f"{before}{MARKS[0]}{_headline()}{MARKS[1]}{after}"
+
+
+def _headline() -> str:
+    rows = [row for row in _benchmark_rows() if row.task == "shock" and row.model in HEADLINE]
+    both = set.intersection(*({row.dataset for row in rows if row.model == model} for model in HEADLINE))
+    task = read_task("shock").narrowed(models=HEADLINE, datasets=[name for name in ORDER if name in both], seeds=[7])
+    table = build_table([row for row in rows if row.dataset in both], task=task, metrics=["mse"], paper=True)
+    text = render(replace(table, notes=()), "md").partition("\n")[2].strip()  # without its heading
+    return f"\n{text}\n\nTest MSE, {COMMAND}\n\n"
 
 
 def page() -> str:
@@ -33,14 +62,17 @@ def _rows(folder: str) -> list[dict[str, Any]]:
 
 def _tables() -> list[str]:
     """The paper's tables as far as there are rows, beside the paper's numbers."""
-    folder = ROOT / "benchmarks" / "runs"
-    rows = Store(folder).for_reading().contents().rows
+    rows = _benchmark_rows()
     lines = []
     for name in TASKS:
         if any(row.task == name for row in rows):
             lines += [render(build_table(rows, task=read_task(name), paper=True), "md")]
             lines += [f"`fern bench run {name} --out benchmarks/runs` goes on where these rows end.\n"]
     return lines
+
+
+def _benchmark_rows() -> tuple[Row, ...]:
+    return Store(ROOT / "benchmarks" / "runs").for_reading().contents().rows
 
 
 def _baselines() -> list[str]:
@@ -82,3 +114,4 @@ def _speed() -> list[str]:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
+    README.write_text(readme())

@@ -4,9 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks.results import PAGE, page
+from benchmarks.results import PAGE, README, page, readme
 
 RESULTS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*/results/*.json"))
+
+
+def test_the_readme_is_what_the_rows_make_it():
+    assert README.read_text() == readme(), "run: python -m benchmarks.results"
 
 
 def test_the_page_is_what_the_rows_make_it():
