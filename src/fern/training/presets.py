@@ -78,7 +78,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 **NEUTRAL,
                 "learning_rate": 2e-3,
                 "schedule": "one-cycle",
-                "warmup": 0.3,
+                "warmup": 0.1,
                 "clip_norm": 1.0,
                 "averaging": 0.995,
                 "batch_size": None,
