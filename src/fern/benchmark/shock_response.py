@@ -14,6 +14,7 @@ windows at the same starts says what its error would have been, so that a hard s
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,8 @@ class ShockResponse:
     ``limits``      what the smoothed error must stay within to count as recovered: 1 + tolerance times the level or,
                     where that is higher, times the twin's smoothed error. So a stretch that is hard without the shock
                     too is not counted against the forecaster.
-    ``recovery``    rows from the shock to the first window from which on it does, for at least as many windows as are
-                    averaged; None when that is not seen.
+    ``recovery``    rows from the shock to the first window from which on it does for context and horizon together: by
+                    then every row that the forecaster saw at the shock is gone. None when that is not seen.
     """
 
     scenario: str
@@ -80,7 +81,7 @@ class ShockResponse:
         if self.recovery is None:
             return f"has not recovered {last:,} rows after the shock"
         if self.recovery == 0:
-            return "was not shaken: its error stays within the limit from the shock on"
+            return "was not shaken: its error stays within the limit after the shock"
         return f"recovers {self.recovery:,} rows after the shock"
 
 
@@ -140,7 +141,9 @@ def shock_response(
         limits=limits,
         phases=_phases(starts, errors, calm, row, context_length, horizon),
         level=level,
-        recovery=_recovery(starts[since] - row, smoothed[since] > limits[since], proof=averaged),
+        recovery=_recovery(
+            starts[since] - row, smoothed[since] > limits[since], windows=-(-(context_length + horizon) // stride)
+        ),
     )
 
 
@@ -244,12 +247,14 @@ def _recovery(
     since: NDArray[np.int64],  # (m,) rows from the shock to each window after it
     above: NDArray[np.bool_],  # (m,) whether the smoothed error is above its limit
     *,
-    proof: int,
+    windows: int,
 ) -> int | None:
-    """The first window from which on the error stays within its limit, for at least ``proof`` windows."""
-    outside = np.flatnonzero(above)
-    place = int(outside[-1]) + 1 if len(outside) else 0
-    return int(since[place]) if place + proof <= len(since) else None
+    """The first of so many windows in a row that all stay within their limits."""
+    edges = [-1, *np.flatnonzero(above).tolist(), len(above)]
+    for before, after in pairwise(edges):
+        if after - before > windows:
+            return int(since[before + 1])
+    return None
 
 
 def _require(**sizes: int) -> None:
