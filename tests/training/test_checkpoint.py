@@ -12,34 +12,18 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
+from tests.training.support import InterruptedAt, InterruptionError
 from torch import nn
 
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import Forecaster, ModelConfig, PointForecaster, build_model, load_model, tensorfile
 from fern.training import TrainConfig, TrainResult, resumable, train
-from fern.training.progress import Silent
 
 Sets = dict[str, Windows]
 Builder = Callable[[], Forecaster]
 
 LAST, BEST = Path("run/last.safetensors"), Path("run/best.safetensors")
-
-
-class InterruptionError(Exception):
-    """Stands for whatever ends a process."""
-
-
-class InterruptedAt(Silent):
-    """Ends the run after so many steps."""
-
-    def __init__(self, steps: int) -> None:
-        self._left = steps
-
-    def step(self, *, epoch: int, loss: float) -> None:
-        self._left -= 1
-        if self._left == 0:
-            raise InterruptionError
 
 
 def run(

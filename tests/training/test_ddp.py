@@ -1,6 +1,5 @@
 """Two processes (gloo, on the CPU) against one."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.training.support import program
 
 RIG = Path(__file__).with_name("ddp_rig.py")
 
@@ -33,12 +33,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcomes, str]:
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     """The outcomes of one process, which is this one."""
-    spec = importlib.util.spec_from_file_location(RIG.stem, RIG)
-    assert spec is not None
-    assert spec.loader is not None
-    rig = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(rig)
-    return rig.outcomes(tmp_path_factory.mktemp("one"), 1)
+    return program(RIG).outcomes(tmp_path_factory.mktemp("one"), 1)
 
 
 @pytest.mark.parametrize("name", ["linear", "sliced"])

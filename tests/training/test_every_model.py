@@ -2,32 +2,17 @@
 
 import pytest
 import torch
+from tests.training.support import InterruptedAt, InterruptionError
 
 from fern.data.split import Part
 from fern.data.windows import Windows
 from fern.models import Forecaster, build_model, model_names
 from fern.training import TrainConfig, train
-from fern.training.progress import Silent
 
 SIZES = {"context_length": 48, "horizon": 24}
 CONFIG = TrainConfig(
     preset="shock", epochs=2, grace=0, batch_size=40, learning_rate=1e-3, checkpoint_steps=1, threads=1
 )
-
-
-class InterruptionError(Exception):
-    """Stands for whatever ends a process."""
-
-
-class InterruptedAtStep(Silent):
-    """Ends the run after its third step."""
-
-    steps = 0
-
-    def step(self, *, epoch: int, loss: float) -> None:
-        self.steps += 1
-        if self.steps == 3:
-            raise InterruptionError
 
 
 def new(name: str) -> Forecaster:
@@ -50,7 +35,7 @@ def test_it_trains_and_resumes_to_the_same_bits(name: str, sets: tuple[Windows, 
         return
     assert len(whole.history) == 2
     with pytest.raises(InterruptionError):
-        train(new(name), *sets, CONFIG, directory="run", progress=InterruptedAtStep())
+        train(new(name), *sets, CONFIG, directory="run", progress=InterruptedAt(3))
     resumed = train(new(name), *sets, CONFIG, resume="run", progress="silent")
     assert resumed.history == whole.history
     for (entry, a), (_, b) in zip(whole.model.state_dict().items(), resumed.model.state_dict().items(), strict=True):

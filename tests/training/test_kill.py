@@ -6,10 +6,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.training.support import program
 
 RIG = Path(__file__).with_name("kill_rig.py")
 KILLS = 5
@@ -52,18 +52,7 @@ def test_a_kill_within_a_checkpoint_s_write_is_survived_too(
 def test_the_same_seed_gives_the_same_bits_in_another_process(
     kills: tuple[Path, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
-    rig = _imported(RIG)
+    rig = program(RIG)
     rig.run(tmp_path / "here", resume=False, pipe=rig.PIPE[1])
     here, there = ((folder / "outcome.json").read_text() for folder in (tmp_path / "here", kills[0] / "whole"))
     assert here == there
-
-
-def _imported(path: Path) -> ModuleType:
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
