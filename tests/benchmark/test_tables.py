@@ -305,3 +305,11 @@ def test_the_main_table_holds_the_means_over_horizons_beside_the_papers():
 def test_a_model_from_outside_does_not_count_as_another_version_of_the_code():
     table = build_table([scored("fern", 1.0), scored("mine:forecast", 2.0, code_version="1+abc")], task="mine")
     assert not any("several versions" in note for note in table.notes)
+
+
+def test_the_least_regret_may_be_of_a_model_whose_other_seed_is_missing():
+    known = {"oracle_mse": 0.0, "wd": 1.0}
+    rows = [row("last-value", seed=seed, metrics={"mse": 9.0, "regret": 2.0, **known}) for seed in (7, 1955)]
+    rows.append(row("fern", metrics={"mse": 0.1, "regret": 0.02, **known}))
+    found = cell(build_table(rows, task=TASK), ("LORENZ_BASE",), "regret")
+    assert (found.mean, found.missing) == (0.02, 1)

@@ -311,7 +311,7 @@ def _floor(grid: Grid, cells: Mapping[Spot, Cell], dataset: str, horizon: int) -
 
 def _least_regret(cells: Mapping[Spot, Cell], dataset: str, horizon: int, models: Sequence[str]) -> Cell | None:
     found = [cells.get(Spot(dataset, horizon, model, "regret")) for model in models]
-    known = [cell for cell in found if cell is not None and cell.complete and cell.mean is not None]
+    known = [cell for cell in found if cell is not None and cell.mean is not None]  # what is missing stands in the cell
     return min((replace(cell, place=None) for cell in known), key=lambda cell: cell.mean or 0.0, default=None)
 
 
