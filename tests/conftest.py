@@ -1,6 +1,7 @@
 """What every test shares."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -16,3 +17,10 @@ settings.load_profile("suite")
 def _in_a_scratch_folder(tmp_path: "os.PathLike[str]", monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative paths written by a test land in its own scratch folder."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """What a test draws from torch's global generator is the same in every run."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
