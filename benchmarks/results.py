@@ -44,11 +44,12 @@ def readme() -> str:
 
 def _headline() -> str:
     rows = [row for row in _benchmark_rows() if row.task == "shock" and row.seed == 7 and row.model in HEADLINE]
-    both = set.intersection(*({row.dataset for row in rows if row.model == model} for model in HEADLINE))
+    # Real series have no oracle, and are not left out for that.
+    both = set.intersection(*({row.dataset for row in rows if row.model == model} for model in HEADLINE[:-1]))
     task = read_task("shock").narrowed(models=HEADLINE, datasets=[name for name in ORDER if name in both], seeds=[7])
     table = build_table([row for row in rows if row.dataset in both], task=task, metrics=["mse"], paper=True)
     text = render(replace(table, notes=()), "md").partition("\n")[2].strip()  # without its heading
-    return f"\n{text}\n\nTest MSE, {COMMAND}\n\n"
+    return f"\n{text}\n\nTest MSE on the {len(both)} of {len(ORDER)} datasets that all have so far, {COMMAND}\n\n"
 
 
 def page() -> str:
