@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fern.benchmark.render import render
 from fern.benchmark.rows import Row
 from fern.benchmark.store import Store
-from fern.benchmark.tables import build_table
 from fern.benchmark.tasks import read_task
+from fern.report.tables.render import render
+from fern.report.tables.tables import build_table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"

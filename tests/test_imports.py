@@ -1,18 +1,22 @@
-"""Imports point one way, and what runs without torch does."""
+"""Imports point one way, every room is small enough to survey, and what runs without torch does."""
 
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "fern"
-GROUND = {"errors", "settings", "files", "_version"}
+GROUND = {"errors", "settings", "files", "lazy", "_version"}
+MOST_MODULES = 14  # about a dozen is what a reader can hold
 
 # Each part of the package, and the other parts it may import. The order is the data flow.
 MAY_IMPORT = {
+    "_version": set(),
     "errors": set(),
+    "lazy": set(),
     "settings": GROUND,
     "files": GROUND,
     "systems": GROUND,
@@ -21,47 +25,117 @@ MAY_IMPORT = {
     "models": GROUND | {"transport", "systems"},
     "metrics": GROUND | {"transport"},
     "training": GROUND | {"transport", "data", "models", "metrics"},
+    "calibration": GROUND | {"transport", "metrics"},
     "diagnostics": GROUND | {"transport", "models"},
+    "forecaster": GROUND | {"transport", "data", "models", "metrics", "training", "calibration", "diagnostics"},
     "integrations": GROUND | {"transport", "data", "models"},
     "benchmark": GROUND
     | {"systems", "transport", "data", "models", "metrics", "training", "diagnostics", "integrations"},
-    "report": GROUND | {"systems", "data", "metrics", "diagnostics", "benchmark"},
+    "stress": GROUND | {"systems", "transport", "data", "models", "metrics", "training", "integrations", "benchmark"},
+    "report": GROUND | {"systems", "data", "models", "metrics", "diagnostics", "benchmark", "stress"},
 }
+# The same within fern.data.
+DATA_MAY_IMPORT = {
+    "tables": set(),
+    "splits": set(),
+    "shuffle": set(),
+    "published": {"tables"},
+    "scale": {"splits"},
+    "windows": {"splits", "shuffle"},
+    "frames": {"tables"},
+    "datasets": {"tables", "published"},
+    "auditing": {"tables", "frames", "splits"},
+    "cleaning": {"tables", "frames", "splits", "auditing"},
+}
+FREE = {"__init__", "__main__", "cli", "testing"}
 
 
-def part_of(path):
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def name_of(path):
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_parts(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
+
+
+def imported(path):
+    """The modules of fern that a module imports, wherever in it; those for type checkers alone are left out."""
+    tree = ast.parse(path.read_text())
+    skipped = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for statement in node.body
+        for child in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "fern":
-            names = node.module.split(".")
-            yield from [names[1]] if len(names) > 1 else [alias.name for alias in node.names]
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("fern."))
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "fern")
 
 
-@pytest.mark.parametrize("part", sorted({part_of(path) for path in SOURCE.rglob("*.py")} & MAY_IMPORT.keys()))
+def place(module, level=1):
+    return (module.split(".") + ["__init__"])[level]
+
+
+@pytest.mark.parametrize("part", sorted({place(module) for module in MODULES} & MAY_IMPORT.keys()))
 def test_a_part_imports_only_what_lies_before_it(part):
-    for path in SOURCE.rglob("*.py"):
-        if part_of(path) == part:
-            beyond = set(imported_parts(path)) - MAY_IMPORT[part] - {part}
-            assert not beyond, f"{path.relative_to(SOURCE)} imports {sorted(beyond)}"
+    for module, path in MODULES.items():
+        if place(module) == part:
+            beyond = {place(other) for other in imported(path)} - MAY_IMPORT[part] - {part}
+            assert not beyond, f"{module} imports {sorted(beyond)}"
 
 
 def test_every_part_has_a_place_in_the_order():
-    free = {"__init__", "__main__", "_version", "cli", "forecaster", "testing"}
-    assert {part_of(path) for path in SOURCE.rglob("*.py")} <= MAY_IMPORT.keys() | free
+    assert {place(module) for module in MODULES} <= MAY_IMPORT.keys() | FREE
+
+
+@pytest.mark.parametrize("room", sorted(DATA_MAY_IMPORT))
+def test_a_room_of_the_data_imports_only_what_lies_before_it(room):
+    for module, path in MODULES.items():
+        if module.startswith("fern.data.") and place(module, 2) == room:
+            others = [other for other in imported(path) if other.startswith("fern.data")]
+            beyond = {place(other, 2) for other in others} - DATA_MAY_IMPORT[room] - {room}
+            assert not beyond, f"{module} imports {sorted(beyond)}"
+
+
+def test_every_room_of_the_data_has_a_place_in_the_order():
+    rooms = {place(module, 2) for module in MODULES if module.startswith("fern.data.")}
+    assert rooms == DATA_MAY_IMPORT.keys()
+
+
+def test_no_modules_import_each_other():
+    graph = {module: set(imported(path)) - {module} for module, path in MODULES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a cycle of imports: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted({path.parent for path in MODULES.values()}),
+    ids=lambda folder: folder.relative_to(SOURCE.parent).as_posix(),
+)
+def test_no_package_shows_more_modules_than_a_reader_can_hold(folder):
+    modules = [path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "__main__.py")]
+    assert len(modules) <= MOST_MODULES, f"{folder.name} has {len(modules)}: {', '.join(sorted(modules))}"
 
 
 @pytest.mark.parametrize(
     "statement",
     [
         "import fern",
+        "import fern; fern.simulate; fern.audit",
         "import fern.systems",
         "import fern.cli.app",
-        "import fern.report.trajectories",
+        "import fern.benchmark, fern.stress, fern.report.tables",
+        "import fern.report.figures.trajectories",
         "import fern.data",
     ],
 )

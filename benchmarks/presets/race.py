@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.speed.harness import Measurement, record
-from fern.data.split import split
+from fern.data.splits import split
 from fern.data.windows import Windows
 from fern.models import build_model
 from fern.systems import simulate
 from fern.training import EpochRecord, TrainConfig, resumable, train
-from fern.training.progress import Silent
+from fern.training.records.progress import Silent
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = Path("runs/presets")

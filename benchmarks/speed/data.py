@@ -32,8 +32,8 @@ path, head = sys.argv[1], sys.argv[2]
 _OURS = (
     _COMMON
     + """
-import fern.data.scan.column
-from fern.data.audit import audit
+import fern.data.auditing.scan.column
+from fern.data.auditing.audit import audit
 before = peak()
 audit(head)
 start, work = time.perf_counter(), time.process_time()

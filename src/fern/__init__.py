@@ -1,9 +1,53 @@
 """Fern: long-horizon forecasting with ellipsoids, and a shock benchmark with known truth.
 
-Subpackages are imported where they are used, so that ``import fern`` and ``import fern.systems`` never load PyTorch.
+The names people need most are here; each subpackage has the rest. Nothing is loaded before it is used, so
+``import fern`` does not load PyTorch.
 """
+
+from typing import TYPE_CHECKING
 
 from fern._version import __version__
 from fern.errors import FernError
+from fern.lazy import lazy_names
 
-__all__ = ["FernError", "__version__"]
+if TYPE_CHECKING:
+    from fern.data import Windows, audit, clean, load, read_frame, split
+    from fern.models import Forecast, build_model, load_model, model_names, save_model
+    from fern.systems import oracle, read_scenario, scenario, simulate, twin
+    from fern.training import TrainConfig, train
+    from fern.transport import Ellipsoid
+else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "fern.data": ["Windows", "audit", "clean", "load", "read_frame", "split"],
+            "fern.models": ["Forecast", "build_model", "load_model", "model_names", "save_model"],
+            "fern.systems": ["oracle", "read_scenario", "scenario", "simulate", "twin"],
+            "fern.training": ["TrainConfig", "train"],
+            "fern.transport": ["Ellipsoid"],
+        },
+    )
+
+__all__ = [
+    "Ellipsoid",
+    "FernError",
+    "Forecast",
+    "TrainConfig",
+    "Windows",
+    "__version__",
+    "audit",
+    "build_model",
+    "clean",
+    "load",
+    "load_model",
+    "model_names",
+    "oracle",
+    "read_frame",
+    "read_scenario",
+    "save_model",
+    "scenario",
+    "simulate",
+    "split",
+    "train",
+    "twin",
+]

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fern.benchmark.engines import Finished
-from fern.benchmark.plan import Run, make_plan
+from fern.benchmark.engines.base import Finished
+from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
+from fern.benchmark.plan import make_plan
 from fern.benchmark.rows import Row
-from fern.benchmark.runs import Outcome, Workbench, Workplace, execute
+from fern.benchmark.run import Run
 from fern.benchmark.store import Store
 from fern.benchmark.tasks import task_from_mapping
 
@@ -60,7 +61,7 @@ class InlineEngine:
             return []
         run, self._next = self._next, None
         place = Workplace(checkpoints=self._store.checkpoint_path(run.key))
-        return [Finished(run.key, execute(run, place, self._bench))]
+        return [Finished(run.key, execute_run(run, place, self._bench))]
 
 
 class ScriptedEngine:

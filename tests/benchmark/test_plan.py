@@ -8,8 +8,8 @@ from tests.benchmark.support import tiny_plan, tiny_task
 from fern.benchmark.plan import make_plan
 from fern.benchmark.tasks import read_task
 from fern.errors import FernError
-from fern.training.fingerprint import FREE_TO_CHANGE
 from fern.training.presets import NEUTRAL, PRESETS
+from fern.training.saving.fingerprint import FREE_TO_CHANGE
 
 
 def test_a_plan_is_models_times_datasets_times_horizons_times_seeds():

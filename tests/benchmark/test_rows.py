@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fern.benchmark.rows import Row, RunSettings, _checksum, canonical, row_from_json, row_to_json
+from fern.benchmark.rows import Row, _checksum, row_from_json, row_to_json
+from fern.benchmark.run import RunSettings, canonical
 from fern.errors import FernError
 
 ROW = Row(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fern.benchmark.datasets import Problem, load_dataset
+from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.scoring import BATCH, Floors, find_floors, score_model, score_oracle
 from fern.benchmark.tasks import DatasetChoice
 from fern.errors import FernError

@@ -7,8 +7,8 @@ import pytest
 from tests.benchmark.support import InlineEngine, ScriptedEngine, row_for, tiny_plan
 
 from fern.benchmark.claims import Claims
-from fern.benchmark.engines import Advanced, Finished, Lost
-from fern.benchmark.runs import Outcome
+from fern.benchmark.engines.base import Advanced, Finished, Lost
+from fern.benchmark.execute import Outcome
 from fern.benchmark.sweep import ATTEMPTS, Watcher, run_sweep
 
 

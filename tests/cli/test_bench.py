@@ -84,13 +84,13 @@ def test_options_narrow_and_widen_the_task(fern, task, inline):
 
 
 def test_a_failed_run_is_a_row_and_exit_code_1(fern, task, inline, monkeypatch):
-    from fern.benchmark import runs
+    from fern.benchmark import execute
 
     def fails(*args, **options):
         raise RuntimeError("boom")
 
     with monkeypatch.context() as broken:
-        broken.setattr(runs, "train", fails)
+        broken.setattr(execute, "train", fails)
         ran = fern("bench", "run", task, "--out", "runs", "--models", "dlinear,oracle")
     assert ran.code == 1
     assert "failed: RuntimeError: boom" in ran.out

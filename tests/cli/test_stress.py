@@ -4,10 +4,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tests.benchmark.stress_support import TINY_FILE
+from tests.stress.support import TINY_FILE
 
-from fern.benchmark.requirements import DEMANDED
-from fern.benchmark.stress import DEFAULT_SCENARIOS
+from fern.stress.examination import DEFAULT_SCENARIOS
+from fern.stress.requirements import DEMANDED
 
 MINE = """
 import numpy as np

@@ -12,7 +12,8 @@ import pytest
 
 from fern.data import datasets
 from fern.data.datasets import find, load
-from fern.data.published import DAMAGED, PUBLISHED, published, repaired
+from fern.data.published import PUBLISHED, published
+from fern.data.tables.headers import DAMAGED, repaired
 from fern.errors import FernError
 
 SMALL = b"date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT\n2016-07-01 00:00:00,1,2,3,4,5,6,7\n2016-07-01 01:00:00,2,3,4,5,6,7,8\n"

@@ -7,11 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fern.data.audit import audit
-from fern.data.audit_json import to_dict
-from fern.data.clean import clean
+from fern.data.auditing.audit import audit
+from fern.data.auditing.audit_json import to_dict
+from fern.data.cleaning.clean import clean
 from fern.data.scale import fit_scaler
-from fern.data.split import split
+from fern.data.splits import split
 from fern.data.windows import Windows
 
 ROWS = 400

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fern.data.scale import WINDOW_FLOOR, fit_scaler, scaler_from_mapping
-from fern.data.split import Part
+from fern.data.splits import Part
 from fern.errors import FernError
 from fern.transport import Ellipsoid
 

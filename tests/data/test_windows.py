@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fern.data.split import Part, split
+from fern.data.splits import Part, split
 from fern.data.windows import Windows
 from fern.errors import FernError
 

@@ -7,10 +7,10 @@ import pytest
 
 from fern.diagnostics import Alarm, EigenProfile
 from fern.errors import FernError
-from fern.report.canvas import save_figure
-from fern.report.diagnostics import diagnostics_figure
-from fern.report.forecasts import Band, forecast_figure
-from fern.report.trajectories import trajectory_figure
+from fern.report.figures.canvas import save_figure
+from fern.report.figures.diagnostics import diagnostics_figure
+from fern.report.figures.forecasts import Band, forecast_figure
+from fern.report.figures.trajectories import trajectory_figure
 from fern.systems import StateShock, scenario, simulate
 
 

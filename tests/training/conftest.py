@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fern.data.split import Part
+from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.models import Forecaster, build_model
 from fern.training import TrainConfig

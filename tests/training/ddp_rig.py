@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fern.data.split import Part
+from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.models import ModelConfig, PointForecaster, build_model
 from fern.training import Diverged, TrainConfig, TrainResult, train

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import torch
 
-from fern.data.split import Part
+from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.models import build_model, tensorfile
 from fern.training import TrainConfig, train
-from fern.training.history import EpochRecord
-from fern.training.progress import Silent
+from fern.training.records.history import EpochRecord
+from fern.training.records.progress import Silent
 
 CONFIG = TrainConfig(
     preset="shock",

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from fern.data.split import PRESETS as SPLITS
-from fern.data.split import Shares
+from fern.data.splits import PRESETS as SPLITS
+from fern.data.splits import Shares
 from fern.errors import FernError
 from fern.metrics import ObjectiveWeights
 from fern.settings import from_mapping

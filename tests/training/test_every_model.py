@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.training.support import InterruptedAt, InterruptionError
 
-from fern.data.split import Part
+from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.models import Forecaster, build_model, model_names
 from fern.training import TrainConfig, train

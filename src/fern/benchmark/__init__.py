@@ -1,1 +1,71 @@
-"""The benchmark: declarative tasks, runs that resume, rows with provenance, and tables beside the paper's."""
+"""The benchmark: declarative tasks, runs that resume, and rows with provenance.
+
+Names are imported when they are first used. Tables of the rows are made by `fern.report.tables`.
+
+Example:
+    >>> from fern.benchmark import Workbench, Workplace, execute_run, make_plan, read_task
+    >>> task = read_task("quick").narrowed(models=["last-value"], datasets=["OU_PARAM"])
+    >>> [execute_run(run, Workplace(), Workbench()).row.status for run in make_plan(task).runs]
+    ['done']
+"""
+
+from typing import TYPE_CHECKING
+
+from fern.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fern.benchmark.engines import open_engine
+    from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
+    from fern.benchmark.plan import Plan, make_plan
+    from fern.benchmark.problem import Dataset, Problem, load_dataset
+    from fern.benchmark.rows import Row
+    from fern.benchmark.run import Run, RunSettings
+    from fern.benchmark.store import Store
+    from fern.benchmark.sweep import run_sweep
+    from fern.benchmark.tasks import DatasetChoice, ModelChoice, Task, read_task, task_from_mapping, task_names
+else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "fern.benchmark.engines": ["open_engine"],
+            "fern.benchmark.execute": ["Outcome", "Workbench", "Workplace", "execute_run"],
+            "fern.benchmark.plan": ["Plan", "make_plan"],
+            "fern.benchmark.problem": ["Dataset", "Problem", "load_dataset"],
+            "fern.benchmark.rows": ["Row"],
+            "fern.benchmark.run": ["Run", "RunSettings"],
+            "fern.benchmark.store": ["Store"],
+            "fern.benchmark.sweep": ["run_sweep"],
+            "fern.benchmark.tasks": [
+                "DatasetChoice",
+                "ModelChoice",
+                "Task",
+                "read_task",
+                "task_from_mapping",
+                "task_names",
+            ],
+        },
+    )
+
+__all__ = [
+    "Dataset",
+    "DatasetChoice",
+    "ModelChoice",
+    "Outcome",
+    "Plan",
+    "Problem",
+    "Row",
+    "Run",
+    "RunSettings",
+    "Store",
+    "Task",
+    "Workbench",
+    "Workplace",
+    "execute_run",
+    "load_dataset",
+    "make_plan",
+    "open_engine",
+    "read_task",
+    "run_sweep",
+    "task_from_mapping",
+    "task_names",
+]

@@ -1,76 +1,18 @@
 """From a task to its runs: every setting resolved, every mistake found before anything is computed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from fern.benchmark.datasets import Dataset, Problem, load_dataset
-from fern.benchmark.outside import outside_model, source_fingerprint
-from fern.benchmark.provenance import code_version
-from fern.benchmark.rows import RunSettings
+from fern.benchmark.problem import Dataset, load_dataset
+from fern.benchmark.run import NEUTRAL_VALUES, Run, RunSettings, code_version_of
 from fern.benchmark.tasks import ORACLE, DatasetChoice, ModelChoice, Task, is_outside
 from fern.errors import FernError, unknown_name
-from fern.models import Forecaster, ModelConfig, build_model, model_entry, model_names
+from fern.integrations.inward.outside import outside_model
+from fern.models import ModelConfig, build_model, model_entry, model_names
 from fern.settings import from_mapping
 from fern.training import TrainConfig
-from fern.training.fingerprint import FREE_TO_CHANGE
-from fern.training.presets import NEUTRAL
-
-_NEUTRAL = {name: value for name, value in TrainConfig(**NEUTRAL).to_mapping().items() if name in NEUTRAL}
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run: the settings that identify it, where its data come from, and where and how fast it computes.
-
-    ``computing`` are the training settings that do not change what is computed (`FREE_TO_CHANGE`).
-    """
-
-    settings: RunSettings
-    source: DatasetChoice
-    computing: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """The run's name in a store."""
-        return self.settings.key
-
-    @property
-    def accelerator(self) -> str:
-        """Where the run computes: the CPU unless the task names another."""
-        return str(self.computing.get("accelerator", "cpu"))
-
-    def problem(self, dataset: Dataset) -> Problem:
-        """What the run is about; the dataset must be the one it was planned for."""
-        settings = self.settings
-        if dataset.fingerprint != settings.data_fingerprint:
-            raise FernError(
-                f"{settings.dataset}: its values are not those the run was planned for (fingerprint "
-                f"{dataset.fingerprint[:12]}…, needs {settings.data_fingerprint[:12]}…)"
-            )
-        scaling: Any = settings.scaling
-        return Problem(dataset, settings.split, scaling, settings.context_length, settings.horizon)
-
-    def model(self, *, channels: int) -> Forecaster:
-        """The untrained model."""
-        settings = self.settings
-        if is_outside(settings.model):
-            sizes = ModelConfig(context_length=settings.context_length, horizon=settings.horizon, channels=channels)
-            return outside_model(settings.model, sizes, seed=settings.seed)
-        return build_model(
-            settings.model,
-            context_length=settings.context_length,
-            horizon=settings.horizon,
-            channels=channels,
-            preset=settings.preset,
-            **settings.model_settings,
-        )
-
-    def train_config(self, *, threads: int) -> TrainConfig:
-        """The training settings."""
-        computing = {**self.computing, "accelerator": self.accelerator, "threads": threads}
-        values = {**_NEUTRAL, **self.settings.train_settings, **computing, "seed": self.settings.seed}
-        return from_mapping(TrainConfig, values, where=self.settings.describe())
+from fern.training.saving.fingerprint import FREE_TO_CHANGE
 
 
 @dataclass(frozen=True)
@@ -188,13 +130,10 @@ class _Resolver:
         return {
             name: value
             for name, value in config.to_mapping().items()
-            if name != "seed" and name not in FREE_TO_CHANGE and (name not in _NEUTRAL or _NEUTRAL[name] != value)
+            if name != "seed"
+            and name not in FREE_TO_CHANGE
+            and (name not in NEUTRAL_VALUES or NEUTRAL_VALUES[name] != value)
         }
-
-
-def code_version_of(model: str) -> str:
-    """What a row's key says about code: fern's, and for an outside model also the file that it is in."""
-    return f"{code_version()}+{source_fingerprint(model)}" if is_outside(model) else code_version()
 
 
 def _require_model(choice: ModelChoice) -> None:

@@ -1,81 +1,17 @@
-"""What a run is and what is left of it: the settings that identify it, its key, and its row."""
+"""What is left of a run: its row, and the row's file."""
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
+from fern.benchmark.run import SCHEMA, RunSettings, canonical
 from fern.errors import FernError
-from fern.settings import STRICT, from_mapping
-
-SCHEMA = 1
-"""The version of the row's fields and of what its key is made of."""
+from fern.settings import from_mapping
 
 Status = Literal["done", "failed", "diverged"]
-
-KEY_LENGTH = 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunSettings:
-    """All that decides the figures of a run: one model on one dataset at one horizon under one seed.
-
-    ``preset``, ``model_settings``  the model's preset and what is put over it.
-    ``data_settings``               what was done to the data before they were split: ``steps``, ``cleaning``, and the
-                                    whole scenario where a file defines it.
-    ``data_fingerprint``            SHA-256 of the values, before scaling.
-    ``train_settings``              the settings of `fern.training.TrainConfig` that are not `NEUTRAL`, but the seed and
-                                    those that only say where and how fast it computes; empty for models with nothing
-                                    to train. A setting that is added later, neutral where it is not asked for, leaves
-                                    earlier rows valid.
-    ``epoch_figures``               whether the row holds figures of every epoch: ``none``, ``validation`` or ``test``.
-    ``code_version``                see `fern.benchmark.provenance.code_version`.
-    """
-
-    __pydantic_config__ = STRICT
-
-    task: str
-    model: str
-    preset: str
-    model_settings: dict[str, Any] = field(default_factory=dict)
-    dataset: str
-    data_settings: dict[str, Any] = field(default_factory=dict)
-    data_fingerprint: str
-    context_length: int
-    horizon: int
-    split: str
-    scaling: str
-    train_settings: dict[str, Any] = field(default_factory=dict)
-    epoch_figures: str = "none"
-    seed: int
-    code_version: str
-
-    @property
-    def key(self) -> str:
-        """The run's name in a store: 16 hexadecimal digits of the SHA-256 of these settings.
-
-        Example:
-            >>> settings = dict(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
-            ...     context_length=96, horizon=24, split="shock", scaling="none", code_version="1")
-            >>> RunSettings(**settings, seed=7).key
-            '201366fe8e25b604'
-        """
-        own = {entry.name: getattr(self, entry.name) for entry in fields(RunSettings)}
-        return hashlib.sha256(canonical({"schema": SCHEMA, **own})).hexdigest()[:KEY_LENGTH]
-
-    def describe(self) -> str:
-        """The run in a few words.
-
-        Example:
-            >>> RunSettings(task="mine", model="fern", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
-            ...     context_length=96, horizon=24, split="shock", scaling="none", seed=7, code_version="1").describe()
-            'fern on OU_BASE, 96 to 24, seed 7'
-        """
-        variant = "" if self.preset in ("paper", "default") else f":{self.preset}"
-        sizes = f"{self.context_length} to {self.horizon}"
-        return f"{self.model}{variant} on {self.dataset}, {sizes}, seed {self.seed}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,16 +87,6 @@ def row_from_json(text: bytes, *, where: str) -> Row:
     if row.key != key:
         raise FernError(f"{where}: its settings belong to key {row.key}, it says {key!r}")
     return row
-
-
-def canonical(value: Mapping[str, Any]) -> bytes:
-    """JSON bytes that depend on the values alone: sorted keys, no spaces.
-
-    Example:
-        >>> canonical({"b": (1, 2.0), "a": None})
-        b'{"a":null,"b":[1,2.0]}'
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
 
 
 def _checksum(whole: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fern.benchmark.datasets import Problem
+from fern.benchmark.problem import Problem
 from fern.errors import FernError
 from fern.metrics import MetricAccumulator, per_window
 from fern.models import Forecast, Forecaster

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.benchmark.rows import KEY_LENGTH, Row, row_from_json, row_to_json
+from fern.benchmark.rows import Row, row_from_json, row_to_json
+from fern.benchmark.run import KEY_LENGTH
 from fern.errors import FernError
 from fern.files import written_whole
 

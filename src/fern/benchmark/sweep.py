@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fern.benchmark.claims import Claims
-from fern.benchmark.engines import Advanced, Engine, Event, Finished, Lost
-from fern.benchmark.plan import Plan, Run
+from fern.benchmark.engines.base import Advanced, Engine, Event, Finished, Lost
+from fern.benchmark.execute import Outcome, Workplace, lost
+from fern.benchmark.plan import Plan
 from fern.benchmark.rows import Row
-from fern.benchmark.runs import Outcome, Workplace, lost
+from fern.benchmark.run import Run
 from fern.benchmark.store import Damaged, Store
 
 ATTEMPTS = 3

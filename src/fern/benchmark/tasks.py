@@ -8,7 +8,7 @@ datasets = ["LORENZ_PARAM", { dataset = "ETTh1", cleaning = "paper" }, "my_scena
 context_length = 336
 horizons = [96, 336]
 seeds = [7, 1955]
-split = "shock"             # a name of fern.data.split.PRESETS
+split = "shock"             # a name of fern.data.splits.PRESETS
 scaling = "none"            # none, standard or robust: the model and the metrics see scaled values
 
 [train]                     # fern.training.TrainConfig
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fern.data.split import PRESETS as SPLITS
+from fern.data.splits import PRESETS as SPLITS
 from fern.errors import FernError, unknown_name
 from fern.settings import STRICT, from_mapping, read_toml
 
@@ -160,7 +160,7 @@ class Task:
         return replace(self, **changes)
 
     def beside(self, outside: Sequence[str]) -> "Task":
-        """The task with models from outside, each ``module:callable`` (see `fern.benchmark.outside`).
+        """The task with models from outside, each ``module:callable`` (see `fern.integrations.inward.outside`).
 
         Example:
             >>> [choice.model for choice in read_task("quick").beside(["my_models:forecast"]).models][-1]
@@ -257,9 +257,8 @@ def _dataset_choice(value: object, *, where: str = "datasets") -> DatasetChoice:
 
 
 def _folder() -> Path:
-    """The task files: inside an installed package, or the repository's ``benchmarks``, from which they are packaged."""
-    packaged = Path(__file__).parent / "task_files"
-    return packaged if packaged.is_dir() else Path(__file__).resolve().parents[3] / "benchmarks"
+    """The task files, which are part of the package."""
+    return Path(__file__).parent / "task_files"
 
 
 def _require_whole(name: str, values: Sequence[object], *, least: int) -> None:

@@ -122,12 +122,12 @@ def _swept(
 
     store = Store(out)
     store.check_writable()  # planning takes seconds, a mistake in the path should not wait for it
-    from fern.benchmark.display import watcher_for
     from fern.benchmark.engines import open_engine
-    from fern.benchmark.outside import on_the_path
     from fern.benchmark.plan import make_plan
+    from fern.benchmark.progress.display import watcher_for
     from fern.benchmark.sweep import run_sweep
     from fern.cli.console import console
+    from fern.integrations.inward.outside import on_the_path
 
     on_the_path(str(Path.cwd()))  # where a user's own models are looked for first
     plan = make_plan(task, max_epochs=max_epochs)

@@ -12,11 +12,11 @@ from fern.errors import FernError, unknown_name
 from fern.files import check_writable, written_whole
 
 if TYPE_CHECKING:
-    from fern.benchmark.comparison import Comparison
-    from fern.benchmark.shock_response import ForecastWindows, ShockResponse
     from fern.benchmark.store import Contents
-    from fern.benchmark.targets import Target
     from fern.benchmark.tasks import Task
+    from fern.report.tables.comparison import Comparison
+    from fern.stress.shock_response import ForecastWindows, ShockResponse
+    from fern.stress.targets import Target
     from fern.systems import Scenario, Trajectory
 
 _RUNS = typer.Option("--runs", help="The folder of rows, as given to fern bench run --out.")
@@ -43,9 +43,9 @@ def table(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file in place of the terminal.")] = None,
 ) -> None:
     """Show the table of a task's runs: mean over seeds ± standard error, best and second marked."""
-    from fern.benchmark.render import FORMATS, render, to_rich
     from fern.benchmark.store import Store
-    from fern.benchmark.tables import build_table
+    from fern.report.tables.render import FORMATS, render, to_rich
+    from fern.report.tables.tables import build_table
 
     if output is not None:
         check_writable(output)
@@ -86,8 +86,8 @@ def compare(
     On each dataset by a paired block bootstrap over test windows and the Diebold-Mariano test, both allowing for
     windows that overlap; over three and more datasets by the Friedman test and Nemenyi's critical difference.
     """
-    from fern.benchmark.comparison import compare as compared
     from fern.benchmark.store import Store
+    from fern.report.tables.comparison import compare as compared
 
     found = compared(
         first,
@@ -128,13 +128,13 @@ def response(
 
     A model given by name is trained first, quickly, on the first 70 % of the shocked trajectory.
     """
-    from fern.benchmark.outside import on_the_path
-    from fern.benchmark.shock_response import shock_response
-    from fern.benchmark.targets import open_target
+    from fern.integrations.inward.outside import on_the_path
+    from fern.stress.shock_response import shock_response
+    from fern.stress.targets import open_target
     from fern.systems import simulate
 
     if plot is not None:
-        from fern.report.canvas import figure_format
+        from fern.report.figures.canvas import figure_format
 
         figure_format(plot)
         check_writable(plot)
@@ -160,8 +160,8 @@ def response(
     else:
         _show_response(found, target)
     if plot is not None:
-        from fern.report.canvas import save_figure
-        from fern.report.shock_response import shock_response_figure
+        from fern.report.figures.canvas import save_figure
+        from fern.report.figures.shock_response import shock_response_figure
 
         save_figure(shock_response_figure(found, name=target), plot)
         typer.echo(f"wrote {plot}", err=as_json)
@@ -182,8 +182,8 @@ def _task(name: str, contents: "Contents") -> "Task | str":
 def _show_comparison(found: "Comparison") -> None:
     from rich.table import Table
 
-    from fern.benchmark.render import metric_name, number
     from fern.cli.console import console
+    from fern.report.tables.render import metric_name, number
 
     shown = Table(
         *("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict"),
@@ -218,7 +218,7 @@ def _show_comparison(found: "Comparison") -> None:
 
 
 def _scenario(source: str, *, at: str | None, steps: int | None) -> "Scenario":
-    from fern.benchmark.shock_response import with_shock_at
+    from fern.stress.shock_response import with_shock_at
     from fern.systems import read_scenario
     from fern.systems import scenario as premade
 
@@ -237,9 +237,9 @@ def _forecaster(target: "Target", trajectory: "Trajectory", *, context_length: i
     """The target as a function of contexts; a registered model is trained on the trajectory's training part."""
     import numpy as np
 
-    from fern.benchmark.targets import Material
-    from fern.benchmark.targets import forecast as ask
-    from fern.data.split import split
+    from fern.data.splits import split
+    from fern.stress.targets import Material
+    from fern.stress.targets import forecast as ask
 
     values = np.asarray(trajectory.values, dtype=np.float32)
     parts = split(len(values), "shock")
@@ -257,8 +257,8 @@ def _forecaster(target: "Target", trajectory: "Trajectory", *, context_length: i
 def _show_response(found: "ShockResponse", target: str) -> None:
     from rich.table import Table
 
-    from fern.benchmark.render import number
     from fern.cli.console import console
+    from fern.report.tables.render import number
 
     lengths = f"{found.context_length} to {found.horizon}"
     shown = Table(

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.table import Table
 
-    from fern.data.changes import CleanLog
-    from fern.data.policy import Policy
-    from fern.data.readers import Reading, Source
+    from fern.data.auditing.policy import Policy
+    from fern.data.cleaning.changes import CleanLog
+    from fern.data.tables.readers import Reading, Source
 
 File = Annotated[
     str, typer.Argument(metavar="FILE", help="A CSV or Parquet file, or a published data set by name, as ETTh2.")
@@ -66,12 +66,12 @@ def audit(
     from rich.console import Console
 
     from fern.cli.console import console
-    from fern.data.audit import audit_source
-    from fern.data.audit_html import to_html
-    from fern.data.audit_json import to_dict
-    from fern.data.audit_text import render
-    from fern.data.frequency import parse_duration
-    from fern.data.readers import Reading
+    from fern.data.auditing.audit import audit_source
+    from fern.data.auditing.audit_html import to_html
+    from fern.data.auditing.audit_json import to_dict
+    from fern.data.auditing.audit_text import render
+    from fern.data.tables.frequency import parse_duration
+    from fern.data.tables.readers import Reading
 
     if html is not None:
         check_writable(html)
@@ -111,9 +111,9 @@ def clean(
     from rich.console import Console
 
     from fern.cli.console import console
-    from fern.data.clean import clean_source
-    from fern.data.frequency import parse_duration
-    from fern.data.readers import Reading
+    from fern.data.cleaning.clean import clean_source
+    from fern.data.tables.frequency import parse_duration
+    from fern.data.tables.readers import Reading
 
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise FernError(f"{output}: needs a name that ends in .csv or .parquet")
@@ -144,13 +144,13 @@ def _opened(file: str, reading: "Reading") -> "Source":
     """The file, or the published data set of that name where there is no such file."""
     from fern.data.datasets import find
     from fern.data.published import PUBLISHED
-    from fern.data.readers import open_source
+    from fern.data.tables.readers import open_source
 
     return open_source(find(file) if file in PUBLISHED and not Path(file).exists() else file, reading)
 
 
 def _policy(path: Path | None) -> "Policy":
-    from fern.data.policy import PAPER_POLICY, read_policy
+    from fern.data.auditing.policy import PAPER_POLICY, read_policy
 
     return PAPER_POLICY if path is None else read_policy(path)
 

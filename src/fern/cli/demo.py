@@ -29,7 +29,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Decides starting weights, order and noise.")] = 7,
 ) -> None:
     """Simulate a shocked Lorenz system, train Fern on it, compare it with DLinear, naive and oracle, and draw it."""
-    from fern.data.split import split
+    from fern.data.splits import split
     from fern.data.windows import Windows
     from fern.models import build_model
     from fern.systems import simulate
@@ -108,10 +108,10 @@ def _draw(t: "Trajectory", windows: "dict[str, Windows]", models: "dict[str, For
     import torch
 
     from fern.diagnostics import eigenprofile, learn_rules, warnings
-    from fern.report.canvas import save_figure
-    from fern.report.diagnostics import diagnostics_figure
-    from fern.report.forecasts import forecast_figure
-    from fern.report.trajectories import trajectory_figure
+    from fern.report.figures.canvas import save_figure
+    from fern.report.figures.diagnostics import diagnostics_figure
+    from fern.report.figures.forecasts import forecast_figure
+    from fern.report.figures.trajectories import trajectory_figure
 
     test, validation = windows["test"], windows["validation"]
     past, future = test.gather(torch.tensor([len(test) // 2]))

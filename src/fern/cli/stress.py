@@ -8,8 +8,8 @@ import typer
 from fern.files import check_writable
 
 if TYPE_CHECKING:
-    from fern.benchmark.stress import Result
-    from fern.benchmark.targets import Takes
+    from fern.stress.examination import Result
+    from fern.stress.targets import Takes
 
 
 def register(app: typer.Typer) -> None:
@@ -65,14 +65,13 @@ def stress(
     The exit code is 0 when the forecaster gave forecasts for every scenario and every requirement holds, 1 when
     not (raising, hanging, NaN and wrong shapes included), 2 for a mistake in the command.
     """
-    from fern.benchmark.requirements import parse_requirements
+    from fern.stress.requirements import parse_requirements
 
     asked = parse_requirements(require or [])
     if junit is not None:
         check_writable(junit)
-    from fern.benchmark.stress import StressSettings
-    from fern.benchmark.stress import stress as examine
-    from fern.benchmark.stress_report import as_text, write_junit
+    from fern.stress.examination import StressSettings, stress_test
+    from fern.stress.summary import as_text, write_junit
 
     settings = StressSettings(
         context_length=context_length,
@@ -82,7 +81,7 @@ def stress(
         training_limit=training_limit,
         takes=cast("Takes", takes),
     )
-    report = examine(target, scenarios or (), requirements=asked, settings=settings, on_result=_tell)
+    report = stress_test(target, scenarios or (), requirements=asked, settings=settings, on_result=_tell)
     typer.echo(as_text(report))
     if junit is not None:
         write_junit(report, junit)

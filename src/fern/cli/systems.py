@@ -65,14 +65,14 @@ def simulate(
         export_format(output)
         check_writable(output)
     if plot is not None:
-        from fern.report.canvas import figure_format
+        from fern.report.figures.canvas import figure_format
 
         figure_format(plot)
         check_writable(plot)
     trajectory = play(plan)
     if plot is not None:
-        from fern.report.canvas import save_figure
-        from fern.report.trajectories import trajectory_figure
+        from fern.report.figures.canvas import save_figure
+        from fern.report.figures.trajectories import trajectory_figure
 
         save_figure(trajectory_figure(trajectory), plot)
     if output is not None:

@@ -1,38 +1,68 @@
 """Real series: published data sets, audit, cleaning, frames, splits, windows, scaling.
 
-Public names are imported where they are first used, so that ``import fern.data`` does not load torch. Three functions
-have the names of their modules and are bound here at once: an import of the module would otherwise hide the function.
+Names are imported when they are first used, so that ``import fern.data`` does not load torch.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fern.data.audit import audit
-from fern.data.clean import clean
-from fern.data.split import split
+from fern.lazy import lazy_names
 
-_WHERE = {
-    "datasets": ("find", "load"),
-    "published": ("PUBLISHED", "published"),
-    "audit": ("AuditReport",),
-    "policy": ("PAPER_POLICY", "Policy", "read_policy"),
-    "changes": ("Change", "CleanLog"),
-    "frames": ("Panel", "Series", "read_frame"),
-    "frequency": ("Frequency",),
-    "split": ("PRESETS", "Part", "Split"),
-    "windows": ("Windows",),
-    "scale": ("Affine", "ScaledLaw", "Scaler", "fit_scaler", "scaler_from_mapping"),
-}
-_MODULES = {name: module for module, names in _WHERE.items() for name in names}
+if TYPE_CHECKING:
+    from fern.data.auditing.audit import AuditReport, audit
+    from fern.data.auditing.policy import PAPER_POLICY, Policy, read_policy
+    from fern.data.cleaning.changes import Change, CleanLog
+    from fern.data.cleaning.clean import clean
+    from fern.data.datasets import find, load
+    from fern.data.frames import Panel, Series, read_frame
+    from fern.data.published import PUBLISHED, Published, published
+    from fern.data.scale import Affine, ScaledLaw, Scaler, fit_scaler, scaler_from_mapping
+    from fern.data.splits import PRESETS, Part, Split, split
+    from fern.data.tables.frequency import Frequency
+    from fern.data.windows import Windows
+else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "fern.data.auditing.audit": ["AuditReport", "audit"],
+            "fern.data.auditing.policy": ["PAPER_POLICY", "Policy", "read_policy"],
+            "fern.data.cleaning.changes": ["Change", "CleanLog"],
+            "fern.data.cleaning.clean": ["clean"],
+            "fern.data.datasets": ["find", "load"],
+            "fern.data.frames": ["Panel", "Series", "read_frame"],
+            "fern.data.published": ["PUBLISHED", "Published", "published"],
+            "fern.data.scale": ["Affine", "ScaledLaw", "Scaler", "fit_scaler", "scaler_from_mapping"],
+            "fern.data.splits": ["PRESETS", "Part", "Split", "split"],
+            "fern.data.tables.frequency": ["Frequency"],
+            "fern.data.windows": ["Windows"],
+        },
+    )
 
-__all__ = ["audit", "clean", "split", *_MODULES]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = [
+    "PAPER_POLICY",
+    "PRESETS",
+    "PUBLISHED",
+    "Affine",
+    "AuditReport",
+    "Change",
+    "CleanLog",
+    "Frequency",
+    "Panel",
+    "Part",
+    "Policy",
+    "Published",
+    "ScaledLaw",
+    "Scaler",
+    "Series",
+    "Split",
+    "Windows",
+    "audit",
+    "clean",
+    "find",
+    "fit_scaler",
+    "load",
+    "published",
+    "read_frame",
+    "read_policy",
+    "scaler_from_mapping",
+    "split",
+]

@@ -11,9 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fern.data.native import Kind, Native
 from fern.data.published import Published, published
-from fern.data.readers import open_source
+from fern.data.tables.native import Kind, Native
+from fern.data.tables.readers import open_source
 from fern.errors import FernError, unknown_name
 from fern.files import written_whole
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fern.data.frequency import ROWS, Frequency, frequency_of, next_stamps
-from fern.data.native import Native, unwrap
-from fern.data.readers import Reading, Source, open_source, table_source
-from fern.data.stamps import as_integers
-from fern.data.timegrid import GridScan, TimeGrid, grid_without_time
+from fern.data.tables.frequency import ROWS, Frequency, frequency_of, next_stamps
+from fern.data.tables.native import Native, unwrap
+from fern.data.tables.readers import Reading, Source, open_source, table_source
+from fern.data.tables.stamps import as_integers
+from fern.data.tables.timegrid import GridScan, TimeGrid, grid_without_time
 from fern.errors import FernError
 
 
@@ -102,7 +102,7 @@ def read_frame(
     Wide: a time column and one column a channel. Long: ``unique_id``, ``ds``, ``y``: one series an id.
     The time column runs forwards on a grid (gaps are allowed and noted as breaks); with ``grid="rows"`` its
     stamps are not looked at and rows count as equally spaced. ``step`` says how long a step lasts where the time
-    column does not. Missing values are refused: `fern.data.clean` fills or removes them.
+    column does not. Missing values are refused: `fern.data.cleaning.clean` fills or removes them.
     """
     if grid not in ("time", "rows"):
         raise FernError(f"grid: got {grid!r}, needs 'time' or 'rows'")

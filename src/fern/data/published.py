@@ -1,23 +1,20 @@
 """The published data sets: which file, which bytes, which columns, from where."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from fern.data.scale import Kind
+from fern.data.tables.headers import DAMAGED_IN_CIRCULATION
 from fern.errors import unknown_name
-
-DAMAGED = "\ufffd"
-"""The mark that a program puts in place of a character it could not read."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A choice of columns of a data set, and the scaling that goes with it."""
+    """A choice of columns of a data set, and the scaling that goes with it (a kind of `fern.data.fit_scaler`)."""
 
     columns: tuple[str, ...]
-    scaling: Kind
+    scaling: str
     why: str
 
 
@@ -62,7 +59,7 @@ _AIR_PARCEL = (
 _WEATHER = (
     *("p (mbar)", "T (degC)", "Tpot (K)", "Tdew (degC)", "rh (%)", "VPmax (mbar)", "VPact (mbar)", "VPdef (mbar)"),
     *("sh (g/kg)", "H2OC (mmol/mol)", "rho (g/m**3)", "wv (m/s)", "max. wv (m/s)", "wd (deg)"),
-    *("rain (mm)", "raining (s)", "SWDR (W/m²)", "PAR (µmol/m²/s)", "max. PAR (µmol/m²/s)", "Tlog (degC)", "OT"),
+    *("rain (mm)", "raining (s)", *DAMAGED_IN_CIRCULATION, "Tlog (degC)", "OT"),
 )
 
 
@@ -118,22 +115,3 @@ def published(name: str) -> Published:
     if name not in PUBLISHED:
         raise unknown_name("data set", name, PUBLISHED)
     return PUBLISHED[name]
-
-
-def repaired(names: Sequence[str]) -> list[str]:
-    """Column names with their damaged characters restored, where they are those of a published data set.
-
-    Weather's header was Latin-1, read as UTF-8 and saved again: its ² and µ are lost. Other names stay as they are.
-
-    Example:
-        >>> repaired(["date", "SWDR (W/m\\ufffd)"])
-        ['date', 'SWDR (W/m²)']
-    """
-    known = [column for dataset in PUBLISHED.values() for column in dataset.columns]
-    return [
-        next((column for column in known if DAMAGED in name and _same_but_damage(name, column)), name) for name in names
-    ]
-
-
-def _same_but_damage(damaged: str, whole: str) -> bool:
-    return len(damaged) == len(whole) and all(a in (DAMAGED, b) for a, b in zip(damaged, whole, strict=True))

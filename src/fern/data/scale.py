@@ -7,7 +7,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.data.split import Part
+from fern.data.splits import Part
 from fern.errors import FernError, unknown_name
 
 Kind = Literal["none", "standard", "robust", "window"]

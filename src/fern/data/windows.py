@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fern.data.shuffle import ROUNDS, Permutation
-from fern.data.split import Part
+from fern.data.splits import Part
 from fern.errors import FernError
 
 Values = Tensor | NDArray[np.floating[Any]]

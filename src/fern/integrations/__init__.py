@@ -1,11 +1,4 @@
-"""Forecasters from outside in the same tables: plain functions, torch modules, neuralforecast models, sktime
-forecasters.
+"""Other libraries: `fern.integrations.inward` brings their models under our contract.
 
-Each adapter makes a `fern.models.Forecaster`. Those of other libraries are optional extras, imported where used:
-`fern.integrations.neuralforecast` and `fern.integrations.sktime`.
+Each is an optional extra, imported where it is used.
 """
-
-from fern.integrations.function import FunctionForecaster
-from fern.integrations.module import ModuleForecaster
-
-__all__ = ["FunctionForecaster", "ModuleForecaster"]

@@ -1,19 +1,19 @@
 """Forecasters under one contract: Fern, the baselines and the naive floor."""
 
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, PointForecaster
-from fern.models.dlinear import DLinear, DLinearConfig
+from fern.models.baselines.dlinear import DLinear, DLinearConfig
+from fern.models.baselines.koopa import Koopa, KoopaConfig
+from fern.models.baselines.moderntcn import ModernTCN, ModernTCNConfig
+from fern.models.baselines.patchtst import PatchTST, PatchTSTConfig
+from fern.models.baselines.pfnn import PFNN, PFNNConfig
+from fern.models.baselines.timemixer import TimeMixer, TimeMixerConfig
 from fern.models.fern import Fern, FernConfig
 from fern.models.footprint import multiply_adds, parameter_count
 from fern.models.initialise import initialise
-from fern.models.koopa import Koopa, KoopaConfig
-from fern.models.moderntcn import ModernTCN, ModernTCNConfig
 from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
 from fern.models.oracle import OracleForecaster
-from fern.models.patchtst import PatchTST, PatchTSTConfig
-from fern.models.pfnn import PFNN, PFNNConfig
 from fern.models.registry import build_model, model_entry, model_names, register_model
 from fern.models.storage import load_model, save_model
-from fern.models.timemixer import TimeMixer, TimeMixerConfig
 
 __all__ = [
     "PFNN",

@@ -1,1 +1,1 @@
-"""Figures and tables: reads results and never trains."""
+"""What results look like: `fern.report.figures` and `fern.report.tables`. Reads results and never trains."""

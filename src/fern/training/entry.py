@@ -12,23 +12,23 @@ from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import Forecaster, initialise
 from fern.training.averaging import AveragedWeights
-from fern.training.checkpoint import Checkpoints, Saved, Unresumable
-from fern.training.compiling import choose, quiet_compiler
 from fern.training.config import TrainConfig
 from fern.training.evaluation import Evaluator
-from fern.training.fingerprint import Fingerprint, fingerprint
-from fern.training.hardware import launch, threads
-from fern.training.history import EpochRecord, History
 from fern.training.inputs import WindowSets, batch_size_for, require_fit, run_directory
 from fern.training.loop import Loop, LossOf
 from fern.training.losses import criterion
+from fern.training.machine.compiling import choose, quiet_compiler
+from fern.training.machine.hardware import launch, threads
+from fern.training.machine.processes import of_all, on_first
 from fern.training.order import EpochOrder
-from fern.training.processes import of_all, on_first
-from fern.training.progress import Mode, Progress, progress_of
-from fern.training.result import TrainResult
+from fern.training.records.history import EpochRecord, History
+from fern.training.records.progress import Mode, Progress, progress_of
+from fern.training.records.result import TrainResult
+from fern.training.records.tracking import Kind, Tracker, tracker_of
 from fern.training.run import Run
+from fern.training.saving.checkpoint import Checkpoints, Saved, Unresumable
+from fern.training.saving.fingerprint import Fingerprint, fingerprint
 from fern.training.seeds import foreign_draws, generator_for
-from fern.training.tracking import Kind, Tracker, tracker_of
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

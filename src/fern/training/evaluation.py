@@ -12,8 +12,8 @@ from fern.metrics import MetricAccumulator, sphere_directions
 from fern.models import Forecaster
 from fern.training.config import TrainConfig
 from fern.training.divergence import NotFinite
-from fern.training.history import Figures
-from fern.training.processes import of_all
+from fern.training.machine.processes import of_all
+from fern.training.records.history import Figures
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -10,8 +10,8 @@ from torch.optim import AdamW
 from fern.errors import FernError
 from fern.models import Forecaster
 from fern.training.averaging import AveragedWeights
-from fern.training.history import EpochRecord, History, history_from_list
-from fern.training.processes import of_all
+from fern.training.machine.processes import of_all
+from fern.training.records.history import EpochRecord, History, history_from_list
 from fern.training.seeds import foreign_state, set_foreign_state
 from fern.training.stopping import Reason, StoppingState, stopping_state
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fern.benchmark.engines import Advanced, Event, Finished, Lost
-from fern.benchmark.plan import Run
-from fern.benchmark.processes import end_with_parent, how_it_ended
-from fern.benchmark.runs import Workbench, Workplace, execute
+from fern.benchmark.engines.base import Advanced, Event, Finished, Lost
+from fern.benchmark.engines.processes import end_with_parent, how_it_ended
+from fern.benchmark.execute import Workbench, Workplace, execute_run
+from fern.benchmark.run import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError
-from fern.training.history import EpochRecord
+from fern.training.records.history import EpochRecord
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Read by the libraries when they are loaded, so a worker must be born with them."""
@@ -149,7 +149,7 @@ def serve(pipe: Connection, folder: str, threads: int) -> None:
                 threads=threads, checkpoints=store.checkpoint_path(run.key), progress=_Teller(pipe, run.key)
             )
             try:
-                pipe.send(Finished(run.key, execute(run, place, bench)))
+                pipe.send(Finished(run.key, execute_run(run, place, bench)))
             except FernError as error:  # the worker itself is wrong, not the run
                 pipe.send(error)
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from fern.benchmark.datasets import Dataset
-from fern.benchmark.engines import Event, Finished, Lost, share_threads
+from fern.benchmark.engines.base import Event, Finished, Lost, share_threads
 from fern.benchmark.engines.local import THREAD_VARIABLES
-from fern.benchmark.plan import Plan, Run
+from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
+from fern.benchmark.plan import Plan
+from fern.benchmark.problem import Dataset
 from fern.benchmark.provenance import usable_cores
-from fern.benchmark.runs import Outcome, Workbench, Workplace, execute
+from fern.benchmark.run import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError
 
@@ -133,7 +134,7 @@ def work(run: Run, dataset: Dataset, folder: str, token: str, threads: int) -> O
     store, bench = Store(folder), _bench()
     bench.lay_out(dataset)
     shared = (store.folder / "claims" / token).exists()
-    return execute(
+    return execute_run(
         run, Workplace(threads=threads, checkpoints=store.checkpoint_path(run.key) if shared else None), bench
     )
 

@@ -1,0 +1,205 @@
+"""Doing one run: train or resume, score, and put the outcome into a row, whatever happens."""
+
+import time
+import traceback
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.benchmark.claims import locked
+from fern.benchmark.problem import Dataset, Problem, load_dataset
+from fern.benchmark.provenance import machine, versions
+from fern.benchmark.rows import Row
+from fern.benchmark.run import Run, code_version_of
+from fern.benchmark.scoring import Floors, find_floors, score_model, score_oracle
+from fern.benchmark.tasks import ORACLE
+from fern.errors import FernError
+from fern.models import Forecaster, multiply_adds, parameter_count
+from fern.training import Diverged, History, TrainResult, resumable, train
+from fern.training.machine.hardware import threads as torch_threads
+from fern.training.records.progress import Progress, Silent
+from fern.training.saving.checkpoint import Unresumable
+
+LOCK = "lock"
+"""A file in a run's checkpoint folder; whoever holds its lock may write there."""
+
+_LOCK_PATIENCE = 20.0  # seconds that an executor whose sweep was killed has to go away
+_KEPT = 4  # problems a process keeps for further runs
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run leaves: its row and, where it got so far, the errors of each test window."""
+
+    row: Row
+    windows: dict[str, NDArray[np.float32]] | None = None
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a run is done: threads, the folder for its checkpoints (None keeps none), and who hears of its progress."""
+
+    threads: int = 1
+    checkpoints: Path | None = None
+    progress: Progress = field(default_factory=Silent)
+
+
+class Workbench:
+    """The datasets, problems and floors that the runs of one process share."""
+
+    def __init__(self) -> None:
+        self._problems: dict[tuple[object, ...], Problem] = {}
+        self._floors: dict[Problem, Floors] = {}
+        self._datasets: dict[str, Dataset] = {}
+
+    def lay_out(self, dataset: Dataset) -> None:
+        """Have a dataset at hand that need not be loaded again."""
+        _keep(self._datasets, dataset.fingerprint, dataset)
+
+    def problem(self, run: Run) -> Problem:
+        """What the run is about."""
+        settings = run.settings
+        split = (settings.split, settings.scaling, settings.context_length, settings.horizon)
+        place = (settings.data_fingerprint, *split)
+        if place not in self._problems:
+            if settings.data_fingerprint not in self._datasets:
+                loaded = load_dataset(run.source)
+                run.problem(loaded)  # refuses other values than the planned ones
+                self.lay_out(loaded)
+            _keep(self._problems, place, run.problem(self._datasets[settings.data_fingerprint]))
+        return self._problems[place]
+
+    def floors(self, problem: Problem) -> Floors:
+        """The errors that the problem's figures are read against."""
+        if problem not in self._floors:
+            _keep(self._floors, problem, find_floors(problem))
+        return self._floors[problem]
+
+
+def execute_run(run: Run, place: Workplace, bench: Workbench) -> Outcome:
+    """Do a run. An error in it becomes a row that tells it; the sweep goes on.
+
+    Example:
+        >>> from fern.benchmark.plan import make_plan
+        >>> from fern.benchmark.tasks import read_task
+        >>> plan = make_plan(read_task("quick").narrowed(models=["oracle"], datasets=["OU_PARAM"]))
+        >>> outcome = execute_run(plan.runs[0], Workplace(), Workbench())
+        >>> outcome.row.status, outcome.row.metrics["regret"]
+        ('done', 0.0)
+    """
+    present = code_version_of(run.settings.model)
+    if run.settings.code_version != present:
+        raise FernError(
+            f"this worker has the code {present}, {run.settings.describe()} was planned with "
+            f"{run.settings.code_version}; install the same version everywhere"
+        )
+    began = time.perf_counter()
+    try:
+        with torch_threads(place.threads):
+            return _scored(run, place, bench, began)
+    except Diverged as problem:
+        where = f"epoch {problem.epoch}" + ("" if problem.step is None else f", step {problem.step}")
+        text = f"diverged at {where}: {problem.what}"
+        return Outcome(_row(run, place, began, status="diverged", error=text, epochs=problem.epoch))
+    except FernError as problem:
+        return Outcome(_row(run, place, began, status="failed", error=str(problem)))
+    except Exception as problem:  # noqa: BLE001  a defect in one model must not end the sweep; its row tells it
+        return Outcome(_row(run, place, began, status="failed", error=_in_words(problem)))
+
+
+def lost(run: Run, place: Workplace, reason: str) -> Outcome:
+    """The outcome of a run whose workers died: a row that tells it."""
+    return Outcome(_row(run, place, time.perf_counter(), status="failed", error=reason))
+
+
+def _scored(run: Run, place: Workplace, bench: Workbench, began: float) -> Outcome:
+    problem = bench.problem(run)
+    found: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    if run.settings.model != ORACLE:
+        model = run.model(channels=len(problem.dataset.channels))
+        result = _trained(model, run, problem, place)
+        found = {
+            "epochs": sum(record.epoch > 0 for record in result.history),
+            "best_epoch": result.best_epoch,
+            "parameters": parameter_count(model),
+            "multiply_adds": multiply_adds(model),
+            "history": _epochs(result.history, run.settings.epoch_figures),
+        }
+        seconds = _train_seconds(result)
+    scoring = time.perf_counter()
+    score = (
+        score_oracle(problem) if run.settings.model == ORACLE else score_model(model, problem, seed=run.settings.seed)
+    )
+    metrics = score.metrics | bench.floors(problem).compare(score.metrics["mse"])
+    seconds["evaluate"] = round(time.perf_counter() - scoring, 3)
+    row = _row(run, place, began, status="done", metrics=metrics, windows=score.windows, seconds=seconds, **found)
+    return Outcome(row, {"mse": score.mse, "mae": score.mae})
+
+
+def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) -> TrainResult:
+    """Train, from the run's checkpoint where there is one; a checkpoint that cannot be used is thrown away."""
+    config = run.train_config(threads=place.threads)
+    test = problem.test if run.settings.epoch_figures == "test" else None
+    folder = place.checkpoints if model.trainable else None
+    with ExitStack() as held:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not held.enter_context(locked(folder / LOCK, patience=_LOCK_PATIENCE)):
+                folder = None  # an executor cut off from its sweep is still at it: leave its files alone
+        go = partial(
+            train, model, problem.train, problem.validation, config, windows_test=test, progress=place.progress
+        )
+        if folder is not None and resumable(folder):
+            try:
+                return go(resume=folder)
+            except Unresumable:
+                for name in folder.glob("*.safetensors"):
+                    name.unlink(missing_ok=True)
+        return go(directory=folder)
+
+
+def _epochs(history: History, wanted: str) -> list[dict[str, Any]] | None:
+    """The figures of each epoch without its timings, or None where they are not wanted."""
+    if wanted == "none":
+        return None
+    names = ("epoch", "train_loss", "validation", "test", "judged")
+    return [{name: value for name, value in asdict(record).items() if name in names} for record in history]
+
+
+def _train_seconds(result: TrainResult) -> dict[str, float]:
+    """Training with its validation, and training alone for one epoch; interrupted processes' time included."""
+    epochs = [record.seconds for record in result.history if record.epoch > 0]
+    mean = {"epoch": round(sum(epochs) / len(epochs), 4)} if epochs else {}
+    return {"train": round(result.seconds, 3), **mean}
+
+
+def _in_words(problem: Exception) -> str:
+    """A defect in a model or in fern: what it is and the place in the code, without the machine's paths."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(problem).__name__}: {problem}{place}"
+
+
+def _row(run: Run, place: Workplace, began: float, *, seconds: dict[str, float] | None = None, **found: Any) -> Row:
+    return Row(
+        **asdict(run.settings),
+        **found,
+        seconds={**(seconds or {}), "total": round(time.perf_counter() - began, 3)},
+        versions=versions(),
+        machine=machine(threads=place.threads, accelerator=run.accelerator),
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _keep(kept: dict[Any, Any], name: object, value: object) -> None:
+    """Add an entry, and drop the oldest beyond a few: the runs of a dataset come one after another."""
+    kept[name] = value
+    while len(kept) > _KEPT:
+        del kept[next(iter(kept))]

@@ -1,0 +1,179 @@
+"""From the name of a dataset to its windows and, where it is simulated, to the best possible forecasts of them."""
+
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.benchmark.tasks import Cleaning, DatasetChoice, Scaling
+from fern.data.scale import Scaler, fit_scaler
+from fern.data.splits import Split, split
+from fern.errors import FernError, unknown_name
+from fern.systems import SCENARIOS, Scenario, Trajectory, oracle, read_scenario, simulate
+
+if TYPE_CHECKING:
+    from fern.data.windows import Windows
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """The values of a dataset as they are before splitting and scaling, and its truth where it was simulated.
+
+    ``settings`` is what a row says about how the values came about.
+    """
+
+    name: str
+    values: Floats  # (T, C)
+    channels: tuple[str, ...]
+    settings: dict[str, Any]
+    trajectory: Trajectory | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of shape, type and bytes of the values, as `Trajectory.fingerprint`."""
+        digest = hashlib.sha256(f"{self.values.shape}{self.values.dtype.str}".encode())
+        digest.update(np.ascontiguousarray(self.values).data)
+        return digest.hexdigest()
+
+
+def load_dataset(choice: DatasetChoice) -> Dataset:
+    """The dataset that a task names.
+
+    Example:
+        >>> dataset = load_dataset(DatasetChoice(dataset="OU_PARAM", steps=2000))
+        >>> dataset.values.shape, dataset.settings, dataset.fingerprint == dataset.trajectory.fingerprint
+        ((2000, 1), {'steps': 2000, 'cleaning': 'none'}, True)
+    """
+    plan = scenario_named(choice.dataset)
+    if plan is not None:
+        return _simulated(plan, choice)
+    if choice.steps is not None:
+        raise FernError(f"{choice.dataset}: steps is for scenarios; this is a published dataset")
+    return _published(choice.dataset, choice.cleaning)
+
+
+def scenario_named(name: str) -> Scenario | None:
+    """The premade scenario, or the one a TOML file defines; None for a published dataset."""
+    from fern.data.published import PUBLISHED
+
+    if name.lower().endswith(".toml"):
+        return read_scenario(name)
+    if name in SCENARIOS:
+        return SCENARIOS[name]
+    if name.partition(":")[0] in PUBLISHED:
+        return None
+    raise unknown_name("dataset", name, [*SCENARIOS, *PUBLISHED])
+
+
+def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
+    if choice.cleaning != "none":
+        raise FernError(f"{choice.dataset}: cleaning is for published datasets; a simulated one has nothing to clean")
+    if choice.steps is not None:
+        plan = replace(plan, steps=choice.steps)
+    trajectory = simulate(plan)
+    settings: dict[str, Any] = {"steps": plan.steps, "cleaning": "none"}
+    if plan.id not in SCENARIOS:
+        settings["scenario"] = asdict(plan)
+    name = plan.id or Path(choice.dataset).stem
+    values = np.asarray(trajectory.values, np.float32)
+    return Dataset(name, values, trajectory.channels, settings, trajectory)
+
+
+def _published(name: str, cleaning: Cleaning) -> Dataset:
+    """A published dataset. Rows that cleaning removes leave no gap: their neighbours are joined, as in the paper."""
+    from fern.data.cleaning.clean import clean
+    from fern.data.datasets import load
+    from fern.data.published import published
+
+    title, _, variant = name.partition(":")
+    frame = load(title, variant=variant or None)
+    if cleaning == "paper":
+        frame, _ = clean(frame, grid=published(title).grid)
+    channels = tuple(column for column in frame.column_names if column != "date")
+    values = np.column_stack([frame[column].to_numpy() for column in channels]).astype(np.float32)
+    if not np.isfinite(values).all():
+        row, channel = np.argwhere(~np.isfinite(values))[0]
+        raise FernError(
+            f"{name}: {channels[channel]} is {values[row, channel]} at row {row:,}; cleaning = 'paper' fills it"
+        )
+    return Dataset(name, values, channels, {"steps": len(values), "cleaning": cleaning})
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A dataset split, scaled and cut into windows: what a model is trained on and judged by."""
+
+    dataset: Dataset
+    split_name: str
+    scaling: Scaling
+    context_length: int
+    horizon: int
+
+    @cached_property
+    def split(self) -> Split:
+        """Which rows train, choose and judge."""
+        return split(len(self.dataset.values), self.split_name)
+
+    @cached_property
+    def scaler(self) -> Scaler:
+        """Fitted on the training part."""
+        return fit_scaler(self.scaling, self.dataset.values, part=self.split.train)
+
+    @cached_property
+    def values(self) -> Floats:  # (T, C)
+        """What the model and the metrics see."""
+        if self.scaling == "none":
+            return self.dataset.values
+        scaled: Floats = self.scaler.affine().apply(self.dataset.values)
+        return scaled
+
+    @cached_property
+    def train_std(self) -> NDArray[np.float64]:  # (C,)
+        """The standard deviation of each channel over the training part: the envelope of EPT."""
+        part = self.split.train
+        deviations: NDArray[np.float64] = self.values[part.start : part.stop].astype(np.float64).std(axis=0)
+        return deviations
+
+    @cached_property
+    def train(self) -> "Windows":
+        """The windows to learn from."""
+        return self._windows("train")
+
+    @cached_property
+    def validation(self) -> "Windows":
+        """The windows that choose an epoch; contexts reach back into the training part."""
+        return self._windows("validation")
+
+    @cached_property
+    def test(self) -> "Windows":
+        """The windows that judge, every one of them; contexts reach back into the validation part."""
+        return self._windows("test")
+
+    def _windows(self, part: str) -> "Windows":
+        from fern.data.windows import Windows
+
+        try:
+            return Windows(
+                self.values,
+                context_length=self.context_length,
+                horizon=self.horizon,
+                part=getattr(self.split, part),
+            )
+        except FernError as error:
+            raise FernError(f"{self.dataset.name}: the {part} part has no window ({error})") from None
+
+    def best_forecasts(
+        self,
+        starts: NDArray[np.int64],  # (n,) the first row of each forecast
+    ) -> NDArray[np.float64]:  # (n, H, C)
+        """The oracle's forecasts, in the units of `values`."""
+        if self.dataset.trajectory is None:
+            raise FernError(f"{self.dataset.name}: has no oracle, because its true process is not known")
+        found: NDArray[np.float64] = self.scaler.affine().apply(oracle(self.dataset.trajectory, starts, self.horizon))
+        return found

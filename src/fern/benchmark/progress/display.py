@@ -1,0 +1,152 @@
+"""What a sweep shows: a live table on a terminal, a line for each finished run elsewhere."""
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fern.benchmark.progress.pace import Pace, in_words
+from fern.benchmark.rows import Row
+from fern.benchmark.run import Run
+from fern.benchmark.store import Damaged
+from fern.benchmark.sweep import Watcher
+
+_RECENT = 8  # finished runs that a live table keeps in sight
+
+
+def watcher_for(console: Console) -> Watcher:
+    """The live table where the console is a terminal, lines elsewhere."""
+    return LiveTable(console) if console.is_terminal else Lines(console)
+
+
+class _Counting(Watcher):
+    """What both kinds of display know: what is waiting, under way and done."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.pace = Pace()
+        self.waiting: dict[str, Run] = {}
+        self.under_way: dict[str, tuple[Run, float]] = {}
+        self.epochs: dict[str, str] = {}
+        self.total = self.done = self.bad = 0
+        self.slots = 1
+
+    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
+        """Count what there is to do, and say what is left out."""
+        self.pace = Pace(rows)
+        self.waiting = {run.key: run for run in runs}
+        self.done, self.bad, self.slots = len(rows), sum(row.status != "done" for row in rows), slots
+        self.total = len(runs) + len(rows) + len(damaged)
+        self.say(f"{self.total} runs: {len(rows)} are there already, {len(runs)} to do, {slots} at a time")
+        if self.bad:
+            self.say(f"{self.bad} of those there failed or diverged; --retry-failed does them again")
+        for file in damaged:
+            self.say(f"left out: {file.problem} (--retry-failed does it again)")
+
+    def began(self, run: Run) -> None:
+        """A run moves from waiting to under way."""
+        self.waiting.pop(run.key, None)
+        self.under_way[run.key] = (run, time.monotonic())
+
+    def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
+        """Note the epoch."""
+        self.epochs[run.key] = f"{epoch}/{epochs}"
+
+    def taken(self, run: Run) -> None:
+        """Say whom the sweep waits for."""
+        self.say(f"{run.settings.describe()}: another sweep is at it")
+
+    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+        """A run is done."""
+        self.waiting.pop(run.key, None)
+        self.under_way.pop(run.key, None)
+        self.done += 1
+        self.bad += row.status != "done"
+        self.pace.add(row)
+
+    def lost(self, run: Run, reason: str, *, again: bool) -> None:
+        """Say what happened."""
+        self.say(f"{run.settings.describe()}: {reason}; {'starts again' if again else 'given up'}")
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def left(self) -> str:
+        """The time that is left, in words."""
+        now = time.monotonic()
+        under_way = [(run, now - began) for run, began in self.under_way.values()]
+        seconds = self.pace.remaining(self.waiting.values(), under_way, slots=self.slots)
+        return "" if seconds is None else f"about {in_words(seconds)} left"
+
+
+class Lines(_Counting):
+    """A plain line for each finished run."""
+
+    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+        """The run's line."""
+        super().finished(run, row, elsewhere=elsewhere)
+        self.say(
+            "  ".join(part for part in (f"[{self.done}/{self.total}]", _line(row, elsewhere), self.left()) if part)
+        )
+
+
+class LiveTable(_Counting):
+    """A table that is drawn anew: what is under way, what was done last, a bar and the time that is left."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._recent: list[Text] = []
+        self._live = Live(console=console, get_renderable=self.picture, refresh_per_second=2, transient=True)
+
+    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
+        """Show the table."""
+        super().start(runs=runs, rows=rows, damaged=damaged, slots=slots)
+        self._live.start()
+
+    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+        """Add the run to those done last."""
+        super().finished(run, row, elsewhere=elsewhere)
+        style = "" if row.status == "done" else "red"
+        self._recent = [*self._recent, Text(_line(row, elsewhere), style=style)][-_RECENT:]
+
+    def stop(self) -> None:
+        """Take the table away; the summary follows."""
+        self._live.stop()
+
+    def picture(self) -> Group:
+        """The table as it is now."""
+        now = time.monotonic()
+        table = Table("model", "dataset", "horizon", "seed", "epoch", "time", box=None, header_style="bold")
+        for run, began in self.under_way.values():
+            settings = run.settings
+            variant = "" if settings.preset in ("paper", "default") else f":{settings.preset}"
+            table.add_row(
+                settings.model + variant,
+                settings.dataset,
+                str(settings.horizon),
+                str(settings.seed),
+                self.epochs.get(run.key, "-"),
+                in_words(now - began),
+            )
+        failed = f", {self.bad} failed" if self.bad else ""
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            ProgressBar(total=max(1, self.total), completed=self.done, width=40),
+            Text(f"{self.done}/{self.total} runs{failed}"),
+            Text(self.left()),
+        )
+        return Group(*self._recent, table, bar)
+
+
+def _line(row: Row, elsewhere: bool) -> str:
+    """A finished run in one line."""
+    whose = " (another sweep's)" if elsewhere else ""
+    if row.status != "done":
+        return f"{row.describe()}: {row.status}: {row.error}{whose}"
+    skill = f", skill {row.metrics['skill']:.3f}" if "skill" in row.metrics else ""
+    return f"{row.describe()}: mse {row.metrics['mse']:.4g}{skill}, {in_words(row.seconds['total'])}{whose}"

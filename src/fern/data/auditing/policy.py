@@ -1,0 +1,204 @@
+"""The paper's preprocessing policy: what becomes of a column with zeros, stuck or missing values, and why."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from fern.data.auditing.scan.column import ColumnStatistics
+from fern.data.auditing.scan.runs import RunLengths
+from fern.data.tables.frequency import Frequency, parse_duration
+from fern.errors import FernError
+from fern.settings import STRICT, from_mapping, read_toml
+
+
+def _duration(value: Any) -> Any:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+
+ActionKind = Literal["keep", "drop", "asinh", "delete rows", "fill", "undecided"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The paper's rules (appendix "Preprocessing policy"), their thresholds as fields. The first that fits decides:
+
+    1. sentinel values in more than ``sentinel_share`` of the rows, or zeros in more than ``zero_share``: drop the
+       column;
+    2. a run of zeros longer than ``drop_run``: drop the column;
+    3. zeros in ``asinh_share`` to ``zero_share`` of the rows: asinh transform, zeros stay;
+    4. else run by run: rows of a zero run longer than ``delete_run`` are deleted, zeros of a shorter one filled with
+       the value before (at the start of the series: after).
+
+    A **sentinel** is what the paper calls a stuck sensor, or a missing-value code: a value other than zero that
+    stands unchanged for more than ``stuck_run`` and more than ``stuck_steps`` rows (its entries in such runs count),
+    or a code such as -9999 that lies outside all other values by more than half their range. A day is the shortest
+    time that no daily cycle leaves flat by itself; many of ETT's columns repeat a value for some hours.
+    Sentinels below the share are reported and, as in the paper's experiments, kept; ``sentinels="missing"``
+    treats them as missing values instead.
+
+    The paper is silent on missing values; ``missing="like zeros"`` puts their share and runs under the same
+    thresholds (without asinh), ``missing="keep"`` leaves them.
+    """
+
+    __pydantic_config__ = STRICT
+
+    sentinel_share: float = 0.10
+    zero_share: float = 0.15
+    asinh_share: float = 0.10
+    drop_run: Duration = timedelta(weeks=1)
+    delete_run: Duration = timedelta(hours=3)
+    stuck_run: Duration = timedelta(days=1)
+    stuck_steps: int = 24
+    sentinels: Literal["keep", "missing"] = "keep"
+    missing: Literal["like zeros", "keep"] = "like zeros"
+
+    def __post_init__(self) -> None:
+        for name in ("sentinel_share", "zero_share", "asinh_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise FernError(f"{name}: got {getattr(self, name)}, needs a share from 0 to 1")
+        if self.asinh_share > self.zero_share:
+            raise FernError(f"asinh_share: got {self.asinh_share}, needs at most zero_share ({self.zero_share})")
+        for name in ("drop_run", "delete_run", "stuck_run"):
+            if getattr(self, name) < timedelta(0):
+                raise FernError(f"{name}: got {getattr(self, name)}, needs a duration of 0 or more")
+        if self.stuck_steps < 1:
+            raise FernError(f"stuck_steps: got {self.stuck_steps}, needs at least 1")
+
+    def stuck_after(self, frequency: Frequency) -> float:
+        """How many rows a value may repeat before it counts as stuck."""
+        return max(frequency.steps(self.stuck_run) or 0.0, float(self.stuck_steps))
+
+
+PAPER_POLICY = Policy()
+"""The paper's thresholds."""
+
+
+def read_policy(path: Path) -> Policy:
+    """A policy from a TOML file; fields left out are the paper's, durations are written as in "3 hours"."""
+    return from_mapping(Policy, read_toml(path), where=str(path))
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing the policy does to a column, to how many entries, and why."""
+
+    kind: ActionKind
+    entries: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the policy does to a column; ``sentinel_entries`` are the rows that hold a sentinel."""
+
+    actions: tuple[Action, ...]
+    sentinel_entries: int
+
+    @property
+    def kinds(self) -> tuple[ActionKind, ...]:
+        """The actions' kinds."""
+        return tuple(action.kind for action in self.actions)
+
+
+def judge(column: ColumnStatistics, frequency: Frequency, policy: Policy) -> Verdict:
+    """Apply the policy to what is known of a column."""
+    stuck = column.values.entries_longer_than(policy.stuck_after(frequency))
+    sentinels = stuck + sum(code.count for code in column.codes)
+    for action in (
+        _by_share(column, sentinels, policy),
+        _by_run("zeros", column.zeros, frequency, policy),
+        _by_run("missing", column.missing, frequency, policy) if policy.missing == "like zeros" else None,
+    ):
+        if action is not None:
+            return Verdict((action,), sentinels)
+    actions = []
+    share = column.zeros.total / column.rows
+    if share >= policy.asinh_share and column.zeros.total:
+        reason = (
+            f"zeros in {_percent(share)} of the rows ({_percent(policy.asinh_share)} to {_percent(policy.zero_share)})"
+        )
+        actions.append(Action("asinh", column.zeros.total, reason))
+    else:
+        actions += _run_by_run("zeros", column.zeros, frequency, policy)
+    if policy.missing == "like zeros":
+        actions += _run_by_run("missing values", column.missing, frequency, policy)
+    return Verdict(tuple(actions) or (Action("keep", 0, _why_keep(column, sentinels)),), sentinels)
+
+
+def _by_share(column: ColumnStatistics, sentinels: int, policy: Policy) -> Action | None:
+    if column.finite == 0:
+        return Action("drop", column.rows, "no value at all")
+    for name, entries, limit in (
+        ("sentinel values", sentinels, policy.sentinel_share),
+        ("zeros", column.zeros.total, policy.zero_share),
+        ("missing values", column.missing.total if policy.missing == "like zeros" else 0, policy.zero_share),
+    ):
+        share = entries / column.rows
+        if share > limit:
+            return Action("drop", entries, f"{name} in {_percent(share)} of the rows (more than {_percent(limit)})")
+    return None
+
+
+def _by_run(name: str, runs: RunLengths, frequency: Frequency, policy: Policy) -> Action | None:
+    limit = frequency.steps(policy.drop_run)
+    if limit is None or runs.longest <= limit:
+        return None
+    length = timedelta(microseconds=runs.longest * (frequency.nanoseconds or 0.0) / 1000)
+    return Action(
+        "drop", runs.total, f"a run of {name} over {in_words(length)} (more than {in_words(policy.drop_run)})"
+    )
+
+
+def _run_by_run(name: str, runs: RunLengths, frequency: Frequency, policy: Policy) -> list[Action]:
+    if runs.total == 0:
+        return []
+    limit = frequency.steps(policy.delete_run)
+    if limit is None:
+        reason = f"{runs.total:,} {name}, but the time column does not say how long a step lasts (give step)"
+        return [Action("undecided", runs.total, reason)]
+    long = runs.entries_longer_than(limit)
+    actions = []
+    if long:
+        count = runs.runs_longer_than(limit)
+        reason = f"{count:,} run{'s' * (count > 1)} of {name} longer than {in_words(policy.delete_run)}"
+        actions.append(Action("delete rows", long, reason))
+    if runs.total > long:
+        actions.append(Action("fill", runs.total - long, f"{name} in runs up to {in_words(policy.delete_run)}"))
+    return actions
+
+
+def _why_keep(column: ColumnStatistics, sentinels: int) -> str:
+    if sentinels:
+        values = "value" if sentinels == 1 else "values"
+        return (
+            f"{sentinels:,} sentinel {values} ({_percent(sentinels / column.rows)} of the rows), kept as in the paper"
+        )
+    return "nothing to mend"
+
+
+def _percent(share: float) -> str:
+    if 0 < share < 5e-5:
+        return "< 0.01 %"
+    return f"{100 * share:.2f}".rstrip("0").rstrip(".") + " %"
+
+
+def in_words(duration: timedelta) -> str:
+    """A duration as a reader says it.
+
+    Example:
+        >>> in_words(timedelta(hours=3)), in_words(timedelta(days=9, hours=10))
+        ('3 hours', '9.4 days')
+    """
+    seconds = duration.total_seconds()
+    for size, name in ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        if seconds >= size and (size != 604_800 or seconds % size == 0):
+            count = seconds / size
+            # One decimal, or two where one would make 25 hours a day.
+            amount = f"{count:.{1 if round(count, 1) % 1 else 2}f}".removesuffix(".00")
+            return f"{amount} {name}{'' if amount == '1' else 's'}"
+    return f"{seconds:g} seconds"

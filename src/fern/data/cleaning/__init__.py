@@ -1,0 +1,1 @@
+"""Tables mended by a policy, and the log of every change."""

@@ -1,0 +1,1 @@
+"""Tables as they come: files, dialects, roles of columns, time stamps and their grids."""

@@ -1,0 +1,120 @@
+"""Which column of a table is time, which names the series and which hold values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fern.data.tables.dialect import is_number
+from fern.data.tables.stamps import is_day_number, is_text, is_time, time_format
+from fern.errors import FernError, unknown_name
+
+ID = "unique_id"
+TIME = "ds"
+_TIME_NAMES = frozenset({"ds", "date", "datetime", "time", "timestamp", "t", "step", "index"})
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a table: wide (time + one column a channel) or, with ``series``, long (rows of many series)."""
+
+    values: tuple[str, ...]
+    time: str | None = None
+    time_format: str | None = None
+    series: str | None = None
+    ignored: tuple[str, ...] = ()
+
+
+def find_roles(
+    table: pa.Table,
+    *,
+    name: str,
+    time: str | None = None,
+    series: str | None = None,
+    ignore: Sequence[str] = (),
+) -> Roles:
+    """Find the roles from the names and types of a table (or of its first rows); what is given is not guessed.
+
+    Time: ``ds``, else the first column of dates or timestamps (text that reads as such included), else a
+    column of integers with a usual name (``t``, ``time``, …). Series: ``unique_id``. All others are values
+    and must be numbers.
+
+    Example:
+        >>> find_roles(pa.table({"date": ["2020-01-01"], "load": [1.5]}), name="f.csv").time
+        'date'
+    """
+    names = table.column_names
+    for asked in (time, series, *ignore):
+        if asked is not None and asked not in names:
+            raise FernError(f"{name}: {unknown_name('column', asked, names)}")
+    series = series or (ID if ID in names and ID not in ignore else None)
+    left = [column for column in names if column not in (series, *ignore)]
+    time, form = _time(table, left, name=name, asked=time)
+    # The row numbers that some programs write in front of the columns are no values.
+    numbers = [column for column in left if column != time and _unnamed_row_numbers(table, column)]
+    values = tuple(column for column in left if column != time and column not in numbers)
+    if not values:
+        raise FernError(f"{name}: has no column of values beside the time column, needs at least one")
+    for column in values:
+        _check_values(table, column, name=name)
+    return Roles(values, time, form, series, (*ignore, *numbers))
+
+
+def _time(table: pa.Table, columns: Sequence[str], *, name: str, asked: str | None) -> tuple[str | None, str | None]:
+    """The time column and, for text and day numbers, its format."""
+    for column in [asked] if asked else sorted(columns, key=lambda column: column != TIME):
+        data = table[column]
+        if is_time(data.type):
+            return column, None
+        if is_text(data.type):
+            form = time_format(data, name=column)
+            if form is not None or asked:
+                return column, form
+        if is_day_number(data):
+            return column, "%Y%m%d"
+    for column in columns:
+        usual = column.strip().casefold() in _TIME_NAMES or _unnamed_row_numbers(table, column)
+        if (column == asked or (asked is None and usual)) and pa.types.is_integer(table.schema.field(column).type):
+            return column, None
+    if asked:
+        raise FernError(
+            f"{name}: time column {asked!r} holds {table.schema.field(asked).type}, needs dates, timestamps or integers"
+        )
+    return None, None
+
+
+def _unnamed_row_numbers(table: pa.Table, column: str) -> bool:
+    if column.startswith("__index_level_"):  # pandas' row labels in a Parquet file
+        return bool(pa.types.is_integer(table.schema.field(column).type))
+    if column != table.column_names[0] or not (column == "" or column.startswith("Unnamed: ")):
+        return False
+    data = table[column]
+    return bool(pa.types.is_integer(data.type) and data[:2].to_pylist() in ([0], [1], [0, 1], [1, 2]))
+
+
+def _check_values(table: pa.Table, column: str, *, name: str) -> None:
+    type_ = table.schema.field(column).type
+    if pa.types.is_null(type_) or is_numeric(type_):
+        return
+    if is_time(type_):
+        raise FernError(f"{name}: column {column!r} is a second time column ({type_}); ignore it or name the right one")
+    if is_text(type_):
+        texts = table[column].to_pylist()
+        row, text = next(
+            ((i, v) for i, v in enumerate(texts) if v is not None and not is_number(v)), (0, texts[0] if texts else "")
+        )
+        raise FernError(
+            f"{name}: column {column!r} holds text ({text!r} in data row {row + 1:,}), needs numbers; "
+            "correct it, or ignore the column"
+        )
+    raise FernError(f"{name}: column {column!r} holds {type_}, needs numbers")
+
+
+def is_numeric(type_: pa.DataType) -> bool:
+    """Whether a column type holds numbers (yes/no counts as 0 and 1)."""
+    return bool(
+        pa.types.is_floating(type_)
+        or pa.types.is_integer(type_)
+        or pa.types.is_decimal(type_)
+        or pa.types.is_boolean(type_)
+    )

@@ -1,0 +1,204 @@
+"""Forecasters from outside, named ``module:callable``: imported, told apart, and made into models.
+
+A callable with parameters ``context_length``, ``horizon`` and ``channels`` builds a model, which is then trained like
+any other: a `fern.models.Forecaster`, or any torch module from (B, L, C) to (B, H, C). Every other callable forecasts:
+``(context, horizon) -> forecast``, on batches (B, L, C) -> (B, H, C) or on windows (L, C) -> (H, C).
+"""
+
+import hashlib
+import inspect
+import sys
+import warnings
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fern.errors import FernError
+from fern.integrations.inward.function import ForecastFunction, FunctionForecaster
+from fern.integrations.inward.module import ModuleForecaster
+from fern.models import Forecaster, ModelConfig
+
+Floats = NDArray[np.float32]
+Form = Literal["batch", "window"]
+Builder = Callable[..., Forecaster | nn.Module]
+"""``(*, context_length, horizon, channels) -> model``."""
+
+SIZES = ("context_length", "horizon", "channels")
+_PROBE = 3  # windows by which a function's form is found out
+
+
+def imported(text: str, *, what: str = "TARGET") -> Any:
+    """The callable that ``module:callable`` names.
+
+    Example:
+        >>> imported("fern.metrics:msee")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: TARGET fern.metrics:msee: fern.metrics was imported, but has no 'msee': ...
+    """
+    module, _, name = text.partition(":")
+    where = f"{what} {text}"
+    if not module or not name:
+        raise FernError(f"{where}: needs a module and a callable in it, as in my_package.models:forecast")
+    try:
+        found: Any = import_module(module)
+    except SystemExit as error:
+        raise FernError(f"{where}: {module} cannot be imported: it called sys.exit({error.code!r})") from None
+    except Exception as error:  # noqa: BLE001  whatever a user's module does when it is imported
+        raise FernError(f"{where}: {module} cannot be imported: {type(error).__name__}: {error}") from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise FernError(f"{where}: {_missing(module, part, found)}")
+        found = getattr(found, part)
+    if not callable(found) or (isinstance(found, type) and not builds(found)):
+        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+        raise FernError(
+            f"{where}: is {kind}, needs something to call with (context, horizon), or with ({', '.join(SIZES)})"
+        )
+    return found
+
+
+def source_fingerprint(text: str) -> str:
+    """12 hexadecimal digits of the SHA-256 of the file that holds a ``module:callable``; its own imports do not count.
+
+    Example:
+        >>> len(source_fingerprint("fern.metrics:mse"))
+        12
+    """
+    imported(text, what="outside model")
+    file = getattr(sys.modules[text.partition(":")[0]], "__file__", None)
+    content = Path(file).read_bytes() if file else text.encode()
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def builds(found: object) -> bool:
+    """Whether a callable builds models: it has the parameters ``context_length``, ``horizon`` and ``channels``.
+
+    Example:
+        >>> builds(lambda context, horizon: context[-horizon:])
+        False
+    """
+    try:
+        return set(SIZES) <= inspect.signature(found).parameters.keys()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+
+
+def built(builder: Builder, sizes: ModelConfig, *, seed: int) -> Forecaster:
+    """The untrained model that a builder gives; torch's own generator, seeded, gives its starting weights."""
+    wanted = {name: getattr(sizes, name) for name in SIZES}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = builder(**wanted)
+    if isinstance(model, Forecaster):
+        require_fit(model.config, sizes)
+        return model
+    if isinstance(model, nn.Module):
+        return ModuleForecaster(model, **wanted)
+    raise FernError(f"built {type(model).__name__}, needs a fern Forecaster or a torch.nn.Module")
+
+
+def outside_model(text: str, sizes: ModelConfig, *, seed: int) -> Forecaster:
+    """The model that ``module:callable`` stands for: what a builder builds, or the function itself.
+
+    A function's form is found out by a few windows of noise.
+    """
+    found = imported(text, what="outside model")
+    if builds(found):
+        try:
+            return built(found, sizes, seed=seed)
+        except Exception as error:  # whatever a user's builder does
+            told = str(error) if isinstance(error, FernError) else f"raised {type(error).__name__}: {error}"
+            raise FernError(f"outside model {text}: {told}") from error
+    windows = np.random.default_rng(seed).standard_normal((_PROBE + 1, sizes.context_length, sizes.channels))
+    try:
+        form = form_of(found, windows.astype(np.float32), sizes.horizon)
+    except FernError as error:
+        raise FernError(f"outside model {text}: {error}") from None
+    return as_model(found, sizes, takes=form, name=text)
+
+
+def require_fit(has: ModelConfig, needs: ModelConfig) -> None:
+    """Refuse a model of other lengths or channels."""
+    for name in SIZES:
+        if getattr(has, name) != getattr(needs, name):
+            raise FernError(f"the model's {name} is {getattr(has, name)}, needs {getattr(needs, name)}")
+
+
+def as_model(function: ForecastFunction, sizes: ModelConfig, *, takes: Form, name: str | None = None) -> Forecaster:
+    """A function as a model."""
+    return FunctionForecaster(
+        function,
+        context_length=sizes.context_length,
+        horizon=sizes.horizon,
+        channels=sizes.channels,
+        takes=takes,
+        name=name,
+    )
+
+
+def form_of(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:
+    """The form in which a few windows (n, L, C) give the right shape; a function that takes both must agree in both."""
+    # A probe of as many windows as the horizon has steps could have the right shape by accident.
+    probe = contexts[: _PROBE + (horizon == _PROBE)]
+    asked: dict[Form, Floats] = {"batch": probe, "window": probe[0]}
+    fitting: dict[Form, Any] = {}
+    troubles: dict[Form, str] = {}
+    for form, context in asked.items():
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):  # the other form may well be nonsense to it
+                warnings.simplefilter("ignore")
+                given = function(context.copy(), horizon)
+            shape = tuple(np.shape(given))
+        except Exception as error:  # noqa: BLE001  told when neither form will do
+            troubles[form] = f"raised {type(error).__name__}: {error}"
+            continue
+        wanted = (*context.shape[:-2], horizon, context.shape[-1])
+        if shape == wanted or (wanted[-1] == 1 and shape == wanted[:-1]):
+            fitting[form] = given
+        else:
+            troubles[form] = f"gave shape {shape}, needs {wanted}"
+    if len(fitting) == 2 and not _agree(fitting["batch"], fitting["window"]):
+        if not _agree(fitting["batch"], function(probe.copy(), horizon)[0]):
+            return "batch"  # it draws at random: no two answers agree
+        raise FernError(
+            "gives one answer for a batch (B, L, C) and another for its windows (L, C) one by one; "
+            "say which it takes: batch or window"
+        )
+    if fitting:
+        return "batch" if "batch" in fitting else "window"
+    if len(set(troubles.values())) == 1:
+        raise FernError(troubles["batch"])
+    raise FernError(
+        f"for a batch {probe.shape}: {troubles['batch']}; for a window {probe[0].shape}: {troubles['window']}"
+    )
+
+
+def _agree(batch: Any, window: Any) -> bool:
+    """Whether a batch's first answer is that of its first window; other things than floats are not compared."""
+    first, alone = (
+        given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else np.asarray(given)
+        for given in (batch[0], window)
+    )
+    if not all(np.issubdtype(values.dtype, np.floating) for values in (first, alone)):
+        return True
+    return bool(np.allclose(first.ravel(), alone.ravel(), rtol=1e-3, atol=1e-6, equal_nan=True))
+
+
+def _missing(module: str, name: str, owner: object) -> str:
+    near = get_close_matches(name, [entry for entry in dir(owner) if not entry.startswith("_")], n=3)
+    hint = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"{module} was imported, but has no {name!r}{hint}"
+
+
+def on_the_path(folder: str) -> None:
+    """Have modules in a folder found first, as ``python -m`` does with the current one."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)

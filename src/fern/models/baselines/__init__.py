@@ -1,0 +1,1 @@
+"""The six baselines, one to a file."""

@@ -1,0 +1,126 @@
+"""What tables call the models and datasets of rows, so that runs which differ never stand under one name.
+
+A model is called by its name, with its preset and settings where they are not the usual ones. Where rows of one task
+differ in more than that (trained for fewer epochs, on fewer steps, under another split), what differs is added:
+``dlinear (epochs=1)``.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fern.benchmark.rows import Row
+from fern.benchmark.run import RunSettings, canonical
+from fern.benchmark.tasks import ORACLE, ModelChoice, Task
+
+_USUAL = ("paper", "default")  # presets that go without saying
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of a row's model and dataset in a table, and those without what was added to tell rows apart."""
+
+    model: str
+    dataset: str
+    plain_model: str
+    plain_dataset: str
+
+
+def model_label(settings: RunSettings) -> str:
+    """The model's name, with its preset and settings where they are not the usual ones.
+
+    Example:
+        >>> model_label(RunSettings(task="mine", model="fern", preset="no-rotation", model_settings={"reflections": 4},
+        ...     dataset="OU_BASE", data_fingerprint="ab", context_length=96, horizon=24, split="shock", scaling="none",
+        ...     seed=7, code_version="1"))
+        'fern:no-rotation (reflections=4)'
+    """
+    return _label(settings.model, settings.preset, settings.model_settings)
+
+
+def labels_of_task(task: Task) -> list[str]:
+    """The models of a task as `model_label` names them.
+
+    Example:
+        >>> from fern.benchmark.tasks import read_task
+        >>> labels_of_task(read_task("ablation"))[:2]
+        ['fern', 'fern:no-encoder']
+    """
+    found = [_label(choice.model, _preset(choice, task), choice.settings) for choice in task.models]
+    return list(dict.fromkeys(found))
+
+
+def newest(rows: Sequence[Row]) -> list[Row]:
+    """The rows without those of which a newer one has the same settings: they were of other data values or code."""
+    last: dict[bytes, Row] = {}
+    for row in sorted(rows, key=lambda row: row.finished):
+        settings = {"model": model_label(row), "train": row.train_settings, "data": _data(row)}
+        last[canonical({**settings, "dataset": row.dataset, "horizon": row.horizon, "seed": row.seed})] = row
+    kept = set(map(id, last.values()))
+    return [row for row in rows if id(row) in kept]
+
+
+def name_rows(rows: Sequence[Row]) -> dict[str, Names]:
+    """The names of rows of one task, by key.
+
+    Example:
+        >>> given = dict(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
+        ...     context_length=96, horizon=24, split="shock", scaling="none", code_version="1", status="done",
+        ...     metrics={"mse": 1.0})
+        >>> rows = [Row(**given, seed=7, train_settings={"epochs": epochs}) for epochs in (1, 50)]
+        >>> sorted(names.model for names in name_rows(rows).values())
+        ['dlinear (epochs=1)', 'dlinear (epochs=50)']
+    """
+    models = _told_apart(rows, model_label, lambda row: row.train_settings)
+    datasets = _told_apart(rows, lambda row: row.dataset, _data)
+    # The same settings and other values: the file or the simulation changed between two seeds.
+    datasets = _told_apart(rows, lambda row: datasets[row.key], lambda row: {"data": row.data_fingerprint[:8]})
+    return {row.key: Names(models[row.key], datasets[row.key], model_label(row), row.dataset) for row in rows}
+
+
+def _data(row: Row) -> dict[str, Any]:
+    """What was done to a dataset before a model saw it."""
+    own = ("context_length", "split", "scaling")
+    return {**row.data_settings, **{name: getattr(row, name) for name in own}}
+
+
+def _told_apart(
+    rows: Sequence[Row], plain: Callable[[Row], str], settings: Callable[[Row], Mapping[str, Any]]
+) -> dict[str, str]:
+    """By key the plain name, with the settings in which rows of that name differ."""
+    alike: dict[str, list[Row]] = {}
+    for row in rows:
+        alike.setdefault(plain(row), []).append(row)
+    found = {}
+    for name, group in alike.items():
+        keys = list(dict.fromkeys(key for row in group for key in settings(row)))
+        differ = [key for key in keys if len({canonical({key: settings(row).get(key)}) for row in group}) > 1]
+        for row in group:
+            found[row.key] = _with(name, {key: settings(row).get(key) for key in differ})
+    return found
+
+
+def _with(name: str, settings: Mapping[str, object]) -> str:
+    """``name (a=1, b="x")``; a setting that is neutral is left out."""
+    told = ", ".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in settings.items()
+        if value is not None
+    )
+    if not told:
+        return name
+    return f"{name.removesuffix(')')}, {told})" if name.endswith(")") else f"{name} ({told})"
+
+
+def _preset(choice: ModelChoice, task: Task) -> str:
+    """The preset that a run of this choice has."""
+    if choice.preset is not None or choice.model == ORACLE or task.model_preset in _USUAL:
+        return choice.preset or "default"
+    from fern.models import model_entry
+
+    return task.model_preset if task.model_preset in model_entry(choice.model).presets else "default"
+
+
+def _label(model: str, preset: str, settings: Mapping[str, object]) -> str:
+    return _with(model if preset in _USUAL else f"{model}:{preset}", settings)

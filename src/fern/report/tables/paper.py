@@ -1,0 +1,201 @@
+"""The paper's numbers, as they were printed, under our names.
+
+The files in ``paper_numbers/`` hold every figure of the paper's tables with the paper's own dataset names. Here they
+get the names of our datasets, models and metrics, so that a table can put them beside ours.
+
+Where the paper contradicts itself, or says something its own table rules out, `contradictions` tells it.
+"""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from fern.errors import unknown_name
+
+_SYSTEMS = {
+    "Rossler": "ROSSLER",
+    "Lorenz": "LORENZ",
+    "Lorenz96": "LORENZ96",
+    "Chua": "CHUA",
+    "SLDS": "SLDS",
+    "SAR": "SEASONAL_AR",
+    "GARCH": "GARCH",
+    "DW": "DOUBLEWELL",
+    "OU": "OU",
+}
+_FOUR_HORIZONS = {"Lorenz": "LORENZ_MAIN", "Rossler": "ROSSLER_MAIN", "Chua": "CHUA_MAIN"}
+_UNITS = {"minutes": 60.0, "seconds": 1.0}
+
+
+@dataclass(frozen=True)
+class _Source:
+    """How to read one file: what its datasets are called with us, and the horizon that all its figures are for."""
+
+    datasets: Mapping[str, str]
+    horizon: int | None = None
+    title: str = ""
+
+
+_SOURCES: Mapping[str, _Source] = {
+    "shock": _Source({}, 336, "tab:synthetic"),
+    "detailed": _Source(_FOUR_HORIZONS, None, "app:table:*"),
+    "detailed_average": _Source(_FOUR_HORIZONS, None, "app:table:*, the averages over the four horizons"),
+    "main": _Source(_FOUR_HORIZONS, None, "tab:main_results"),
+    # The caption says 192, but the base rows are those of tab:synthetic and an EPT of 241 needs a longer horizon.
+    "ablation": _Source({"Lorenz63": "LORENZ_BASE"}, 336, "tab:app:ablations-192-stacked"),
+    "recency": _Source({}, None, "tab:recency-etth1"),
+    "footprint": _Source({"Lorenz": "LORENZ_BASE"}, 336, "app:tab:compute_time"),
+}
+
+_CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
+    "shock": (
+        "The MSE marked as second best is not on Rossler-Base, Rossler-Param, Lorenz96-Switch, SAR-Param, GARCH-Base, "
+        "GARCH-Param, DW-Param and OU-Base: another printed number, not marked best, is lower.",
+        "OU-Base and OU-Param print the same numbers for TimeMixer, PatchTST, Koopa and ModernTCN.",
+        "Fern's MSE on ETTh1 is 10.97 here and 10.96 in the table of ablations.",
+    ),
+    "detailed": (
+        "Five printed averages do not follow from the printed figures (EPT of Chua Fern and DLinear and of Rossler "
+        "PatchTST and DLinear, MAE of Lorenz TimeMixer); each is within what rounding the four figures allows.",
+    ),
+    "main": ("The column WD holds the averages of what the detailed tables call SWD.",),
+    "ablation": (
+        "The caption says a horizon of 192, but the base rows are those of the shock table (336) and EPT, which cannot "
+        "exceed the horizon, reaches 241. The numbers stand beside our runs at 336.",
+        "Fern's MSE on ETTh1 is 10.96 here and 10.97 in the shock table.",
+        "'No encoder' is given for Lorenz-63 alone.",
+    ),
+    "recency": (
+        "'Best' is the epoch that is best by test, not by validation: three of the four validation errors are higher "
+        "there than after epoch 1.",
+    ),
+    "footprint": (
+        "One parameter count and one operation count are printed for 3 channels from 336 rows and for 7 channels "
+        "from 96.",
+        "Training times are of another machine and of an unknown number of epochs.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number of the paper stands, in our names; ``horizon`` None means an average or one not said."""
+
+    model: str
+    dataset: str
+    horizon: int | None
+
+
+def paper_tables() -> list[str]:
+    """The names of the transcribed tables."""
+    return list(_SOURCES)
+
+
+def paper_figures(table: str) -> Mapping[Place, Mapping[str, float]]:
+    """All figures of a table, by place and metric. What the paper leaves blank is left out.
+
+    Example:
+        >>> paper_figures("ablation")[Place("fern:no-rotation", "ETTh1", 336)]["mse"]
+        11.84
+    """
+    if table not in _SOURCES:
+        raise unknown_name("paper table", table, _SOURCES)
+    return _read(table)
+
+
+def paper_value(table: str, model: str, dataset: str, horizon: int | None, metric: str) -> float | None:
+    """The paper's number, or None where it has none for that model, dataset and horizon.
+
+    An unknown table is an error, and so is a metric that no figure of the table has. A table that does not say its
+    horizon answers for every one.
+
+    Example:
+        >>> paper_value("shock", "fern", "LORENZ_PARAM", 336, "mse"), paper_value("shock", "pfnn", "ETTh1", 336, "mse")
+        (25.21, None)
+        >>> paper_value("shok", "fern", "LORENZ_PARAM", 336, "mse")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: unknown paper table 'shok': did you mean 'shock'? Known: ...
+    """
+    figures = paper_figures(table)
+    metrics = {name for found in figures.values() for name in found}
+    if metric not in metrics:
+        raise unknown_name(f"metric of the paper's table {table}", metric, metrics)
+    found = figures.get(Place(model, dataset, horizon)) or figures.get(Place(model, dataset, None)) or {}
+    return found.get(metric)
+
+
+def paper_metrics(table: str) -> set[str]:
+    """The metrics of which a table has figures."""
+    return {name for found in paper_figures(table).values() for name in found}
+
+
+def paper_title(table: str) -> str:
+    """The table's label in the paper."""
+    paper_figures(table)
+    return _SOURCES[table].title
+
+
+def contradictions(table: str) -> tuple[str, ...]:
+    """What in the paper's table contradicts the paper, in words.
+
+    Example:
+        >>> contradictions("main")
+        ('The column WD holds the averages of what the detailed tables call SWD.',)
+    """
+    paper_figures(table)
+    return _CONTRADICTIONS.get(table, ())
+
+
+def dataset_of(table: str, printed: str) -> str:
+    """Our name of a dataset that the paper's table calls so.
+
+    Example:
+        >>> dataset_of("shock", "SAR-Param"), dataset_of("detailed", "Chua"), dataset_of("shock", "ETTm1")
+        ('SEASONAL_AR_PARAM', 'CHUA_MAIN', 'ETTm1')
+    """
+    system, dash, shock = printed.partition("-")
+    if dash:
+        return f"{_SYSTEMS[system]}_{shock.upper()}"
+    return _SOURCES[table].datasets.get(printed, printed)
+
+
+@cache
+def _read(table: str) -> Mapping[Place, Mapping[str, float]]:
+    text = (files("fern.report.tables") / "paper_numbers" / f"{table}.csv").read_text(encoding="utf-8")
+    found: dict[Place, dict[str, float]] = {}
+    for record in csv.DictReader(text.splitlines()):
+        place = _place(table, record)
+        figures = {name: float(value) for name, value in _metrics(table, record).items() if value}
+        found.setdefault(place, {}).update(figures)
+    return MappingProxyType({place: MappingProxyType(figures) for place, figures in found.items()})
+
+
+def _place(table: str, record: Mapping[str, str]) -> Place:
+    variant = record.get("variant", "base")
+    model = record.get("model", "fern") + ("" if variant == "base" else f":{variant}")
+    horizon = int(record["horizon"]) if "horizon" in record else _SOURCES[table].horizon
+    return Place(model, dataset_of(table, record["dataset"]), horizon)
+
+
+def _metrics(table: str, record: Mapping[str, str]) -> dict[str, str]:
+    """The figures of a line of the file under our names, as text; empty where the paper has none."""
+    kept = {
+        name: value for name, value in record.items() if name not in ("dataset", "model", "variant", "horizon", "part")
+    }
+    if table == "recency":
+        return {f"{record['part']}_{name}": value for name, value in kept.items()}
+    if table == "main":
+        kept["swd"] = kept.pop("wd")  # what the detailed tables call so
+    if table == "ablation":
+        kept["seconds_train"] = kept.pop("seconds")
+    if table == "footprint":
+        return {
+            "parameters": repr(round(float(kept["parameters_millions"]) * 1e6)),
+            "multiply_adds": repr(round(float(kept["giga_multiply_adds"]) * 1e9)),
+            "seconds_train": repr(float(kept["training_time"]) * _UNITS[kept["time_unit"]]),
+        }
+    return kept

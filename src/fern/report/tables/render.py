@@ -1,0 +1,300 @@
+"""One table in many looks: Markdown, JSON, CSV, HTML, LaTeX, and the terminal.
+
+Markdown, HTML, LaTeX and the terminal show the same text in each cell: mean ± standard error, what is wrong, the
+paper's number and the ratio to it. The best is bold and the second best underlined (Markdown has no underline: it is
+italic there). JSON keeps the table's form with full precision. CSV has one record a cell.
+"""
+
+import csv
+import html
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from fern.errors import unknown_name
+from fern.report.tables.cells import Cell
+from fern.report.tables.tables import Column, Table
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+_NAMES = {
+    "mse": "MSE",
+    "mae": "MAE",
+    "wd": "WD",
+    "swd": "SWD",
+    "ept": "EPT",
+    "oracle_mse": "oracle MSE",
+    "crps": "CRPS",
+    "nll": "NLL",
+    "coverage_90": "90 % coverage",
+    "multiply_adds": "multiply-adds",
+    "seconds_epoch": "seconds an epoch",
+    "seconds_train": "seconds of training",
+    "validation_mse_epoch_1": "epoch 1: validation",
+    "test_mse_epoch_1": "epoch 1: test",
+    "epoch_by_validation": "best by validation: epoch",
+    "test_mse_by_validation": "best by validation: test",
+    "test_best_epoch": "best by test: epoch",
+    "validation_mse_best": "best by test: validation",
+    "test_mse_best": "best by test: test",
+    "test_difference": "best by test less epoch 1: test",
+}
+_BLANK = ""
+_TEX = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "×": r"$\times$",
+        "Σ": r"$\Sigma$",
+        "²": r"\textsuperscript{2}",
+        "…": r"\dots{}",
+        "–": "--",
+    }
+)
+
+
+def render(table: Table, format_: str) -> str:
+    """The table as text in one of ``FORMATS``.
+
+    Example:
+        >>> from fern.report.tables.tables import Line
+        >>> cells = (Cell(mean=21.664, standard_error=0.31, done=2, place=1), Cell(mean=76.5, done=1, missing=1))
+        >>> table = Table("Two models", ("dataset",), (Column("mse", "fern"), Column("mse", "dlinear")),
+        ...     (Line(("LORENZ_BASE",), cells),))
+        >>> print(render(table, "md"))
+        ## Two models
+        <BLANKLINE>
+        | dataset | fern MSE | dlinear MSE |
+        |:---|---:|---:|
+        | LORENZ_BASE | **21.66 ± 0.31** | 76.5 [1 missing] |
+        <BLANKLINE>
+        >>> render(table, "htm")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: unknown format 'htm': did you mean 'html'? Known: csv, html, json, md, tex
+    """
+    if format_ not in FORMATS:
+        raise unknown_name("format", format_, FORMATS)
+    return FORMATS[format_](table)
+
+
+def heading(column: Column) -> str:
+    """What stands over a column.
+
+    Example:
+        >>> heading(Column("mse", "fern")), heading(Column("seconds_epoch"))
+        ('fern MSE', 'seconds an epoch')
+    """
+    return f"{column.model} {metric_name(column.metric)}".strip()
+
+
+def metric_name(metric: str) -> str:
+    """A metric in words."""
+    return _NAMES.get(metric, metric.replace("_", " "))
+
+
+def cell_text(cell: Cell | None) -> str:
+    """A cell without its marks.
+
+    Example:
+        >>> cell_text(Cell(mean=21.66, standard_error=0.312, done=2, paper=25.21))
+        '21.66 ± 0.31 (paper 25.21, ×0.86)'
+        >>> cell_text(Cell(diverged=2)), cell_text(None), cell_text(Cell(mean=1_025_000.0, done=1))
+        ('diverged', '', '1,025,000')
+    """
+    if cell is None:
+        return _BLANK
+    parts = []
+    if cell.mean is not None:
+        error = "" if cell.standard_error is None else f" ± {cell.standard_error:.2g}"
+        parts.append(number(cell.mean) + error)
+    trouble = cell.trouble()
+    if trouble:
+        parts.append(f"[{trouble}]" if parts else trouble)
+    if cell.paper is not None:
+        ratio = "" if cell.ratio is None else f", ×{cell.ratio:.2f}"
+        parts.append(f"(paper {number(cell.paper)}{ratio})")
+    return " ".join(parts)
+
+
+def number(value: float) -> str:
+    """Four digits that count; large whole numbers in full.
+
+    Example:
+        >>> number(21.6642), number(0.00012345), number(1025000.0), number(336.0)
+        ('21.66', '0.0001234', '1,025,000', '336')
+    """
+    if abs(value) >= 10_000:
+        return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
+    return f"{value:.4g}"
+
+
+def to_markdown(table: Table) -> str:
+    """A Markdown table; the best is bold, the second best italic."""
+
+    def cell(content: Cell | None) -> str:
+        text = cell_text(content).replace("|", "\\|")
+        mark = {1: "**", 2: "*"}.get(content.place or 0, "") if content is not None else ""
+        return f"{mark}{text}{mark}"
+
+    head = [*table.keys, *map(heading, table.columns)]
+    rules = [":---"] * len(table.keys) + ["---:"] * len(table.columns)
+    lines = [[*line.keys, *map(cell, line.cells)] for line in table.lines]
+    notes = [f"- {_one_line(note)}" for note in table.notes]
+    body = [f"| {' | '.join(head)} |", f"|{'|'.join(rules)}|", *(f"| {' | '.join(line)} |" for line in lines)]
+    return "\n".join([f"## {table.title}", "", *body, *(["", *notes] if notes else []), ""])
+
+
+def to_json(table: Table) -> str:
+    """The table's own form; means, standard errors and the paper's numbers in full precision."""
+    lines = [
+        {
+            **dict(zip(table.keys, line.keys, strict=True)),
+            "cells": [
+                None if cell is None else {**asdict(column), **_cell_record(cell)}
+                for column, cell in zip(table.columns, line.cells, strict=True)
+            ],
+        }
+        for line in table.lines
+    ]
+    whole = {"title": table.title, "keys": table.keys, "lines": lines, "notes": table.notes}
+    return json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def to_csv(table: Table) -> str:
+    """One record for each cell that applies."""
+    names = list(dict.fromkeys([*table.keys, "model", "metric", *_cell_record(Cell())]))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    for line in table.lines:
+        about = dict(zip(table.keys, line.keys, strict=True))
+        for column, cell in zip(table.columns, line.cells, strict=True):
+            if cell is not None:
+                model = about.get("model", column.model)
+                writer.writerow({**about, "model": model, "metric": column.metric, **_cell_record(cell)})
+    return out.getvalue()
+
+
+def to_html(table: Table) -> str:
+    """A page of its own, without scripts or anything from elsewhere."""
+
+    def cell(content: Cell | None) -> str:
+        text = html.escape(cell_text(content))
+        tag = {1: "strong", 2: "u"}.get(content.place or 0) if content is not None else None
+        kind = ' class="trouble"' if content is not None and content.trouble() else ""
+        return f"<td{kind}>{f'<{tag}>{text}</{tag}>' if tag else text}</td>"
+
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in [*table.keys, *map(heading, table.columns)])
+    body = "\n".join(
+        f"<tr{' class=block' if line.starts_block else ''}>"
+        + "".join(f"<th>{html.escape(key)}</th>" for key in line.keys)
+        + "".join(map(cell, line.cells))
+        + "</tr>"
+        for line in table.lines
+    )
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    title = html.escape(table.title)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n<style>{_STYLE}</style>'
+        f"</head><body>\n<table><caption>{title}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
+        f"</table>\n<ul>{notes}</ul>\n</body></html>\n"
+    )
+
+
+_STYLE = (
+    "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}caption{font-weight:bold;padding:.5em}"
+    "th,td{padding:.25em .7em;border-bottom:1px solid #ddd}td{text-align:right}th{text-align:left;font-weight:normal}"
+    "thead th{border-bottom:2px solid #444}tr.block th,tr.block td{border-top:1px solid #444}"
+    ".trouble{color:#a33}ul{color:#555}"
+)
+
+
+def to_tex(table: Table) -> str:
+    """A LaTeX table (booktabs); the best is bold, the second best underlined."""
+
+    def cell(content: Cell | None) -> str:
+        text = cell_text(content).translate(_TEX)
+        mark = {1: r"\textbf", 2: r"\underline"}.get(content.place or 0) if content is not None else None
+        return f"{mark}{{{text}}}" if mark else text
+
+    form = "l" * len(table.keys) + "r" * len(table.columns)
+    head = " & ".join(name.translate(_TEX) for name in [*table.keys, *map(heading, table.columns)])
+    lines = []
+    for place, line in enumerate(table.lines):
+        if line.starts_block and place:
+            lines.append(r"\midrule")
+        lines.append(" & ".join([*(key.translate(_TEX) for key in line.keys), *map(cell, line.cells)]) + r" \\")
+    notes = [rf"\par\footnotesize {_one_line(note).translate(_TEX)}" for note in table.notes]
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs}",
+            r"\begin{table}[ht]",
+            r"\centering",
+            rf"\caption{{{table.title.translate(_TEX)}}}",
+            rf"\begin{{tabular}}{{{form}}}",
+            r"\toprule",
+            rf"{head} \\",
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *notes,
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def to_rich(table: Table) -> "RichTable":
+    """The table for a terminal; the best is bold green, the second best underlined."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(title=table.title, box=None, header_style="bold", pad_edge=False)
+    for key in table.keys:
+        drawn.add_column(key, no_wrap=True)
+    for column in table.columns:
+        drawn.add_column(f"{column.model}\n{metric_name(column.metric)}".strip(), justify="right")
+
+    def cell(content: Cell | None) -> Text:
+        if content is None:
+            return Text(_BLANK)
+        style = "red" if content.trouble() else {1: "bold green", 2: "underline"}.get(content.place or 0, "")
+        return Text(cell_text(content), style=style)
+
+    for place, line in enumerate(table.lines):
+        if line.starts_block and place:
+            drawn.add_section()
+        drawn.add_row(*map(Text, line.keys), *map(cell, line.cells))
+    return drawn
+
+
+FORMATS: Mapping[str, Callable[[Table], str]] = {
+    "md": to_markdown,
+    "json": to_json,
+    "csv": to_csv,
+    "html": to_html,
+    "tex": to_tex,
+}
+"""The formats of `render`."""
+
+
+def _cell_record(cell: Cell) -> dict[str, Any]:
+    return {**asdict(cell), "ratio": cell.ratio}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

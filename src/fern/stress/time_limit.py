@@ -1,0 +1,260 @@
+"""Asking a forecaster under a time limit.
+
+A TARGET given as text lives in a process of its own, which is killed with all it started when the time is up or the
+stress test ends. That is the safe way: whatever the forecaster does, the test goes on.
+
+A Python object stays in this process, because lambdas, fixtures and models on a device cannot be sent to another one.
+On the main thread of a system with ``SIGALRM`` it is interrupted between two Python instructions: a single call into
+compiled code is waited for, and a bare ``except:`` in the forecaster can swallow the interruption. On other threads
+and systems it is left behind in a daemon thread, which goes on computing until the process ends.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from fern.benchmark.engines.processes import end_with_parent, how_it_ended
+from fern.errors import FernError
+from fern.integrations.inward.outside import Floats, on_the_path
+from fern.models import ModelConfig
+from fern.stress.targets import Material, Target, as_target, forecast, open_target
+
+T = TypeVar("T")
+
+OPENING_LIMIT = 300.0
+"""Seconds that starting a process and importing a TARGET may take."""
+
+SILENT, UNTRAINED = "gave no forecast", "was not trained"
+"""What a forecaster that is too slow has not done."""
+
+
+class Examinee(Protocol):
+    """A forecaster that can be asked; whatever is wrong with it or its answer is a `FernError`."""
+
+    name: str
+    config: ModelConfig | None
+    """The lengths and channels it has; None where it takes any."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
+        """The forecasts (n, H, C); the limits are in seconds, of the forecasts alone and of training before them."""
+
+
+def examinee_of(forecaster: object) -> Examinee:
+    """What to enter and ask: a process for a text, the object itself otherwise."""
+    return InChild(forecaster) if isinstance(forecaster, str) else InProcess(as_target(forecaster))
+
+
+class OutOfTime(BaseException):
+    """Ends a forecaster in this process; not an `Exception`, which a forecaster may catch."""
+
+
+class InProcess:
+    """A Python object, asked in this process."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.name, self.config = target.name, target.config
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
+        """The forecasts; see the limits of this way above."""
+        can_ring = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
+        limited = _interrupted if can_ring else _left_behind
+        forecaster = limited(lambda: self._target.prepared(material), training_limit, UNTRAINED)
+        return limited(lambda: forecast(forecaster, material), time_limit, SILENT)
+
+
+def _interrupted(work: Callable[[], T], seconds: float, what: str) -> T:
+    try:
+        with _alarm(seconds):
+            return work()
+    except OutOfTime:
+        raise FernError(_too_slow(seconds, what)) from None
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """`OutOfTime` in this block after so many seconds. An alarm that others set comes first or is set again."""
+    others, interval = signal.getitimer(signal.ITIMER_REAL)
+    if 0.0 < others <= seconds:
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise OutOfTime
+
+    began = time.monotonic()
+    handler = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
+        if others:
+            left = others - (time.monotonic() - began)
+            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), interval)
+
+
+def _left_behind(work: Callable[[], T], seconds: float, what: str) -> T:
+    done: list[T] = []
+    trouble: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # noqa: BLE001  handed to the asking thread
+            trouble.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="fern stress")
+    thread.start()
+    thread.join(seconds)
+    if trouble:
+        raise trouble[0]
+    if not done:
+        raise FernError(_too_slow(seconds, what))
+    return done[0]
+
+
+def _too_slow(seconds: float, what: str) -> str:
+    return f"{what} within the time limit of {seconds:g} s"
+
+
+@dataclass(frozen=True)
+class _Opened:
+    config: ModelConfig | None
+
+
+@dataclass(frozen=True)
+class _Refused:
+    reason: str
+
+
+class _Prepared:
+    """Sent once the forecaster is trained or checked: the clock starts."""
+
+
+class InChild:
+    """A TARGET in a process of its own, which is started again after a forecaster that hung or crashed."""
+
+    def __init__(self, text: str) -> None:
+        self.name = text
+        self.config: ModelConfig | None = None
+        self._process: Any = None
+        self._pipe: Connection | None = None
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
+        """The forecasts; a process that does not give them in time is killed."""
+        pipe = self._start() if self._pipe is None else self._pipe
+        with suppress(OSError):  # died already: the next line finds out
+            pipe.send(material)
+        self._take(_Prepared, training_limit, _too_slow(training_limit, UNTRAINED))
+        answer: Floats = self._take(tuple, time_limit, _too_slow(time_limit, SILENT))[0]
+        return answer
+
+    def _start(self) -> Connection:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        # Not a daemon: those may not have children, and a forecaster may want some.
+        self._process = context.Process(target=_serve, args=(theirs, self.name, str(Path.cwd())), name="fern stress")
+        self._process.start()
+        theirs.close()
+        try:
+            self.config = self._take(_Opened, OPENING_LIMIT, f"was not imported within {OPENING_LIMIT:g} s").config
+        except BaseException as error:
+            self._end()
+            if isinstance(error, FernError) and not str(error).startswith("TARGET"):
+                raise FernError(f"TARGET {self.name}: {error}") from None
+            raise
+        return self._pipe
+
+    def _take(self, kind: type[T], seconds: float, late: str) -> T:
+        """The next message; a refusal, a death and lateness are errors, and after the last two the process is gone."""
+        assert self._pipe is not None
+        ready = wait([self._pipe, self._process.sentinel], seconds)
+        if not ready:
+            self._end()
+            raise FernError(late)
+        try:
+            message = self._pipe.recv() if self._pipe.poll() else None
+        except (EOFError, OSError):
+            message = None
+        if isinstance(message, _Refused):
+            raise FernError(message.reason)
+        if not isinstance(message, kind):
+            raise FernError(self._cause_of_death())
+        return message
+
+    def _cause_of_death(self) -> str:
+        process = self._process
+        process.join(1.0)
+        code = process.exitcode
+        self._end()
+        return f"its process {how_it_ended(code)}"
+
+    def _end(self) -> None:
+        """Kill the process and what it started."""
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+        if self._process is not None:
+            process, self._process = self._process, None
+            with suppress(ProcessLookupError, PermissionError, AttributeError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.join()
+
+
+def _serve(pipe: Connection, text: str, folder: str) -> None:
+    """The life of a TARGET's process: open it, then answer until the pipe closes."""
+    with suppress(OSError, AttributeError):
+        os.setsid()  # a group of its own, to be killed as one
+    end_with_parent()
+    os.chdir(folder)
+    on_the_path(folder)
+    try:
+        target = open_target(text)
+    except FernError as error:
+        pipe.send(_Refused(str(error)))
+        return
+    with suppress(EOFError, OSError):
+        pipe.send(_Opened(target.config))
+        while True:
+            material: Material = pipe.recv()
+            try:
+                forecaster = target.prepared(material)
+                pipe.send(_Prepared())
+                pipe.send((forecast(forecaster, material),))
+            except FernError as error:
+                pipe.send(_Refused(str(error)))
+            sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""The ten premade systems, one to a file."""

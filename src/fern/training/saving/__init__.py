@@ -1,0 +1,1 @@
+"""Checkpoints, and the fingerprint that ties them to their run."""

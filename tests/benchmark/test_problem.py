@@ -1,0 +1,142 @@
+"""A dataset's name becomes windows and truth, in the units that the metrics use."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fern.benchmark.problem import Problem, load_dataset
+from fern.benchmark.tasks import DatasetChoice
+from fern.data.datasets import local_folders
+from fern.errors import FernError
+from fern.systems import SCENARIOS, oracle, simulate
+
+ETT = pytest.mark.skipif(
+    not any((folder / "ETTh1.csv").is_file() for folder in local_folders()),
+    reason="needs ETTh1.csv in ../shared/data or FERN_DATA_DIR",
+)
+
+
+def choose(name, **settings):
+    return load_dataset(DatasetChoice(dataset=name, **settings))
+
+
+def test_a_scenario_is_played_out_as_it_is_or_shorter():
+    whole, short = choose("LORENZ_PARAM"), choose("LORENZ_PARAM", steps=500)
+    assert whole.fingerprint == simulate("LORENZ_PARAM").fingerprint
+    assert short.values.shape == (500, 3)
+    assert short.settings == {"steps": 500, "cleaning": "none"}
+    assert short.trajectory.shock_index == 175
+    assert whole.values.dtype == np.float32
+
+
+def test_a_scenario_file_is_recorded_whole(tmp_path):
+    (tmp_path / "own.toml").write_text('system = "garch"\nsteps = 500\ndt = 1.0\nparams = { omega = 0.05 }\n')
+    dataset = choose(str(tmp_path / "own.toml"))
+    assert dataset.name == "own"
+    assert dataset.settings["scenario"]["params"] == {"omega": 0.05}
+    assert str(tmp_path) not in repr(dataset.settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("LORENZ_BAS", {}, "unknown dataset 'LORENZ_BAS': did you mean 'LORENZ_BASE'"),
+        ("ETTh3", {}, "did you mean 'ETTh"),
+        ("none.toml", {}, r"none\.toml: no such file"),
+        ("OU_BASE", {"cleaning": "paper"}, "has nothing to clean"),
+        ("ETTh1", {"steps": 5}, "steps is for scenarios"),
+    ],
+)
+def test_a_dataset_that_cannot_be_had_is_named(name, settings, message):
+    with pytest.raises(FernError, match=message):
+        choose(name, **settings)
+
+
+def test_windows_follow_the_split_and_look_back_for_context_only():
+    dataset = choose("OU_BASE", steps=1000)
+    problem = Problem(dataset, "shock", "none", 48, 24)
+    assert (len(problem.train), len(problem.validation), len(problem.test)) == (700 - 71, 200 - 23, 100 - 23)
+    past, future = problem.test[0]
+    np.testing.assert_array_equal(past, dataset.values[852:900])
+    np.testing.assert_array_equal(future, dataset.values[900:924])
+
+
+def test_the_last_test_window_ends_with_the_series():
+    dataset = choose("OU_BASE", steps=1000)
+    _, future = Problem(dataset, "shock", "none", 48, 24).test[-1]
+    np.testing.assert_array_equal(future, dataset.values[-24:])
+
+
+def test_the_envelope_of_ept_is_the_training_parts_deviation():
+    dataset = choose("LORENZ_BASE", steps=2000)
+    problem = Problem(dataset, "shock", "none", 48, 24)
+    np.testing.assert_allclose(problem.train_std, dataset.values[:1400].astype(np.float64).std(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scaling", ["standard", "robust"])
+def test_scaling_is_fitted_on_the_training_part_and_reaches_the_oracle(scaling):
+    dataset = choose("OU_PARAM", steps=2000)
+    problem, raw = (Problem(dataset, "shock", kind, 48, 24) for kind in (scaling, "none"))
+    part = dataset.values[:1400].astype(np.float64)
+    shift = part.mean() if scaling == "standard" else np.median(part)
+    spread = part.std() if scaling == "standard" else np.median(np.abs(part - np.median(part)))
+    # float32 values, scaled in float32.
+    np.testing.assert_allclose(problem.values, (dataset.values - shift) / spread, rtol=1e-4, atol=1e-5)
+    starts = np.array([1800, 1900])
+    expected = (raw.best_forecasts(starts) - shift) / spread
+    np.testing.assert_allclose(problem.best_forecasts(starts), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_oracle_is_that_of_the_trajectory():
+    dataset = choose("DOUBLEWELL_BASE", steps=1000)
+    problem = Problem(dataset, "shock", "none", 48, 24)
+    starts = problem.test.starts(torch.arange(3)).numpy() + 48
+    np.testing.assert_array_equal(problem.best_forecasts(starts), oracle(dataset.trajectory, starts, 24))
+
+
+def test_a_part_without_a_window_is_named():
+    with pytest.raises(FernError, match="OU_BASE: the test part has no window"):
+        _ = Problem(choose("OU_BASE", steps=100), "shock", "none", 12, 24).test
+
+
+@ETT
+def test_a_published_dataset_has_windows_but_no_oracle():
+    dataset = choose("ETTh1")
+    problem = Problem(dataset, "ett_hourly", "none", 336, 336)
+    assert len(problem.test) == 2545
+    with pytest.raises(FernError, match="its true process is not known"):
+        problem.best_forecasts(np.array([15000]))
+
+
+@ETT
+def test_cleaning_by_the_papers_policy_removes_zeros_and_keeps_the_columns():
+    raw, cleaned = choose("ETTh1"), choose("ETTh1", cleaning="paper")
+    assert raw.values.shape == (17_420, 7)
+    assert cleaned.channels == raw.channels
+    assert len(cleaned.values) < len(raw.values)
+    assert (cleaned.values == 0).sum() == 0 < (raw.values == 0).sum()
+    assert cleaned.fingerprint != raw.fingerprint
+
+
+@ETT
+def test_missing_values_never_pass(monkeypatch):
+    import pyarrow as pa
+
+    from fern.data import datasets as published
+
+    table = pa.table({"date": ["2020-01-01"], "HUFL": [float("nan")]})
+    monkeypatch.setattr(published, "load", lambda name, variant=None: table)
+    with pytest.raises(FernError, match="HUFL is nan at row 0"):
+        choose("ETTh1")
+
+
+def test_every_premade_scenario_can_be_named():
+    for name in SCENARIOS:
+        assert choose(name, steps=300).name == name
+
+
+def test_two_choices_of_the_same_values_are_the_same_data():
+    choice = DatasetChoice(dataset="OU_BASE", steps=400)
+    assert load_dataset(choice).fingerprint == load_dataset(replace(choice, split="detailed")).fingerprint
