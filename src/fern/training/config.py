@@ -55,14 +55,17 @@ class TrainConfig:
     """The settings of a run. What is not given comes from the preset; a built config holds every value.
 
     What is learnt:
-        ``epochs``, ``batch_size`` (None: from the number of windows), ``learning_rate`` (the peak), ``weight_decay``,
+        ``epochs``, ``steps_per_epoch`` (None: every window once), ``batch_size`` (None: from the number of windows),
+        ``learning_rate`` (the peak), ``weight_decay``,
         ``schedule`` (constant, cosine, one-cycle) and ``warmup`` (a share of the steps), ``loss`` (a name or a mapping
         of names to weights, see `fern.training.losses`), ``huber_delta``, ``energy_samples``, ``clip_norm`` (the
         largest norm of the gradient), ``averaging`` (the decay of an exponential mean of the weights, which is then
         what is evaluated and kept).
     When it stops:
         ``patience``, ``grace``, ``smoothing``, ``tolerance``, ``keep``: see `fern.training.StoppingRule`. In a run
-        shorter than its preset's grace period the last epoch can still be kept.
+        shorter than its preset's grace period the last epoch can still be kept. ``time_limit``: seconds for the whole
+        run; the epoch that reaches it ends early, and the learning rate falls with the time that is left, so that such
+        a run depends on the machine's speed.
     What judges an epoch:
         ``objective`` (weights of MSE, MAE and the distance), ``distance`` (w2 or sliced_w2), ``projections`` (of
         sliced_w2), ``evaluation_batch_size``.
@@ -118,6 +121,8 @@ class TrainConfig:
     compile: bool = NOT_GIVEN
     checkpoint_steps: int | None = NOT_GIVEN
     checkpoint_seconds: float | None = NOT_GIVEN
+    steps_per_epoch: int | None = NOT_GIVEN
+    time_limit: float | None = NOT_GIVEN
 
     def __post_init__(self) -> None:
         if not isinstance(self.preset, str) or self.preset not in PRESETS:
@@ -132,6 +137,10 @@ class TrainConfig:
             object.__setattr__(self, "grace", min(self.grace, self.epochs - 1))
         self._check_kinds()
         require_distance(self.distance)
+        if self.time_limit is not None and self.devices > 1:
+            raise FernError(
+                f"time_limit: got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs"
+            )
         for name, known in (("schedule", SHAPES), ("start", get_args(Start)), ("precision", get_args(Precision))):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
@@ -148,7 +157,7 @@ class TrainConfig:
         _require_number("weight_decay", self.weight_decay, "a number of 0 or more", lambda value: value >= 0)
         _require_number("warmup", self.warmup, "a share of the steps, 0 or more and below 1", lambda v: 0 <= v < 1)
         _require_number("tolerance", self.tolerance, "a share, 0 or more and below 1", lambda value: 0 <= value < 1)
-        for name in ("clip_norm", "checkpoint_seconds"):
+        for name in ("clip_norm", "checkpoint_seconds", "time_limit"):
             if getattr(self, name) is not None:
                 _require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
         for name in ("averaging", "smoothing"):
@@ -192,7 +201,7 @@ _WHOLE = {
     "seed": 0,
     "devices": 1,
 }
-_WHOLE_OR_NONE = {"batch_size": 1, "patience": 1, "threads": 1, "checkpoint_steps": 1}
+_WHOLE_OR_NONE = {"batch_size": 1, "patience": 1, "threads": 1, "checkpoint_steps": 1, "steps_per_epoch": 1}
 
 
 def _require_whole(name: str, value: object, least: int) -> None:

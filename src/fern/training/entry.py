@@ -2,14 +2,14 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import nn
 from torch.optim import AdamW
 
 from fern.data.windows import Windows
-from fern.errors import FernError
+from fern.errors import FernError, unknown_name
 from fern.models import Forecaster, initialise
 from fern.training.averaging import AveragedWeights
 from fern.training.config import TrainConfig
@@ -33,6 +33,8 @@ from fern.training.seeds import foreign_draws, generator_for
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+OnInterrupt = Literal["raise", "keep"]
+
 PREPARE_BATCH = 512
 """Windows that a model's ``prepare`` sees at once."""
 
@@ -48,6 +50,7 @@ def train(
     resume: Path | str | None = None,
     progress: Mode | Progress = "auto",
     tracker: Kind | Tracker | None = None,
+    on_interrupt: OnInterrupt = "raise",
 ) -> TrainResult:
     """Train a model, and give it the weights of the epoch that its stopping rule keeps.
 
@@ -66,6 +69,7 @@ def train(
         progress: ``auto`` (a bar on a terminal, lines elsewhere, on standard error), ``bar``, ``lines``, ``silent``.
         tracker: ``tensorboard`` (into the directory) or ``mlflow``; nothing is written without it. A tracker that
             fails is left out with a warning; the run goes on.
+        on_interrupt: what Ctrl-C does: ``raise`` passes it on; ``keep`` ends the run with the best weights so far.
 
     A run whose loss or gradient becomes NaN or infinite ends with `Diverged`.
 
@@ -86,6 +90,8 @@ def train(
     config = TrainConfig() if config is None else config
     data = WindowSets(windows_train, windows_val, windows_test)
     require_fit(model, config, data)
+    if on_interrupt not in get_args(OnInterrupt):
+        raise unknown_name("on_interrupt", on_interrupt, get_args(OnInterrupt))
     folder = run_directory(directory, resume)
     mark = fingerprint(model, config, data)
     home = next((value.device for value in model.state_dict().values()), torch.device("cpu"))
@@ -106,6 +112,7 @@ def train(
             if not model.trainable:
                 return _evaluated(model, config, data, fabric, checkpoints, mark)
             loop = _loop(model, config, data, fabric, checkpoints, shown, tracked, saved)
+            loop.keeps_on_interrupt = on_interrupt == "keep"
             _watched(loop, mark)
     run = loop.run
     model.load_state_dict(run.kept)
@@ -191,6 +198,7 @@ def _loop(
         checkpoints=checkpoints,
         progress=progress,
         tracker=tracker,
+        keeps_on_interrupt=False,
     )
 
 

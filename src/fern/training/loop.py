@@ -60,9 +60,11 @@ class Loop:
     checkpoints: Checkpoints | None
     progress: Progress
     tracker: Tracker
+    keeps_on_interrupt: bool
     _weights: list[nn.Parameter] = field(init=False)
     _schedule: Schedule = field(init=False)
     _saved_at: float = field(init=False)
+    _began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._weights = [p for p in self.run.model.parameters() if p.requires_grad]
@@ -70,9 +72,21 @@ class Loop:
         config = self.config
         self._schedule = Schedule(config.schedule, config.learning_rate, config.warmup, config.epochs * per_epoch)
         self._saved_at = time.monotonic()
+        spent = sum(record.seconds + record.evaluation_seconds for record in self.run.records) + self.run.seconds
+        self._began = time.monotonic() - spent
 
     def epochs(self) -> None:
-        """Train until the stopping rule says why it is enough."""
+        """Train until the stopping rule says why it is enough, or someone who wants what there is interrupts."""
+        try:
+            self._epochs()
+        except KeyboardInterrupt:
+            if not self.keeps_on_interrupt:
+                raise
+            self.run.reason = "interrupted"
+            if not self.run.kept:
+                self.run.kept = self.run.evaluated_weights()
+
+    def _epochs(self) -> None:
         run = self.run
         self.progress.start(epochs=self.config.epochs, steps=self._order(1).steps, done=run.steps)
         if run.steps == 0:
@@ -84,7 +98,7 @@ class Loop:
     def _steps_of_epoch(self) -> None:
         run, order = self.run, self._order(self.run.epoch)
         run.model.train()
-        while run.step < order.steps:
+        while run.step < order.steps and not (run.step > 0 and self._time_is_up()):
             began = time.perf_counter()
             loss = self._step(order)
             run.step, run.steps = run.step + 1, run.steps + 1
@@ -97,7 +111,7 @@ class Loop:
         """One forward and backward pass and one update; gives the loss."""
         run, share = self.run, order.share(self.run.step)
         for group in run.optimiser.param_groups:
-            group["lr"] = self._schedule.rate(run.steps)
+            group["lr"] = self._schedule.rate(self._place_in_schedule())
         loss = self.loss_of(share, run.noise)
         self.fabric.backward(loss if share.weight == 1.0 else loss * share.weight)
         norm = nn.utils.get_total_norm([weight.grad for weight in self._weights if weight.grad is not None])
@@ -120,7 +134,7 @@ class Loop:
         """Evaluate, let the stopping rule decide, note it all and save."""
         run, config = self.run, self.config
         self._require_finite_weights()
-        loss = sum(of_all(run.loss_sum, self.fabric)) / len(self.data.train)
+        loss = sum(of_all(run.loss_sum, self.fabric)) / self._order(run.epoch).windows_until(run.step)
         if not isfinite(loss):
             what = f"the loss is {loss}"
             raise Diverged(what, epoch=run.epoch, step=None, group=None, remedy=self._remedy())
@@ -128,11 +142,13 @@ class Loop:
         validation = self._figures(self.data.validation)
         test = None if self.data.test is None else self._figures(self.data.test)
         run.stopping, run.reason = config.stopping.after_epoch(run.stopping, validation["objective"])
+        if run.reason is None and self._time_is_up():
+            run.reason = "time"
         kept = run.stopping.kept_epoch == run.epoch
         record = EpochRecord(
             epoch=run.epoch,
             train_loss=loss,
-            learning_rate=self._schedule.rate(run.steps - 1),
+            learning_rate=run.optimiser.param_groups[0]["lr"],
             gradient_norm=run.norm_sum / run.step,
             validation=validation,
             test=test,
@@ -156,6 +172,26 @@ class Loop:
                 return self.evaluator.figures(run.model, windows, self.fabric)
         except NotFinite as error:
             raise Diverged(str(error), epoch=run.epoch, step=None, group=None, remedy=self._remedy()) from None
+
+    def _time_is_up(self) -> bool:
+        """Whether the time limit leaves no more than an evaluation takes."""
+        limit = self.config.time_limit
+        return limit is not None and self._elapsed() + self._evaluation_seconds() >= limit
+
+    def _place_in_schedule(self) -> int:
+        """The step whose learning rate is due: with a time limit the one that the clock is at, where it is ahead."""
+        limit, total = self.config.time_limit, self._schedule.steps
+        if limit is None:
+            return self.run.steps
+        share = self._elapsed() / max(limit - self._evaluation_seconds(), 1e-9)
+        return max(self.run.steps, min(total - 1, int(share * total)))
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    def _evaluation_seconds(self) -> float:
+        """What the last evaluation took."""
+        return self.run.records[-1].evaluation_seconds if self.run.records else 0.0
 
     def _is_time_to_save(self) -> bool:
         config = self.config
@@ -193,6 +229,7 @@ class Loop:
             batch_size=self.batch_size,
             seed=self.config.seed,
             epoch=epoch,
+            most_steps=self.config.steps_per_epoch,
             rank=fabric.global_rank,
             processes=fabric.world_size,
         )

@@ -35,7 +35,8 @@ class Share:
 class EpochOrder:
     """The batches of one epoch in random order, each window once; the last batch may be smaller.
 
-    Nothing is drawn as it goes, so an interrupted epoch continues at any step.
+    Nothing is drawn as it goes, so an interrupted epoch continues at any step. With ``most_steps`` an epoch has no more
+    batches than that: another random part of the windows each time.
 
     Example:
         >>> windows = Windows(torch.arange(10.0)[:, None], context_length=3, horizon=2)
@@ -45,8 +46,17 @@ class EpochOrder:
     """
 
     def __init__(
-        self, windows: Windows, *, batch_size: int, seed: int, epoch: int, rank: int = 0, processes: int = 1
+        self,
+        windows: Windows,
+        *,
+        batch_size: int,
+        seed: int,
+        epoch: int,
+        most_steps: int | None = None,
+        rank: int = 0,
+        processes: int = 1,
     ) -> None:
+        self._most_steps = most_steps
         self._windows, self._batch_size = windows, batch_size
         self._rank, self._processes = rank, processes
         keys = torch.randint(2**32, (ROUNDS,), generator=generator_for(seed, "order", epoch=epoch))
@@ -55,7 +65,12 @@ class EpochOrder:
     @property
     def steps(self) -> int:
         """Batches in the epoch."""
-        return -(-len(self._windows) // self._batch_size)
+        all_windows = -(-len(self._windows) // self._batch_size)
+        return all_windows if self._most_steps is None else min(all_windows, self._most_steps)
+
+    def windows_until(self, step: int) -> int:
+        """Windows in the first ``step`` batches, over all processes."""
+        return min(step * self._batch_size, len(self._windows))
 
     def share(self, step: int) -> Share:
         """This process's part of the batch of step 0, 1, … ``steps`` - 1: every ``processes``-th window of it."""

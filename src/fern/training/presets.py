@@ -42,6 +42,8 @@ NEUTRAL: Mapping[str, Any] = {
     "compile": False,
     "checkpoint_steps": None,
     "checkpoint_seconds": 60.0,
+    "steps_per_epoch": None,
+    "time_limit": None,
 }
 """The plain protocol that every preset starts from: what is not named there is switched off or the paper's."""
 

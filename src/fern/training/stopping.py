@@ -8,7 +8,7 @@ from fern.errors import FernError, unknown_name
 from fern.settings import STRICT, from_mapping
 
 Keep = Literal["best", "last"]
-Reason = Literal["epochs", "patience", "nothing to train"]
+Reason = Literal["epochs", "patience", "time", "interrupted", "nothing to train"]
 
 
 @dataclass(frozen=True)
