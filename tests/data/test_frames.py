@@ -206,3 +206,44 @@ def test_frames_that_are_no_series_are_refused_with_the_reason(case: str) -> Non
 def test_an_unknown_grid_is_refused() -> None:
     with pytest.raises(FernError, match="grid: got 'row'"):
         read_frame(WIDE, grid="row")
+
+
+def _with_holes() -> pd.DataFrame:
+    frame = WIDE.astype({"a": float, "b": float}).drop(index=[10, 11])
+    frame.loc[20, "a"] = np.nan
+    frame.loc[47, "b"] = np.nan
+    return frame
+
+
+def test_missing_values_are_refused_with_their_place_and_the_remedy() -> None:
+    with pytest.raises(FernError, match=r"'a' has 1 missing.*data row 19.*missing='interpolate'"):
+        read_frame(_with_holes())
+
+
+@pytest.mark.parametrize(("rule", "at_10", "at_20"), [("interpolate", 10.0, 20.0), ("ffill", 9.0, 19.0)])
+def test_filling_completes_values_and_time_grid(rule: str, at_10: float, at_20: float) -> None:
+    (series,) = read_frame(_with_holes(), missing=rule).series  # type: ignore[arg-type]
+    assert series.values.shape == (48, 2)
+    assert series.breaks == ()
+    assert [stamp.as_py() for stamp in series.stamps] == HOURS.to_pydatetime().tolist()
+    assert (series.values[10, 0], series.values[20, 0]) == (at_10, at_20)
+    assert series.values[47, 1] == 46.0**2  # at the end the nearest value
+
+
+def test_dropped_rows_leave_breaks() -> None:
+    (series,) = read_frame(_with_holes(), missing="drop").series
+    assert len(series.values) == 44
+    assert series.breaks == (10, 18)
+
+
+def test_gaps_on_a_calendar_are_filled_with_its_own_stamps() -> None:
+    months = pd.date_range("2020-01-31", periods=8, freq="ME")
+    frame = pd.DataFrame({"ds": months, "a": np.arange(8.0)}).drop(index=[3])
+    (series,) = read_frame(frame, missing="interpolate").series
+    assert [stamp.as_py() for stamp in series.stamps] == months.to_pydatetime().tolist()
+    assert series.values[3, 0] == 3.0
+
+
+def test_an_unknown_rule_for_missing_values_is_answered_with_the_nearest() -> None:
+    with pytest.raises(FernError, match="did you mean 'interpolate'"):
+        read_frame(WIDE, missing="interpolat")  # type: ignore[arg-type]

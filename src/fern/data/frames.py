@@ -11,6 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fern.data.missing import (
+    Missing,
+    filled_forward,
+    interpolated,
+    on_whole_grid,
+    refuse_missing,
+    require_missing,
+)
 from fern.data.tables.frequency import ROWS, Frequency, frequency_of, next_stamps
 from fern.data.tables.native import Native, unwrap
 from fern.data.tables.readers import Reading, Source, open_source, table_source
@@ -96,14 +104,16 @@ def read_frame(
     ignore: Sequence[str] = (),
     grid: Literal["time", "rows"] = "time",
     step: timedelta | None = None,
+    missing: Missing = "error",
 ) -> Panel:
     """The series of a data frame (pandas, polars, pyarrow) or of a CSV or Parquet file.
 
     Wide: a time column and one column a channel. Long: ``unique_id``, ``ds``, ``y``: one series an id.
     The time column runs forwards on a grid (gaps are allowed and noted as breaks); with ``grid="rows"`` its
     stamps are not looked at and rows count as equally spaced. ``step`` says how long a step lasts where the time
-    column does not. Missing values are refused: `fern.data.cleaning.clean` fills or removes them.
+    column does not. Missing values are refused, filled or dropped as ``missing`` says (`fern.data.missing.Missing`).
     """
+    require_missing(missing)
     if grid not in ("time", "rows"):
         raise FernError(f"grid: got {grid!r}, needs 'time' or 'rows'")
     reading = Reading(time=time, series=series, ignore=tuple(ignore))
@@ -114,7 +124,10 @@ def read_frame(
         table, native = unwrap(frame)
         source = table_source(table, name="frame", reading=reading)
         types = dict(zip(table.column_names, table.schema.types, strict=True))
-    found = tuple(_series(name, rows, source, by_rows=grid == "rows", step=step) for name, rows in by_series(source))
+    found = tuple(
+        _series(name, rows, source, by_rows=grid == "rows", step=step, missing=missing)
+        for name, rows in by_series(source)
+    )
     _check_one_frequency(found)
     return Panel(
         series=found,
@@ -142,22 +155,43 @@ def by_series(source: Source) -> list[tuple[str, pa.Table]]:
     return [(names.dictionary[int(codes[rows[0]])].as_py(), table.take(pa.array(rows))) for rows in pieces]
 
 
-def _series(name: str, table: pa.Table, source: Source, *, by_rows: bool, step: timedelta | None) -> Series:
+def _series(
+    name: str, table: pa.Table, source: Source, *, by_rows: bool, step: timedelta | None, missing: Missing
+) -> Series:
     where = f"{source.name}, series {name!r}" if name else source.name
     stamps = None if source.roles.time is None else table[source.roles.time].combine_chunks()
     grid = grid_without_time(table.num_rows)
-    breaks: tuple[int, ...] = ()
+    on_grid = stamps is not None and not by_rows
     if stamps is not None:
-        scan = GridScan()
-        scan.add(stamps)
-        grid = scan.result()
-        if not by_rows:
+        grid = _scanned(stamps)
+        if on_grid:
             check_grid(grid, where=where)
-            breaks = _breaks(stamps, grid)
-    values = np.column_stack([np.asarray(table[column].to_numpy()) for column in source.roles.values])
-    _check_values(values, source.roles.values, where=where)
-    frequency = step_of(grid, step, where=where)
-    return Series(name, stamps, values, source.roles.values, frequency, breaks)
+    names = source.roles.values
+    values = np.column_stack([np.asarray(table[column].to_numpy(), dtype=np.float64) for column in names])
+    if missing == "error":
+        refuse_missing(values, names, where=where)
+    elif missing == "drop":
+        kept = np.isfinite(values).all(axis=1)
+        if not kept.any():
+            raise FernError(f"{where}: every row has a missing value; nothing is left to forecast from")
+        if not kept.all():
+            values = values[kept]
+            stamps = None if stamps is None else stamps.filter(pa.array(kept))
+    else:
+        if on_grid and grid.gaps and grid.frequency is not None:
+            stamps, values = on_whole_grid(stamps, values, frequency=grid.frequency, missing_rows=grid.missing_rows)
+        values = interpolated(values) if missing == "interpolate" else filled_forward(values)
+        refuse_missing(values, names, where=where)  # a column without any value
+    breaks = (
+        _breaks(stamps, _scanned(stamps)) if on_grid and stamps is not None and missing in ("error", "drop") else ()
+    )
+    return Series(name, stamps, values, names, step_of(grid, step, where=where), breaks)
+
+
+def _scanned(stamps: pa.Array) -> TimeGrid:
+    scan = GridScan()
+    scan.add(stamps)
+    return scan.result()
 
 
 def step_of(grid: TimeGrid, step: timedelta | None, *, where: str) -> Frequency:
@@ -192,21 +226,6 @@ def _breaks(stamps: pa.Array, grid: TimeGrid) -> tuple[int, ...]:
     # On a calendar: the rows whose stamp is not the one that follows the row before.
     expected = [next_stamps(stamps[i], grid.frequency, 1)[0] for i in range(len(stamps) - 1)]
     return tuple(i + 1 for i, stamp in enumerate(expected) if stamp != stamps[i + 1])
-
-
-def _check_values(values: NDArray[np.float64], channels: Sequence[str], *, where: str) -> None:
-    finite = np.isfinite(values)
-    if finite.all():
-        return
-    missing = (~finite).sum(axis=0)
-    channel = int(np.argmax(missing))
-    if missing[channel] == len(values):
-        raise FernError(f"{where}: column {channels[channel]!r} has no value at all; leave it out")
-    raise FernError(
-        f"{where}: column {channels[channel]!r} has {int(missing[channel]):,} missing or infinite values "
-        f"(first in data row {int(np.flatnonzero(~finite[:, channel])[0]) + 1:,}); "
-        "fern clean fills or removes them"
-    )
 
 
 def _check_one_frequency(series: Sequence[Series]) -> None:
