@@ -182,9 +182,9 @@ def _series(
             stamps, values = on_whole_grid(stamps, values, frequency=grid.frequency, missing_rows=grid.missing_rows)
         values = interpolated(values) if missing == "interpolate" else filled_forward(values)
         refuse_missing(values, names, where=where)  # a column without any value
-    breaks = (
-        _breaks(stamps, _scanned(stamps)) if on_grid and stamps is not None and missing in ("error", "drop") else ()
-    )
+    breaks: tuple[int, ...] = ()
+    if on_grid and len(values) < table.num_rows + grid.missing_rows:  # rows are missing, or were dropped
+        breaks = _breaks(stamps, grid.frequency)
     return Series(name, stamps, values, names, step_of(grid, step, where=where), breaks)
 
 
@@ -217,14 +217,14 @@ def check_grid(grid: TimeGrid, *, where: str) -> None:
         raise FernError(f"{where}: {grid.rows} row, a series needs at least 2")
 
 
-def _breaks(stamps: pa.Array, grid: TimeGrid) -> tuple[int, ...]:
+def _breaks(stamps: pa.Array, frequency: Frequency | None) -> tuple[int, ...]:
     """The rows after a gap."""
-    if not grid.gaps or grid.frequency is None:
+    if frequency is None:
         return ()
-    if grid.frequency.unit in ("nanosecond", "integer"):
-        return tuple((np.flatnonzero(np.diff(as_integers(stamps)) != grid.frequency.count) + 1).tolist())
+    if frequency.unit in ("nanosecond", "integer"):
+        return tuple((np.flatnonzero(np.diff(as_integers(stamps)) != frequency.count) + 1).tolist())
     # On a calendar: the rows whose stamp is not the one that follows the row before.
-    expected = [next_stamps(stamps[i], grid.frequency, 1)[0] for i in range(len(stamps) - 1)]
+    expected = [next_stamps(stamps[i], frequency, 1)[0] for i in range(len(stamps) - 1)]
     return tuple(i + 1 for i, stamp in enumerate(expected) if stamp != stamps[i + 1])
 
 
