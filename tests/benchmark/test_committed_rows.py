@@ -33,7 +33,7 @@ def as_recorded(task: str) -> Callable[[DatasetChoice], Dataset]:
     def load(choice: DatasetChoice) -> Dataset:
         row = recorded[choice.dataset]
         glimpse = simulate(scenario(choice.dataset, steps=50)) if choice.dataset in SCENARIOS else None
-        names = glimpse.channels if glimpse is not None else tuple("abcdefg")
+        names = glimpse.channel_names if glimpse is not None else tuple("abcdefg")
         values = np.zeros((row.data_settings["steps"], len(names)), np.float32)
         dataset = Dataset(row.dataset, values, names, row.data_settings, glimpse)
         dataset.__dict__["fingerprint"] = row.data_fingerprint

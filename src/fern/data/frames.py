@@ -29,7 +29,7 @@ class Series:
     name: str
     stamps: pa.Array | None  # timestamp[ns], timestamp[ns, zone] or int64
     values: NDArray[np.float64]  # (T, C)
-    channels: tuple[str, ...]
+    channel_names: tuple[str, ...]
     frequency: Frequency
     breaks: tuple[int, ...] = ()
 
@@ -194,16 +194,16 @@ def _breaks(stamps: pa.Array, grid: TimeGrid) -> tuple[int, ...]:
     return tuple(i + 1 for i, stamp in enumerate(expected) if stamp != stamps[i + 1])
 
 
-def _check_values(values: NDArray[np.float64], channels: Sequence[str], *, where: str) -> None:
+def _check_values(values: NDArray[np.float64], names: Sequence[str], *, where: str) -> None:
     finite = np.isfinite(values)
     if finite.all():
         return
     missing = (~finite).sum(axis=0)
     channel = int(np.argmax(missing))
     if missing[channel] == len(values):
-        raise FernError(f"{where}: column {channels[channel]!r} has no value at all; leave it out")
+        raise FernError(f"{where}: column {names[channel]!r} has no value at all; leave it out")
     raise FernError(
-        f"{where}: column {channels[channel]!r} has {int(missing[channel]):,} missing or infinite values "
+        f"{where}: column {names[channel]!r} has {int(missing[channel]):,} missing or infinite values "
         f"(first in data row {int(np.flatnonzero(~finite[:, channel])[0]) + 1:,}); "
         "fern clean fills or removes them"
     )
