@@ -81,7 +81,7 @@ def imported(path):
 
 
 def place(module, level=1):
-    return (module.split(".") + ["__init__"])[level]
+    return [*module.split("."), "__init__"][level]
 
 
 @pytest.mark.parametrize("part", sorted({place(module) for module in MODULES} & MAY_IMPORT.keys()))

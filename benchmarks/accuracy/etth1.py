@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _windows(context: int) -> tuple[Windows, Windows, Windows]:
-    """Training, validation and test windows; contexts may reach into the part before, targets never do."""
+    """Training, validation and test windows; contexts may reach into the part before, forecast rows never do."""
     frame = load("ETTh1")
     values = np.column_stack([frame[column].to_numpy() for column in published("ETTh1").columns])
     parts = split(len(values), "ett_hourly")

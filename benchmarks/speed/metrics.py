@@ -17,10 +17,10 @@ from fern.metrics import (
     crps,
     energy_score,
     ept,
-    sliced_w2,
+    sliced_w2_squared,
     sphere_directions,
     variogram_score,
-    w2,
+    w2_squared,
 )
 
 WINDOWS, HORIZON, CHANNELS, BATCH = 7_000, 336, 3, 95
@@ -68,8 +68,13 @@ def _distances() -> list[Measurement]:
         return np.where(exceeds.any(axis=1), exceeds.argmax(axis=1) + 1, HORIZON).mean()
 
     return [
-        _against("sliced_w2, 500 projections", lambda: sliced_w2(pred, true, directions=directions), pot_sliced, "POT"),
-        _against("w2", lambda: w2(pred, true), pot_w2, "POT"),
+        _against(
+            "sliced_w2, 500 projections",
+            lambda: sliced_w2_squared(pred, true, directions=directions),
+            pot_sliced,
+            "POT",
+        ),
+        _against("w2", lambda: w2_squared(pred, true), pot_w2, "POT"),
         _against("ept", lambda: ept(pred, true, STD), plain_ept, "plain NumPy"),
     ]
 

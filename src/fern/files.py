@@ -15,10 +15,10 @@ def written_whole(path: Path) -> Iterator[Path]:
 
     Example:
         >>> import tempfile
-        >>> target = Path(tempfile.mkdtemp()) / "note.txt"
-        >>> with written_whole(target) as temporary:
+        >>> note = Path(tempfile.mkdtemp()) / "note.txt"
+        >>> with written_whole(note) as temporary:
         ...     _ = temporary.write_text("all of it")
-        >>> target.read_text()
+        >>> note.read_text()
         'all of it'
     """
     check_writable(path)

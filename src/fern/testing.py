@@ -38,9 +38,9 @@ def assert_survives(
     as ``fern stress`` takes it. ``scenarios`` is one or several of: an id, a TOML file, a `fern.systems.Scenario`;
     without any, a small set with one of each kind of shock.
 
-    The other keywords are metrics (`fern.stress.examination.Figures`): ``regret``, ``excess_mse``, ``mse``, ``mae`` and
-    ``wd`` take the largest value allowed, ``ept`` and ``skill`` the smallest. Without any, a forecaster survives when
-    it gives finite forecasts of the right shape in time. A misspelt keyword is a `fern.FernError`.
+    The other keywords are metrics (`fern.stress.examination.StressFigures`): ``regret``, ``excess_mse``, ``mse``,
+    ``mae`` and ``wd`` take the largest value allowed, ``ept`` and ``skill`` the smallest. Without any, a forecaster
+    survives when it gives finite forecasts of the right shape in time. A misspelt keyword is a `fern.FernError`.
 
     A function or model is asked in this process and interrupted after ``time_limit`` seconds, which a call into
     compiled code delays until it returns; a TARGET's text is asked in a process that is killed

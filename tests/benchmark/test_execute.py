@@ -45,7 +45,7 @@ def test_a_run_gives_the_figures_of_training_and_scoring_by_hand():
     by_hand = score_model(model, problem, seed=7)
     row = outcome.row
     assert (row.status, row.error) == ("done", None)
-    assert row.metrics == by_hand.metrics | bench.floors(problem).compare(by_hand.metrics["mse"])
+    assert row.metrics == by_hand.metrics | bench.references(problem).compare(by_hand.metrics["mse"])
     assert (row.epochs, row.best_epoch) == (3, result.best_epoch)
     assert row.windows == len(problem.test) == len(outcome.windows["mse"])
     assert row.parameters == 2 * (24 * 12 + 12)
@@ -197,8 +197,8 @@ def test_a_bench_loads_a_dataset_once_for_many_runs(monkeypatch):
 def test_a_bench_keeps_a_few_problems_only():
     bench = Workbench()
     for run in tiny_plan(models=["last-value"], horizons=list(range(1, 11))).runs:
-        bench.floors(bench.problem(run))
-    assert len(bench._problems) == len(bench._floors) == module._KEPT
+        bench.references(bench.problem(run))
+    assert len(bench._problems) == len(bench._references) == module._KEPT
 
 
 def test_a_lost_run_has_a_row_that_tells_it():

@@ -114,7 +114,7 @@ def test_a_published_dataset_has_windows_but_no_oracle():
 def test_cleaning_by_the_papers_policy_removes_zeros_and_keeps_the_columns():
     raw, cleaned = choose("ETTh1"), choose("ETTh1", cleaning="paper")
     assert raw.values.shape == (17_420, 7)
-    assert cleaned.channels == raw.channels
+    assert cleaned.channel_names == raw.channel_names
     assert len(cleaned.values) < len(raw.values)
     assert (cleaned.values == 0).sum() == 0 < (raw.values == 0).sum()
     assert cleaned.fingerprint != raw.fingerprint

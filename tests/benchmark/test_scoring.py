@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from fern.benchmark.problem import Problem, load_dataset
-from fern.benchmark.scoring import BATCH, Floors, find_floors, score_model, score_oracle
+from fern.benchmark.scoring import BATCH, References, find_references, score_model, score_oracle
 from fern.benchmark.tasks import DatasetChoice
 from fern.errors import FernError
-from fern.metrics import coverage, crps, ept, mae, mse, nll, sliced_w2, w2
+from fern.metrics import coverage, crps, ept, mae, mse, nll, sliced_w2_squared, w2_squared
 from fern.models import Forecast, Forecaster, ModelConfig, build_model
 
 SIZES = {"context_length": 24, "horizon": 12}
@@ -34,8 +34,8 @@ def test_metrics_are_those_of_all_windows_in_one_go(problem):
     expected = {
         "mse": mse(made.mean, future),
         "mae": mae(made.mean, future),
-        "wd": w2(made.mean, future),
-        "swd": sliced_w2(made.mean, future),
+        "wd": w2_squared(made.mean, future),
+        "swd": sliced_w2_squared(made.mean, future),
         "ept": ept(made.mean, future, std=problem.train_std),
         "crps": crps(made.ellipsoid, future),
         "nll": nll(made.ellipsoid, future),
@@ -83,27 +83,27 @@ def test_a_law_without_a_closed_form_is_scored_by_draws_that_follow_from_the_see
 
 def test_the_oracle_of_a_deterministic_system_is_wrong_by_rounding_alone(problem):
     score = score_oracle(problem)
-    floors = find_floors(problem)
-    assert score.metrics["mse"] == floors.oracle_mse < 1e-10
+    references = find_references(problem)
+    assert score.metrics["mse"] == references.oracle_mse < 1e-10
     assert score.metrics["ept"] == 12
-    assert "relative_regret" not in floors.compare(1.0)
+    assert "relative_regret" not in references.compare(1.0)
 
 
 def test_the_last_value_has_no_skill_and_the_oracle_no_regret():
     problem = Problem(load_dataset(DatasetChoice(dataset="OU_PARAM", steps=2000)), "shock", "none", 24, 12)
-    floors = find_floors(problem)
+    references = find_references(problem)
     naive = score_model(build_model("last-value", **SIZES, channels=1), problem, seed=1).metrics["mse"]
-    assert floors.compare(naive)["skill"] == 0.0
-    best = floors.compare(score_oracle(problem).metrics["mse"])
+    assert references.compare(naive)["skill"] == 0.0
+    best = references.compare(score_oracle(problem).metrics["mse"])
     assert (best["regret"], best["relative_regret"]) == (0.0, 0.0)
     assert 0.0 < best["skill"] < 1.0
 
 
 def test_regret_and_skill_follow_their_definitions():
-    found = Floors(naive_mse=4.0, oracle_mse=0.5, variance=2.0).compare(2.0)
+    found = References(naive_mse=4.0, oracle_mse=0.5, variance=2.0).compare(2.0)
     assert found == {"oracle_mse": 0.5, "excess_mse": 1.5, "regret": 0.75, "relative_regret": 3.0, "skill": 0.5}
-    assert Floors(naive_mse=4.0, oracle_mse=None, variance=1.0).compare(2.0) == {"skill": 0.5}
-    assert Floors(naive_mse=0.0, oracle_mse=1.0, variance=0.0).compare(2.0).keys().isdisjoint({"skill", "regret"})
+    assert References(naive_mse=4.0, oracle_mse=None, variance=1.0).compare(2.0) == {"skill": 0.5}
+    assert References(naive_mse=0.0, oracle_mse=1.0, variance=0.0).compare(2.0).keys().isdisjoint({"skill", "regret"})
 
 
 class Broken(Sampled):

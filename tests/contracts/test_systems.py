@@ -18,7 +18,7 @@ PENDULUM = Flow(
     name="pendulum",
     equations=pendulum,
     params={"g": 9.81, "friction": 0.1},
-    channels=("angle", "speed"),
+    channel_names=("angle", "speed"),
     initial_state=(1.0, 0.0),
     citation="Galilei, G. (1638). Discorsi.",
 )
@@ -49,7 +49,7 @@ def test_it_says_where_it_comes_from(system):
 
 def test_channels_are_the_first_entries_of_the_state(system):
     state = system.initial_state_of(system.params)
-    channels = system.channels_of(system.params)
+    channels = system.channel_names_of(system.params)
     assert state.ndim == 1
     assert state.dtype == np.float64
     assert 1 <= len(channels) <= len(state)
@@ -78,7 +78,7 @@ def test_the_oracle_agrees_with_simulation_within_its_standard_error(system):
     t = simulate(Scenario(system=system.name, steps=200, dt=0.1 if system.noise else 0.01, seed=2), dtype="float64")
     starts, horizon = [0, 50, 120], 20
     exact = oracle(t, starts, horizon)
-    assert exact.shape == (3, horizon, len(t.channels))
+    assert exact.shape == (3, horizon, len(t.channel_names))
     assert exact.dtype == np.float64
     if system.noise:
         found = monte_carlo_oracle(t, starts, horizon, paths=4000, seed=6)

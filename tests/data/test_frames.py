@@ -32,7 +32,7 @@ def test_wide_frames_of_every_kind_are_one_series(kind: str) -> None:
     frame = KINDS[kind](WIDE)
     panel = read_frame(frame)
     (series,) = panel.series
-    assert series.channels == ("a", "b")
+    assert series.channel_names == ("a", "b")
     np.testing.assert_array_equal(series.values, WIDE[["a", "b"]].to_numpy())
     assert str(panel.frequency) == "1 hour"
     answer = panel.frame([series.future(2)], [{"a": np.zeros(2), "b": np.ones(2)}])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fern.data.scale import WINDOW_FLOOR, fit_scaler, scaler_from_mapping
+from fern.data.scale import LEAST_WINDOW_SCALE, fit_scaler, scaler_from_mapping
 from fern.data.splits import Part
 from fern.errors import FernError
 from fern.transport import Ellipsoid
@@ -63,10 +63,10 @@ def test_window_scaling_normalises_each_context_by_itself() -> None:
     assert torch.allclose(scaled.std(1, correction=0), torch.ones(4, 3, dtype=torch.float64))
 
 
-def test_a_flat_context_is_scaled_by_the_floor_not_by_nothing() -> None:
+def test_a_flat_context_is_scaled_by_the_least_scale_not_by_nothing() -> None:
     train = np.random.default_rng(2).normal(0, 10, (1000, 1))
     affine = fit_scaler("window", train).affine(np.full((1, 16, 1), 3.0))
-    assert affine.scale.item() == pytest.approx(WINDOW_FLOOR * train.std())
+    assert affine.scale.item() == pytest.approx(LEAST_WINDOW_SCALE * train.std())
 
 
 @pytest.mark.parametrize("kind", ["standard", "robust", "window"])

@@ -1,4 +1,4 @@
-"""Windows are views of one series; their targets stay in their part and they never cross a border."""
+"""Windows are views of one series; their forecast rows stay in their part and they never cross a border."""
 
 import itertools
 import subprocess
@@ -96,7 +96,7 @@ def test_each_of_several_series_has_its_own_part_and_breaks() -> None:
     )
     _, future = windows.gather(torch.arange(len(windows)))
     firsts = future[:, 0, 0].tolist()
-    # Series 0: contexts from row 16; targets from 20 up to the break at 25; none fits after it (5 rows < 6).
+    # Series 0: contexts from row 16; forecast rows from 20 up to the break at 25; none fits after it (5 rows < 6).
     assert firsts == [20, 21, 22, 23, *range(110, 119)]
 
 

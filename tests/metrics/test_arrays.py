@@ -19,9 +19,9 @@ from fern.metrics import (
     mse,
     objective,
     per_window,
-    sliced_w2,
+    sliced_w2_squared,
     variogram_score,
-    w2,
+    w2_squared,
 )
 
 
@@ -32,8 +32,8 @@ def accumulated(pred: Tensor, true: Tensor) -> None:
 OF_FORECASTS: dict[str, Callable[..., object]] = {
     "mse": mse,
     "mae": mae,
-    "w2": w2,
-    "sliced_w2": sliced_w2,
+    "w2": w2_squared,
+    "sliced_w2": sliced_w2_squared,
     "objective": objective,
     "ept": lambda pred, true: ept(pred, true, [1.0, 1.0]),
     "per_window": lambda pred, true: per_window("mse", pred, true),
@@ -88,7 +88,9 @@ def test_finite_values_whose_float32_sum_overflows_are_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    "metric", [mse, w2, sliced_w2, objective, accumulated], ids=["mse", "w2", "sliced_w2", "objective", "stream"]
+    "metric",
+    [mse, w2_squared, sliced_w2_squared, objective, accumulated],
+    ids=["mse", "w2", "sliced_w2", "objective", "stream"],
 )
 def test_an_overflow_of_float64_is_an_error_and_not_an_infinity(metric) -> None:
     large = torch.full((2, 3, 1), 1e300, dtype=torch.float64)
@@ -161,7 +163,7 @@ def test_values_on_another_device_are_refused() -> None:
         arrays.require_device("law", torch.empty(1, device="meta"), torch.empty(1))
 
 
-@pytest.mark.parametrize("metric", [mse, w2, sliced_w2, energy_score])
+@pytest.mark.parametrize("metric", [mse, w2_squared, sliced_w2_squared, energy_score])
 def test_automatic_mixed_precision_does_not_touch_the_sums(metric, rng: np.random.Generator) -> None:
     shape = (3, 4, 6, 2) if metric is energy_score else (4, 6, 2)
     pred, true = torch.from_numpy(rng.normal(size=shape)).float(), torch.zeros(4, 6, 2)

@@ -6,7 +6,7 @@ import torch
 from torch.autograd import gradcheck
 
 from fern.errors import FernError
-from fern.metrics import ObjectiveWeights, mae, mse, objective, sliced_w2, sphere_directions, w2
+from fern.metrics import ObjectiveWeights, mae, mse, objective, sliced_w2_squared, sphere_directions, w2_squared
 from fern.settings import from_mapping
 
 
@@ -14,12 +14,14 @@ def test_it_is_the_papers_weighted_sum_with_either_distance(draw) -> None:
     pred, true = draw(6, 9, 2), draw(6, 9, 2)
     directions = sphere_directions(9, 33, generator=torch.Generator().manual_seed(4))
     points = 0.1 * mse(pred, true) + 1.0 * mae(pred, true)
-    assert objective(pred, true).item() == pytest.approx((points + 0.1 * sliced_w2(pred, true)).item(), rel=1e-12)
+    assert objective(pred, true).item() == pytest.approx(
+        (points + 0.1 * sliced_w2_squared(pred, true)).item(), rel=1e-12
+    )
     assert objective(pred, true, directions=directions).item() == pytest.approx(
-        (points + 0.1 * sliced_w2(pred, true, directions=directions)).item(), rel=1e-12
+        (points + 0.1 * sliced_w2_squared(pred, true, directions=directions)).item(), rel=1e-12
     )
     assert objective(pred, true, distance="w2").item() == pytest.approx(
-        (points + 0.1 * w2(pred, true)).item(), rel=1e-12
+        (points + 0.1 * w2_squared(pred, true)).item(), rel=1e-12
     )
 
 

@@ -12,7 +12,17 @@ from torch import Tensor
 
 import fern.metrics
 from fern.errors import FernError
-from fern.metrics import METRICS, MetricAccumulator, ObjectiveWeights, objective, sliced_w2, sphere_directions
+from fern.metrics import (
+    METRICS,
+    MetricAccumulator,
+    ObjectiveWeights,
+    mae,
+    mse,
+    objective,
+    sliced_w2_squared,
+    sphere_directions,
+    w2_squared,
+)
 from fern.transport import Ellipsoid
 
 WINDOWS, HORIZON, CHANNELS = 24, 10, 2
@@ -78,11 +88,11 @@ def test_values_are_those_of_the_functions() -> None:
     accumulator = everything()
     values = data.feed(accumulator, slice(None)).compute()
     law, directions = data.law(), sphere_directions(HORIZON, 30, generator=torch.Generator().manual_seed(3))
-    assert values["sliced_w2"] == sliced_w2(data.pred, data.true, directions=directions).item()
+    assert values["sliced_w2"] == sliced_w2_squared(data.pred, data.true, directions=directions).item()
     assert values["objective"] == pytest.approx(objective(data.pred, data.true, directions=directions).item())
     assert values["ept"] == pytest.approx(fern.metrics.ept(data.pred, data.true, STD).item())
-    for name in ("mse", "mae", "w2"):
-        assert values[name] == pytest.approx(getattr(fern.metrics, name)(data.pred, data.true).item(), rel=1e-12)
+    for name, metric in (("mse", mse), ("mae", mae), ("w2", w2_squared)):
+        assert values[name] == pytest.approx(metric(data.pred, data.true).item(), rel=1e-12)
     for name in ("nll", "crps"):
         assert values[name] == pytest.approx(getattr(fern.metrics, name)(law, data.true).item(), rel=1e-12)
     for name in ("energy_score", "variogram_score"):
@@ -145,7 +155,7 @@ def test_reused_buffers_do_not_change_what_was_gathered() -> None:
     pred, true = expected.pred.clone(), expected.true.clone()
     accumulator.update(pred, true)
     pred.zero_(), true.fill_(7.0)
-    assert accumulator.compute()["sliced_w2"] == sliced_w2(expected.pred, expected.true).item()
+    assert accumulator.compute()["sliced_w2"] == sliced_w2_squared(expected.pred, expected.true).item()
 
 
 def test_only_what_is_asked_for_is_reported_and_kept() -> None:
@@ -168,7 +178,7 @@ def test_numpy_batches_and_samples_as_the_law_are_taken(rng: np.random.Generator
     assert values["crps"] == pytest.approx(fern.metrics.crps(law, true), rel=1e-12)
     assert values["energy_score"] == pytest.approx(fern.metrics.energy_score(law, true), rel=1e-12)
     assert values["coverage_90"] == pytest.approx(fern.metrics.coverage(law, true), rel=1e-12)
-    assert values["sliced_w2"] == sliced_w2(pred, true)
+    assert values["sliced_w2"] == sliced_w2_squared(pred, true)
 
 
 def test_gradients_are_not_kept() -> None:

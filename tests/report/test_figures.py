@@ -34,7 +34,11 @@ def test_a_trajectory_with_many_channels_is_a_map():
 def test_a_forecast_is_drawn_beside_the_truth_with_its_band():
     past, future = np.zeros((20, 2)), np.ones((10, 2))
     drawn = forecast_figure(
-        past, future, {"fern": future, "naive": 0 * future}, channels=("x", "y"), band=Band(future - 1, future + 1, 0.9)
+        past,
+        future,
+        {"fern": future, "naive": 0 * future},
+        channel_names=("x", "y"),
+        band=Band(future - 1, future + 1, 0.9),
     )
     assert labels(drawn.axes[0]) == ["truth", "90%", "fern", "naive"]
     assert len(drawn.axes) == 2
@@ -42,7 +46,7 @@ def test_a_forecast_is_drawn_beside_the_truth_with_its_band():
 
 def test_a_forecast_of_another_shape_is_refused():
     with pytest.raises(FernError, match=r"forecasts: naive has shape \(9, 1\)"):
-        forecast_figure(np.zeros((5, 1)), np.ones((10, 1)), {"naive": np.ones((9, 1))}, channels=("x",))
+        forecast_figure(np.zeros((5, 1)), np.ones((10, 1)), {"naive": np.ones((9, 1))}, channel_names=("x",))
 
 
 def profile(rows=60):

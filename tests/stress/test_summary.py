@@ -6,12 +6,12 @@ from xml.etree import ElementTree
 import pytest
 
 from fern.errors import FernError
-from fern.stress.examination import Figures, Report, Result, StressSettings
+from fern.stress.examination import Report, Result, StressFigures, StressSettings
 from fern.stress.requirements import parse_requirements
 from fern.stress.summary import as_text, write_junit
 
 ASKED = parse_requirements(["regret<0.5", "ept>=100"])
-FIGURES = Figures(
+FIGURES = StressFigures(
     mse=90.0, mae=7.0, wd=3.0, ept=140.0, oracle_mse=0.0, excess_mse=90.0, regret=1.25, skill=float("nan")
 )
 NASTY = "raised ValueError: <a & 'b'> \x1b[1m\x00\nsecond line \ud800 ]]>"

@@ -106,9 +106,9 @@ def test_a_model_that_does_not_fit_the_scenario_says_so(material):
 
 
 def test_a_registered_model_is_trained_before_it_is_asked(material):
-    floor = forecast(Target("training-mean", "training-mean").prepared(material), material)
-    assert np.ptp(floor, axis=(0, 1)).max() == 0.0  # one level a channel, learnt from the training part
-    assert np.abs(floor[0, 0] - material.rows[:150].mean(axis=0)).max() < np.abs(material.rows).max() / 2
+    level = forecast(Target("training-mean", "training-mean").prepared(material), material)
+    assert np.ptp(level, axis=(0, 1)).max() == 0.0  # one level a channel, learnt from the training part
+    assert np.abs(level[0, 0] - material.rows[:150].mean(axis=0)).max() < np.abs(material.rows).max() / 2
 
 
 def test_registered_names_come_before_folders():

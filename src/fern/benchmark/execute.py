@@ -17,7 +17,7 @@ from fern.benchmark.problem import Dataset, Problem, load_dataset
 from fern.benchmark.provenance import machine, versions
 from fern.benchmark.rows import Row
 from fern.benchmark.run import Run, code_version_of
-from fern.benchmark.scoring import Floors, find_floors, score_model, score_oracle
+from fern.benchmark.scoring import References, find_references, score_model, score_oracle
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError
 from fern.models import Forecaster, multiply_adds, parameter_count
@@ -51,11 +51,11 @@ class Workplace:
 
 
 class Workbench:
-    """The datasets, problems and floors that the runs of one process share."""
+    """The datasets, problems and references that the runs of one process share."""
 
     def __init__(self) -> None:
         self._problems: dict[tuple[object, ...], Problem] = {}
-        self._floors: dict[Problem, Floors] = {}
+        self._references: dict[Problem, References] = {}
         self._datasets: dict[str, Dataset] = {}
 
     def lay_out(self, dataset: Dataset) -> None:
@@ -75,11 +75,11 @@ class Workbench:
             _keep(self._problems, place, run.problem(self._datasets[settings.data_fingerprint]))
         return self._problems[place]
 
-    def floors(self, problem: Problem) -> Floors:
+    def references(self, problem: Problem) -> References:
         """The errors that the problem's figures are read against."""
-        if problem not in self._floors:
-            _keep(self._floors, problem, find_floors(problem))
-        return self._floors[problem]
+        if problem not in self._references:
+            _keep(self._references, problem, find_references(problem))
+        return self._references[problem]
 
 
 def execute_run(run: Run, place: Workplace, bench: Workbench) -> Outcome:
@@ -123,7 +123,7 @@ def _scored(run: Run, place: Workplace, bench: Workbench, began: float) -> Outco
     found: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     if run.settings.model != ORACLE:
-        model = run.model(channels=len(problem.dataset.channels))
+        model = run.model(channels=len(problem.dataset.channel_names))
         result = _trained(model, run, problem, place)
         found = {
             "epochs": sum(record.epoch > 0 for record in result.history),
@@ -137,7 +137,7 @@ def _scored(run: Run, place: Workplace, bench: Workbench, began: float) -> Outco
     score = (
         score_oracle(problem) if run.settings.model == ORACLE else score_model(model, problem, seed=run.settings.seed)
     )
-    metrics = score.metrics | bench.floors(problem).compare(score.metrics["mse"])
+    metrics = score.metrics | bench.references(problem).compare(score.metrics["mse"])
     seconds["evaluate"] = round(time.perf_counter() - scoring, 3)
     row = _row(run, place, began, status="done", metrics=metrics, windows=score.windows, seconds=seconds, **found)
     return Outcome(row, {"mse": score.mse, "mae": score.mae})

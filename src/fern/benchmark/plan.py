@@ -78,7 +78,7 @@ class _Resolver:
         for choice in task.models:
             if choice.model == ORACLE and dataset.trajectory is None:
                 continue  # nobody knows the true process of a published dataset
-            resolved, computing = self._model(choice, place["context_length"], horizon, len(dataset.channels))
+            resolved, computing = self._model(choice, place["context_length"], horizon, len(dataset.channel_names))
             version = code_version_of(choice.model)
             found.append(Run(RunSettings(**place, **resolved, code_version=version), source, computing))
         if found:

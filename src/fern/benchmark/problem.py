@@ -30,7 +30,7 @@ class Dataset:
 
     name: str
     values: Floats  # (T, C)
-    channels: tuple[str, ...]
+    channel_names: tuple[str, ...]
     settings: dict[str, Any]
     trajectory: Trajectory | None = None
 
@@ -82,7 +82,7 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
         settings["scenario"] = asdict(plan)
     name = plan.id or Path(choice.dataset).stem
     values = np.asarray(trajectory.values, np.float32)
-    return Dataset(name, values, trajectory.channels, settings, trajectory)
+    return Dataset(name, values, trajectory.channel_names, settings, trajectory)
 
 
 def _published(name: str, cleaning: Cleaning) -> Dataset:
@@ -95,14 +95,14 @@ def _published(name: str, cleaning: Cleaning) -> Dataset:
     frame = load(title, variant=variant or None)
     if cleaning == "paper":
         frame, _ = clean(frame, grid=published(title).grid)
-    channels = tuple(column for column in frame.column_names if column != "date")
-    values = np.column_stack([frame[column].to_numpy() for column in channels]).astype(np.float32)
+    names = tuple(column for column in frame.column_names if column != "date")
+    values = np.column_stack([frame[column].to_numpy() for column in names]).astype(np.float32)
     if not np.isfinite(values).all():
         row, channel = np.argwhere(~np.isfinite(values))[0]
         raise FernError(
-            f"{name}: {channels[channel]} is {values[row, channel]} at row {row:,}; cleaning = 'paper' fills it"
+            f"{name}: {names[channel]} is {values[row, channel]} at row {row:,}; cleaning = 'paper' fills it"
         )
-    return Dataset(name, values, channels, {"steps": len(values), "cleaning": cleaning})
+    return Dataset(name, values, names, {"steps": len(values), "cleaning": cleaning})
 
 
 @dataclass(frozen=True, eq=False)

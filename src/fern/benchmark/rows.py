@@ -20,7 +20,7 @@ class Row(RunSettings):
 
     ``metrics``  only those that apply: ``mse mae wd swd ept``; with known truth ``oracle_mse excess_mse regret``
                  and, where the floor is not practically 0, ``relative_regret``; ``skill``; with a law
-                 ``crps nll coverage_90``. See `fern.benchmark.scoring.Floors`.
+                 ``crps nll coverage_90``. See `fern.benchmark.scoring.References`.
     ``windows``  test windows scored, all there are.
     ``history``  one mapping for each epoch where ``epoch_figures`` asks for it, without timings.
     """

@@ -1,4 +1,4 @@
-"""The figures of a model, of the oracle and of the naive floor over all test windows of a problem."""
+"""The figures of a model, of the oracle and of the naive reference over all test windows of a problem."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -43,8 +43,11 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Floors:
-    """The errors that a problem's figures are read against."""
+class References:
+    """What a problem's errors are read against: the naive reference, the floor (the oracle's error), and the variance.
+
+    The floor is None where nobody knows the true process.
+    """
 
     naive_mse: float
     oracle_mse: float | None
@@ -60,7 +63,7 @@ class Floors:
         ``skill`` = 1 - mse / mse of the last value repeated: 1 is perfect, 0 no better, negative worse.
 
         Example:
-            >>> Floors(naive_mse=2.0, oracle_mse=0.5, variance=5.0).compare(1.0)
+            >>> References(naive_mse=2.0, oracle_mse=0.5, variance=5.0).compare(1.0)
             {'oracle_mse': 0.5, 'excess_mse': 0.5, 'regret': 0.1, 'relative_regret': 1.0, 'skill': 0.5}
         """
         found = {}
@@ -96,8 +99,8 @@ def score_oracle(problem: Problem) -> Score:
     return _score(lambda _, starts: Forecast(mean=torch.from_numpy(problem.best_forecasts(starts))), problem)
 
 
-def find_floors(problem: Problem) -> Floors:
-    """The floors of a problem."""
+def find_references(problem: Problem) -> References:
+    """The references of a problem."""
     naive, best, scored = 0.0, 0.0, 0
     known = problem.dataset.trajectory is not None
     for past, future, starts in _batches(problem):
@@ -107,7 +110,7 @@ def find_floors(problem: Problem) -> Floors:
             mean = torch.from_numpy(problem.best_forecasts(starts))
             best += float(per_window("mse", mean, future.double()).sum())
         scored += future.shape[0] * future.shape[2]
-    return Floors(
+    return References(
         naive_mse=naive / scored,
         oracle_mse=best / scored if known else None,
         variance=float((problem.train_std**2).mean()),

@@ -44,7 +44,7 @@ class Watcher:
 
 
 @dataclass
-class Summary:
+class SweepSummary:
     """What came of a sweep: every row of the plan, how many of them it made itself, and what could not be read."""
 
     rows: list[Row] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Summary:
 
 def run_sweep(
     plan: Plan, store: Store, engine: Engine, *, retry_failed: bool = False, watcher: Watcher | None = None
-) -> Summary:
+) -> SweepSummary:
     """Do the runs of the plan whose rows are not in the store; what others are at is waited for.
 
     ``retry_failed`` does those again that failed, diverged, or whose row file is damaged. Without it a damaged file
@@ -73,7 +73,7 @@ class _Sweep:
 
     def __init__(self, plan: Plan, store: Store, engine: Engine, *, retry_failed: bool, watcher: Watcher) -> None:
         self._store, self._engine, self._watcher = store, engine, watcher
-        self._summary = Summary()
+        self._summary = SweepSummary()
         self._waiting: deque[Run] = deque()
         self._elsewhere: deque[Run] = deque()
         self._under_way: dict[str, Run] = {}
@@ -96,7 +96,7 @@ class _Sweep:
                 self._waiting.append(run)
         self._summary.damaged = tuple(damaged)
 
-    def run(self) -> Summary:
+    def run(self) -> SweepSummary:
         """The sweep itself."""
         summary = self._summary
         self._watcher.start(

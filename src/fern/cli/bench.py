@@ -8,7 +8,7 @@ import typer
 from fern.errors import FernError
 
 if TYPE_CHECKING:
-    from fern.benchmark.sweep import Summary
+    from fern.benchmark.sweep import SweepSummary
     from fern.benchmark.tasks import Task
 
 bench = typer.Typer(name="bench", help="The benchmark: run tasks, read their tables.", no_args_is_help=True)
@@ -116,7 +116,7 @@ def _swept(
     engine: str,
     address: str | None,
     retry_failed: bool,
-) -> "Summary":
+) -> "SweepSummary":
     """Plan and sweep; Ctrl-C is answered with what to do next."""
     from fern.benchmark.store import Store
 

@@ -118,10 +118,10 @@ def clean(
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise FernError(f"{output}: needs a name that ends in .csv or .parquet")
     source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
-    for target in (path for path in (output, log) if path is not None):
-        check_writable(target)
-        if target.exists() and target.samefile(source.name):
-            raise FernError(f"{target}: is the file to clean; nothing is changed in place, give another name")
+    for written in (path for path in (output, log) if path is not None):
+        check_writable(written)
+        if written.exists() and written.samefile(source.name):
+            raise FernError(f"{written}: is the file to clean; nothing is changed in place, give another name")
     with Console(stderr=True).status(f"Cleaning {file} …"):
         table, changes = clean_source(
             source,

@@ -75,7 +75,7 @@ def _scores(
     """MSE, MAE, WD and EPT of the oracle and of each model over all test windows."""
     import torch
 
-    from fern.metrics import ept, mae, mse, w2
+    from fern.metrics import ept, mae, mse, w2_squared
     from fern.systems import oracle
 
     indices = torch.arange(len(test))
@@ -89,7 +89,7 @@ def _scores(
         name: {
             "MSE": float(mse(values, future)),
             "MAE": float(mae(values, future)),
-            "WD": float(w2(values, future)),
+            "WD": float(w2_squared(values, future)),
             "EPT": float(ept(values, future, spread)),
         }
         for name, values in forecasts.items()
@@ -118,7 +118,7 @@ def _draw(t: "Trajectory", windows: "dict[str, Windows]", models: "dict[str, For
     with torch.no_grad():
         forecasts = {name: model(past).mean[0].numpy() for name, model in models.items() if name != "last-value"}
     title = f"{SCENARIO}: a test window, 336 steps from 336"
-    picture = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channels=t.channels, title=title)
+    picture = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=t.channel_names, title=title)
     save_figure(picture, out / "forecast.png")
     save_figure(trajectory_figure(t), out / "trajectory.png")
     profiles = []
@@ -128,7 +128,7 @@ def _draw(t: "Trajectory", windows: "dict[str, Windows]", models: "dict[str, For
         profiles.append(replace(profile, first_row=first + profile.first_row))
     rules = learn_rules(profiles[0])
     picture = diagnostics_figure(
-        profiles[1], channel=0, name=t.channels[0], alarms=warnings(profiles[1], rules), rows=slice(0, 1500)
+        profiles[1], channel=0, name=t.channel_names[0], alarms=warnings(profiles[1], rules), rows=slice(0, 1500)
     )
     save_figure(picture, out / "diagnostics.png")
     lines = [

@@ -34,7 +34,7 @@ def scenarios(
 
     table = Table("id", "system", "channels", "steps", "dt", "shock", box=None, header_style="bold")
     for plan in SCENARIOS.values():
-        channels = len(plan.source.channels_of(plan.source.complete(plan.params)))
+        channels = len(plan.source.channel_names_of(plan.source.complete(plan.params)))
         shock = ", ".join(f"{s.kind} at {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
         table.add_row(plan.id, plan.system, str(channels), f"{plan.steps:,}", f"{plan.dt:g}", shock or "-")
     console().print(table)
@@ -60,7 +60,7 @@ def simulate(
     plan = replace(plan, seed=plan.seed if seed is None else seed, steps=plan.steps if steps is None else steps)
     if output is None and plot is None:
         raise FernError("nothing to do: give -o FILE to write the trajectory, --plot FILE to draw it, or both")
-    # Every target is checked before any work, so that a mistake in one leaves no file behind.
+    # Every file is checked before any work, so that a mistake in one leaves no file behind.
     if output is not None:
         export_format(output)
         check_writable(output)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fern.data.published import Published, published
-from fern.data.tables.native import Kind, Native
+from fern.data.tables.native import FrameKind, Native
 from fern.data.tables.readers import open_source
 from fern.errors import FernError, unknown_name
 from fern.files import written_whole
@@ -27,7 +27,7 @@ def load(
     *,
     variant: str | None = None,
     columns: Sequence[str] | None = None,
-    kind: Kind = "pyarrow",
+    kind: FrameKind = "pyarrow",
 ) -> Any:
     """A published data set as a data frame: the time column ``date`` and its columns as float64.
 
@@ -92,24 +92,24 @@ def _verify(path: Path, dataset: Published) -> None:
 
 def _download(dataset: Published) -> Path:
     """Fetch the file into the cache; it appears there whole and verified, or not at all."""
-    target = cache_folder() / dataset.file
+    path = cache_folder() / dataset.file
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FernError(
-            f"{target.parent}: cannot be made ({error.strerror}); set {FOLDER_VARIABLE} to a folder with {dataset.file}"
+            f"{path.parent}: cannot be made ({error.strerror}); set {FOLDER_VARIABLE} to a folder with {dataset.file}"
         ) from None
-    with written_whole(target) as temporary:
+    with written_whole(path) as temporary:
         try:
             _fetch(dataset, temporary)
         except (OSError, HTTPException) as error:  # URLError and time-outs are OSErrors
             reason = getattr(error, "reason", error)
             raise FernError(
                 f"{dataset.name}: no copy on this machine and no download ({reason}). Put {dataset.file} into "
-                f"{target.parent}, or into a folder named by {FOLDER_VARIABLE}; it is published at {dataset.address}"
+                f"{path.parent}, or into a folder named by {FOLDER_VARIABLE}; it is published at {dataset.address}"
             ) from None
         _verify(temporary, dataset)
-    return target
+    return path
 
 
 def _fetch(dataset: Published, path: Path) -> None:

@@ -37,7 +37,7 @@ class Series:
     name: str
     stamps: pa.Array | None  # timestamp[ns], timestamp[ns, zone] or int64
     values: NDArray[np.float64]  # (T, C)
-    channels: tuple[str, ...]
+    channel_names: tuple[str, ...]
     frequency: Frequency
     breaks: tuple[int, ...] = ()
 

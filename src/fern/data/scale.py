@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from fern.data.splits import Part
 from fern.errors import FernError, unknown_name
 
-Kind = Literal["none", "standard", "robust", "window"]
+ScalerKind = Literal["none", "standard", "robust", "window"]
 
-WINDOW_FLOOR = 1e-2
+LEAST_WINDOW_SCALE = 1e-2
 """A window's own standard deviation counts as no less than this share of the training part's."""
 
 
@@ -139,7 +139,7 @@ class ScaledLaw:
 
 @dataclass(frozen=True)
 class Scaler:
-    """What was fitted on the training part: one shift and scale a channel, or, by window, the floor of its scale.
+    """What was fitted on the training part: one shift and scale a channel; ``window`` takes only its least scale of it.
 
     Example:
         >>> scaler = fit_scaler("robust", np.array([[1.0], [2.0], [3.0], [100.0], [4.0]]))
@@ -147,7 +147,7 @@ class Scaler:
         ([3.0], [1.0])
     """
 
-    kind: Kind
+    kind: ScalerKind
     shift: NDArray[np.float64]  # (C,)
     scale: NDArray[np.float64]  # (C,)
 
@@ -168,8 +168,8 @@ class Scaler:
             raise FernError("past: scaling by window needs the contexts, shape (batch, time, channels)")
         mean = past.mean(axis=-2, keepdims=True)
         deviation = ((past - mean) ** 2).mean(axis=-2, keepdims=True) ** 0.5
-        floor = _like(past, WINDOW_FLOOR * self.scale)
-        return Affine(mean, deviation + (floor - deviation) * (deviation < floor))
+        least = _like(past, LEAST_WINDOW_SCALE * self.scale)
+        return Affine(mean, deviation + (least - deviation) * (deviation < least))
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values for a JSON file, from which `scaler_from_mapping` restores the same bits."""
@@ -177,7 +177,7 @@ class Scaler:
 
 
 def fit_scaler(
-    kind: Kind,
+    kind: ScalerKind,
     values: Any,  # (T, C), array or tensor
     *,
     part: Part | None = None,
@@ -188,7 +188,7 @@ def fit_scaler(
     - ``standard``: mean and standard deviation.
     - ``robust``: median and median absolute deviation, as the paper scales Weather (without the factor 1.4826).
     - ``window``: each context's own mean and standard deviation (as RevIN does, without its affine part), the
-      latter at least `WINDOW_FLOOR` of the training part's.
+      latter at least `LEAST_WINDOW_SCALE` of the training part's.
 
     A channel without spread by its measure takes the standard deviation, and without that scale 1, so that the
     map can always be inverted.
@@ -197,8 +197,8 @@ def fit_scaler(
         >>> fit_scaler("standard", np.array([[0.0, 7.0], [2.0, 7.0]])).scale.tolist()
         [1.0, 1.0]
     """
-    if kind not in get_args(Kind):
-        raise unknown_name("scaling", kind, get_args(Kind))
+    if kind not in get_args(ScalerKind):
+        raise unknown_name("scaling", kind, get_args(ScalerKind))
     array = values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
     if array.ndim != 2:
         raise FernError(f"values: got shape {array.shape}, needs (time, channels)")
@@ -222,8 +222,8 @@ def scaler_from_mapping(values: Mapping[str, Any]) -> Scaler:
     if unknown:
         raise unknown_name("scaler field", min(unknown), ["kind", "shift", "scale"])
     kind, shift, scale = (values.get(key) for key in ("kind", "shift", "scale"))
-    if kind not in get_args(Kind):
-        raise unknown_name("scaling", str(kind), get_args(Kind))
+    if kind not in get_args(ScalerKind):
+        raise unknown_name("scaling", str(kind), get_args(ScalerKind))
     try:
         shift, scale = np.array(shift, dtype=np.float64), np.array(scale, dtype=np.float64)
     except (TypeError, ValueError):
@@ -232,10 +232,10 @@ def scaler_from_mapping(values: Mapping[str, Any]) -> Scaler:
         raise FernError("scaler: shift and scale need one finite number for each channel")
     if not (np.isfinite(scale) & (scale > 0)).all():
         raise FernError(f"scaler: scale needs finite numbers above 0, got {scale.tolist()}")
-    return Scaler(cast("Kind", kind), shift, scale)
+    return Scaler(cast("ScalerKind", kind), shift, scale)
 
 
-def _fit_channel(kind: Kind, column: NDArray[np.float64], *, channel: int) -> tuple[float, float]:
+def _fit_channel(kind: ScalerKind, column: NDArray[np.float64], *, channel: int) -> tuple[float, float]:
     """Shift and scale of one channel; never a scale of 0."""
     bad = np.flatnonzero(~np.isfinite(column))
     if bad.size:

@@ -9,7 +9,7 @@ from fern.errors import FernError, unknown_name
 
 @dataclass(frozen=True)
 class Part:
-    """The rows ``start`` (included) to ``stop`` (not included) of a series; targets of its windows lie here.
+    """The rows ``start`` (included) to ``stop`` (not included) of a series; its windows forecast these.
 
     Example:
         >>> len(Part(8640, 11520))

@@ -1,4 +1,4 @@
-"""Windows of a series as views: context and target rows are gathered by index, never stored twice."""
+"""Windows of a series as views: context and forecast rows are gathered by index, never stored twice."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -17,12 +17,12 @@ Values = Tensor | NDArray[np.floating[Any]]
 
 
 class Windows:
-    """All windows of ``context_length + horizon`` rows whose targets lie in ``part`` (default: the whole series).
+    """All windows of ``context_length + horizon`` rows whose forecast rows lie in ``part`` (default: the whole series).
 
     The series is held once, ``(T, C)`` float32; a window is a place in it, so the memory does not depend on
     the number of windows. float32 input in row order is not copied.
 
-    ``lookback``: contexts may reach into the rows before ``part`` (targets never do).
+    ``lookback``: contexts may reach into the rows before ``part`` (forecast rows never do).
     ``breaks``: rows at which the time grid starts anew after a gap; no window crosses one.
     ``stride``: rows from one window to the next.
 
@@ -135,7 +135,7 @@ class Windows:
         self,
         indices: Tensor,  # (n,) integers
     ) -> Tensor:  # (n,) int64
-        """The row of the series at which each window's context starts; its targets start ``context_length`` later."""
+        """The row at which each window's context starts; its forecast rows start ``context_length`` later."""
         return torch.from_numpy(self._starts_of(torch.as_tensor(indices).cpu().numpy()))
 
     def _starts_of(self, indices: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -152,7 +152,7 @@ class Windows:
         self,
         indices: Tensor,  # (n,) integers
     ) -> tuple[Tensor, Tensor]:  # (n, L, C), (n, H, C)
-        """Contexts and targets of the windows with these numbers, in this order, each in one block of memory."""
+        """Contexts and futures of the windows with these numbers, in this order, each in one block of memory."""
         starts = self._starts_of(torch.as_tensor(indices).cpu().numpy())
         past, future = torch.from_numpy(starts), torch.from_numpy(starts + self.context_length)
         if self.values.device.type != "cpu":

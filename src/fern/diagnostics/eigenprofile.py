@@ -57,7 +57,7 @@ def eigenprofile(
         >>> profile.first_row, profile.trace.shape
         (48, (152, 2))
     """
-    values = _checked(model, series, stride=stride, batch_size=batch_size)
+    values = _valid_series(model, series, stride=stride, batch_size=batch_size)
     length, horizon = model.config.context_length, model.config.horizon
     firsts = torch.arange(length, len(values) - horizon + 1, stride)  # the first forecast row of each window
     rows = int(firsts[-1]) + horizon - length
@@ -101,7 +101,7 @@ def _figures(model: Forecaster, past: Tensor, future: Tensor) -> dict[str, Tenso
     }
 
 
-def _checked(
+def _valid_series(
     model: Forecaster, series: Tensor | NDArray[np.floating], *, stride: int, batch_size: int
 ) -> Tensor:  # (T, C) float32
     values = torch.as_tensor(series).to(torch.float32)

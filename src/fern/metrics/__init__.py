@@ -12,7 +12,7 @@ from fern.metrics.paths import energy_score, variogram_score
 from fern.metrics.point import mae, mse
 from fern.metrics.probabilistic import crps, nll
 from fern.metrics.streaming import METRICS, MetricAccumulator
-from fern.metrics.wasserstein import sliced_w2, sphere_directions, w2
+from fern.metrics.wasserstein import sliced_w2_squared, sphere_directions, w2_squared
 from fern.metrics.windowed import per_window
 
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
     "nll",
     "objective",
     "per_window",
-    "sliced_w2",
+    "sliced_w2_squared",
     "sphere_directions",
     "variogram_score",
-    "w2",
+    "w2_squared",
 ]

@@ -13,7 +13,7 @@ from torch.distributions import Distribution
 
 from fern.errors import FernError
 from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, wide
-from fern.metrics.laws import Law, Marginals, read_marginals, read_truth, require_fit, require_gaussian
+from fern.metrics.laws import Law, Marginals, read_marginals, read_truth, require_gaussian, require_law_fits
 
 
 def covered_shares(
@@ -36,7 +36,7 @@ def jointly_covered(
 ) -> Tensor:  # (B, C)
     """1 for each window and channel whose horizon vector lies in the law's ellipsoid of that probability."""
     law = require_gaussian(law)
-    require_fit(law, true)
+    require_law_fits(law, true)
     mean = law.mean
     truth = true.transpose(1, 2).to(mean.dtype)
     squared_distance = 2 * (wide(law.log_prob(mean)) - wide(law.log_prob(truth)))  # Mahalanobis, for any Gaussian

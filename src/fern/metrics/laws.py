@@ -169,7 +169,7 @@ def read_paths(
     count = DRAWS if samples is None else samples
     if count < 1:
         raise FernError(f"samples: got {count}, needs at least 1")
-    require_fit(law, truth)
+    require_law_fits(law, truth)
     source = torch.Generator(device=truth.device).manual_seed(0) if generator is None else generator
     paths = law.rsample((count,), generator=source).transpose(-1, -2)
     require_finite("law's samples", paths, SAMPLES)
@@ -189,7 +189,7 @@ def require_gaussian(law: Law) -> Distribution:
     return law
 
 
-def require_fit(
+def require_law_fits(
     law: Distribution,
     truth: Tensor,  # (B, H, C)
 ) -> None:
@@ -215,7 +215,7 @@ def tensor_of(law: Distribution) -> Tensor:
 
 def _moments(law: Distribution, truth: Tensor | None) -> tuple[Tensor, Tensor]:
     if truth is not None:
-        require_fit(law, truth)
+        require_law_fits(law, truth)
     elif len(law.batch_shape) != 2 or len(law.event_shape) != 1:
         raise FernError(
             f"law: needs a batch shape (batch, channels) and an event shape (horizon,), "

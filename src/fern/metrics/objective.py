@@ -10,7 +10,7 @@ from torch import Tensor
 from fern.errors import FernError, unknown_name
 from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, forecast_and_truth
 from fern.metrics.point import absolute_errors, squared_errors
-from fern.metrics.wasserstein import squared_sliced_w2, squared_w2, unit_directions
+from fern.metrics.wasserstein import sliced_w2_squared_per_channel, unit_directions, w2_squared_per_window
 from fern.settings import STRICT
 
 Distance = Literal["sliced_w2", "w2"]
@@ -96,9 +96,9 @@ def objective(
         raise FernError("directions: only sliced_w2 takes them, and the distance is w2")
     forecast, truth = forecast_and_truth(pred, true)
     if distance == "w2":
-        apart = squared_w2(forecast, truth).mean()
+        apart = w2_squared_per_window(forecast, truth).mean()
     else:
-        apart = squared_sliced_w2(forecast, truth, unit_directions(directions, truth)).mean()
+        apart = sliced_w2_squared_per_channel(forecast, truth, unit_directions(directions, truth)).mean()
     score = weights.score(
         mse=squared_errors(forecast, truth).mean(), mae=absolute_errors(forecast, truth).mean(), distance=apart
     )

@@ -12,7 +12,7 @@ from torch.distributions import Distribution
 
 from fern.errors import FernError
 from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, wide
-from fern.metrics.laws import Estimator, Law, Marginals, read_marginals, read_truth, require_fit, tensor_of
+from fern.metrics.laws import Estimator, Law, Marginals, read_marginals, read_truth, require_law_fits, tensor_of
 
 
 def negative_log_densities(
@@ -22,7 +22,7 @@ def negative_log_densities(
     """−log density of each window and channel, per step."""
     if not isinstance(law, Distribution):
         raise FernError("law: nll needs a distribution with a density, got samples; crps and energy_score take them")
-    require_fit(law, true)
+    require_law_fits(law, true)
     density = law.log_prob(true.transpose(1, 2).to(tensor_of(law).dtype))
     return -wide(density) / true.shape[1]
 

@@ -14,7 +14,7 @@ from fern.metrics.ept import read_std
 from fern.metrics.intervals import require_level
 from fern.metrics.laws import Law
 from fern.metrics.objective import PAPER_WEIGHTS, Distance, ObjectiveWeights, require_distance
-from fern.metrics.wasserstein import read_directions, squared_sliced_w2, unit_directions
+from fern.metrics.wasserstein import read_directions, sliced_w2_squared_per_channel, unit_directions
 from fern.metrics.windowed import LEVEL_SCORES, SCORES, Batch
 
 OF_A_SET = ("sliced_w2", "objective")
@@ -222,7 +222,7 @@ class MetricAccumulator:
     def _sliced_w2(self) -> float:
         pred, true = self._kept_windows()
         with torch.no_grad():
-            value = squared_sliced_w2(pred, true, unit_directions(self._directions, true)).mean().item()
+            value = sliced_w2_squared_per_channel(pred, true, unit_directions(self._directions, true)).mean().item()
         _require_finite_sums({"sliced_w2": value})
         return value
 

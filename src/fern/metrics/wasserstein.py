@@ -39,7 +39,7 @@ def ordered(values: Tensor) -> Tensor:
 
 
 @blockwise
-def squared_w2(
+def w2_squared_per_window(
     pred: Tensor,  # (B, H, C)
     true: Tensor,  # (B, H, C)
 ) -> Tensor:  # (B, C)
@@ -48,7 +48,7 @@ def squared_w2(
     return gaps.square().mean(dim=-1)
 
 
-def squared_sliced_w2(
+def sliced_w2_squared_per_channel(
     pred: Tensor,  # (B, H, C)
     true: Tensor,  # (B, H, C)
     directions: Tensor,  # (H, L), wide
@@ -117,14 +117,15 @@ def unit_directions(
 
 
 @overload
-def w2(pred: Tensor, true: Tensor) -> Tensor: ...
+def w2_squared(pred: Tensor, true: Tensor) -> Tensor: ...
 @overload
-def w2(pred: NumpyArray, true: NumpyArray) -> np.float64: ...
-def w2(
+def w2_squared(pred: NumpyArray, true: NumpyArray) -> np.float64: ...
+def w2_squared(
     pred: Array,  # (B, H, C)
     true: Array,  # (B, H, C)
 ) -> Scalar:
-    """Squared Wasserstein-2 distance of the horizon's values: the shock tables' WD.
+    """Squared Wasserstein-2 distance of the horizon's values: the shock tables' WD. It is ``w2`` among `METRICS`
+    and in settings, ``wd`` in rows, and squared under each of these names.
 
     The H values of a window and channel are taken as samples, their order in time ignored (paper, appendix
     "Distributional metrics")::
@@ -135,14 +136,14 @@ def w2(
 
     Example: the right values one step late cost nothing.
         >>> import torch
-        >>> w2(torch.tensor([[[3.0], [1.0], [2.0]]]), torch.tensor([[[1.0], [2.0], [3.0]]])).item()
+        >>> w2_squared(torch.tensor([[[3.0], [1.0], [2.0]]]), torch.tensor([[[1.0], [2.0], [3.0]]])).item()
         0.0
     """
-    return as_kind("w2", squared_w2(*forecast_and_truth(pred, true)).mean(), true)
+    return as_kind("w2", w2_squared_per_window(*forecast_and_truth(pred, true)).mean(), true)
 
 
 @overload
-def sliced_w2(
+def sliced_w2_squared(
     pred: Tensor,
     true: Tensor,
     projections: int = ...,
@@ -151,7 +152,7 @@ def sliced_w2(
     directions: Tensor | None = ...,
 ) -> Tensor: ...
 @overload
-def sliced_w2(
+def sliced_w2_squared(
     pred: NumpyArray,
     true: NumpyArray,
     projections: int = ...,
@@ -159,7 +160,7 @@ def sliced_w2(
     generator: Generator | None = ...,
     directions: Array | None = ...,
 ) -> np.float64: ...
-def sliced_w2(
+def sliced_w2_squared(
     pred: Array,  # (B, H, C)
     true: Array,  # (B, H, C)
     projections: int = PROJECTIONS,
@@ -167,7 +168,8 @@ def sliced_w2(
     generator: Generator | None = None,
     directions: Array | None = None,  # (H, L)
 ) -> Scalar:
-    """Squared sliced Wasserstein-2 distance between the horizon vectors: the detailed tables' SWD.
+    """Squared sliced Wasserstein-2 distance between the horizon vectors: the detailed tables' SWD. It is
+    ``sliced_w2`` among `METRICS` and in settings, ``swd`` in rows, and squared under each of these names.
 
     The batch's horizon vectors of a channel are two clouds of B points in R^H. Projected on L unit directions
     and sorted over the batch (Bonneel et al. 2015; paper, appendix "Distributional metrics")::
@@ -186,7 +188,7 @@ def sliced_w2(
     Example: a batch in another order is the same cloud.
         >>> import torch
         >>> windows = torch.randn(8, 12, 2, generator=torch.Generator().manual_seed(1))
-        >>> sliced_w2(windows, windows.flip(0)).item()
+        >>> sliced_w2_squared(windows, windows.flip(0)).item()
         0.0
     """
     forecast, truth = forecast_and_truth(pred, true)
@@ -197,4 +199,4 @@ def sliced_w2(
     elif projections not in (PROJECTIONS, directions.shape[-1]):
         raise FernError(f"projections: got {projections}, but directions holds {directions.shape[-1]}")
     columns = unit_directions(directions, truth)
-    return as_kind("sliced_w2", squared_sliced_w2(forecast, truth, columns).mean(), true)
+    return as_kind("sliced_w2", sliced_w2_squared_per_channel(forecast, truth, columns).mean(), true)

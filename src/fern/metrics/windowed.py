@@ -16,7 +16,7 @@ from fern.metrics.laws import Law, Marginals, read_marginals, read_samples
 from fern.metrics.paths import energy_scores, variogram_scores
 from fern.metrics.point import absolute_errors, squared_errors
 from fern.metrics.probabilistic import crps_values, negative_log_densities
-from fern.metrics.wasserstein import squared_w2
+from fern.metrics.wasserstein import w2_squared_per_window
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Batch:
 SCORES: dict[str, Callable[[Batch], Tensor]] = {
     "mse": lambda batch: squared_errors(batch.pred, batch.true),
     "mae": lambda batch: absolute_errors(batch.pred, batch.true),
-    "w2": lambda batch: squared_w2(batch.pred, batch.true),
+    "w2": lambda batch: w2_squared_per_window(batch.pred, batch.true),
     "ept": lambda batch: exceeded_steps(batch.pred, batch.true, batch.std),
     "nll": lambda batch: negative_log_densities(batch.law, batch.true),
     "crps": lambda batch: crps_values(batch.marginals, batch.true),

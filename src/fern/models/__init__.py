@@ -1,4 +1,4 @@
-"""Forecasters under one contract: Fern, the baselines and the naive floor."""
+"""Forecasters under one contract: Fern, the baselines and the naive references."""
 
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, PointForecaster
 from fern.models.baselines.dlinear import DLinear, DLinearConfig

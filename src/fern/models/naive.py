@@ -1,4 +1,4 @@
-"""Naive forecasters: the floor every table needs."""
+"""Naive forecasters: the references every table needs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from fern.benchmark.problem import Dataset, Problem
-from fern.benchmark.scoring import Floors
+from fern.benchmark.scoring import References
 from fern.errors import FernError, unknown_name
 from fern.integrations.inward.outside import Floats
-from fern.metrics import ept, mae, mse, w2
+from fern.metrics import ept, mae, mse, w2_squared
 from fern.models import ModelConfig
 from fern.stress.requirements import Requirement
 from fern.stress.targets import TAKES, Material, Takes
@@ -80,12 +80,12 @@ class StressSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
+class StressFigures:
     """What a forecaster reached on a scenario, in the units of the scenario.
 
     ``mse``, ``mae``  the mean squared and absolute error.
     ``wd``            the distance between the values that were forecast and those that came, window by window
-                      (`fern.metrics.w2`).
+                      (`fern.metrics.w2_squared`).
     ``ept``           how many steps the error stays within one training standard deviation, at most the horizon.
     ``oracle_mse``    the error of the best possible forecast: no forecaster can do better but by luck.
     ``excess_mse``    mse - oracle_mse.
@@ -115,7 +115,7 @@ class Result:
     windows: int
     seconds: float
     requirements: tuple[Requirement, ...]
-    figures: Figures | None = None
+    figures: StressFigures | None = None
     reason: str | None = None
 
     @property
@@ -167,7 +167,7 @@ class Exam:
         rows = values[: parts.validation.stop].copy()
         return Material(rows, parts.train, parts.validation, contexts, self.problem.horizon, self.takes)
 
-    def score(self, forecasts: Floats) -> Figures:
+    def score(self, forecasts: Floats) -> StressFigures:
         """The figures of forecasts (n, H, C)."""
         values, horizon = self.problem.values, self.problem.horizon
         true = np.stack([values[start : start + horizon] for start in self.starts]).astype(np.float64)
@@ -176,12 +176,12 @@ class Exam:
         floor = float(mse(self.problem.best_forecasts(self.starts), true))
         last = np.stack([values[start - 1 : start] for start in self.starts]).astype(np.float64)
         naive = float(mse(np.broadcast_to(last, true.shape).copy(), true))
-        floors = Floors(naive_mse=naive, oracle_mse=floor, variance=float((self.problem.train_std**2).mean()))
-        against = floors.compare(error)
-        return Figures(
+        references = References(naive_mse=naive, oracle_mse=floor, variance=float((self.problem.train_std**2).mean()))
+        against = references.compare(error)
+        return StressFigures(
             mse=error,
             mae=float(mae(made, true)),
-            wd=float(w2(made, true)),
+            wd=float(w2_squared(made, true)),
             ept=float(ept(made, true, self.problem.train_std)),
             **{name: against.get(name, math.nan) for name in ("oracle_mse", "excess_mse", "regret", "skill")},
         )
@@ -260,7 +260,7 @@ def _default_plans(config: ModelConfig | None) -> list[Scenario]:
 
 
 def _channels(plan: Scenario) -> int:
-    return len(plan.source.channels_of(plan.source.complete(plan.params)))
+    return len(plan.source.channel_names_of(plan.source.complete(plan.params)))
 
 
 def _exam(plan: Scenario, settings: StressSettings) -> Exam:
@@ -268,7 +268,7 @@ def _exam(plan: Scenario, settings: StressSettings) -> Exam:
     length, horizon = settings.context_length or CONTEXT_LENGTH, settings.horizon or HORIZON
     trajectory = simulate(plan)
     name = plan.id or plan.system
-    dataset = Dataset(name, np.asarray(trajectory.values, np.float32), trajectory.channels, {}, trajectory)
+    dataset = Dataset(name, np.asarray(trajectory.values, np.float32), trajectory.channel_names, {}, trajectory)
     problem = Problem(dataset, split_name="shock", scaling="none", context_length=length, horizon=horizon)
     available = problem.test.starts(torch.arange(len(problem.test))).numpy() + length
     after = available[available >= max(plan.shock_rows, default=0)]

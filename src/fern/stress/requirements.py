@@ -23,7 +23,7 @@ DEMANDED: Mapping[str, Better] = MappingProxyType(
         "skill": "higher",
     }
 )
-"""The metrics that can be demanded, and which way is better; `fern.stress.examination.Figures` defines them."""
+"""The metrics that can be demanded, and which way is better; `fern.stress.examination.StressFigures` defines them."""
 
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
     {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

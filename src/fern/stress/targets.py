@@ -13,7 +13,7 @@ from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError, unknown_name
 from fern.integrations.inward.function import ForecastFunction
-from fern.integrations.inward.outside import Builder, Floats, as_model, builds, built, form_of, imported, require_fit
+from fern.integrations.inward.outside import Builder, Floats, as_model, builds, built, form_of, imported, require_sizes
 from fern.models import Forecaster, ModelConfig, build_model, load_model, model_names
 
 Takes = Literal["auto", "batch", "window"]
@@ -62,7 +62,7 @@ class Target:
     def prepared(self, material: Material) -> Forecaster | ForecastFunction:
         """Ready to forecast: what is yet to be trained is trained, a built model is checked to fit."""
         if isinstance(self.source, Forecaster):
-            require_fit(self.source.config, material.config)
+            require_sizes(self.source.config, material.config)
             return self.source
         if isinstance(self.source, str) or builds(self.source):
             with _errors_as_reasons():

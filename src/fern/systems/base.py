@@ -31,7 +31,7 @@ class System(ABC):
     lyapunov_exponent: float | None = None
 
     @abstractmethod
-    def channels_of(self, params: Mapping[str, float]) -> tuple[str, ...]:
+    def channel_names_of(self, params: Mapping[str, float]) -> tuple[str, ...]:
         """The names of the observed entries of the state."""
 
     @abstractmethod

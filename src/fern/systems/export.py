@@ -49,10 +49,10 @@ def save_trajectory(trajectory: Trajectory, path: Path | str) -> None:
         if suffix == ".npz":
             with temporary.open("wb") as stream:
                 np.savez(
-                    stream, values=trajectory.values, time=time, channels=np.array(trajectory.channels), fern=about
+                    stream, values=trajectory.values, time=time, channels=np.array(trajectory.channel_names), fern=about
                 )
             return
-        columns = {"time": time, **dict(zip(trajectory.channels, trajectory.values.T, strict=True))}
+        columns = {"time": time, **dict(zip(trajectory.channel_names, trajectory.values.T, strict=True))}
         table = pa.table({name: np.ascontiguousarray(values) for name, values in columns.items()})
         if suffix == ".parquet":
             pa.parquet.write_table(table.replace_schema_metadata({"fern": about}), temporary)
@@ -64,7 +64,7 @@ def describe(trajectory: Trajectory) -> dict[str, object]:
     """The scenario and what it led to, as plain values."""
     return {
         "scenario": asdict(trajectory.scenario),
-        "channels": list(trajectory.channels),
+        "channels": list(trajectory.channel_names),
         "shock_rows": list(trajectory.scenario.shock_rows),
         "fingerprint": trajectory.fingerprint,
     }

@@ -28,12 +28,12 @@ class ConditionalMean(Protocol):
 class _Family(System):
     """What the families share: channels and initial state, given plainly or as functions of the parameters."""
 
-    channels: tuple[str, ...] | Callable[[Params], tuple[str, ...]]
+    channel_names: tuple[str, ...] | Callable[[Params], tuple[str, ...]]
     initial_state: tuple[float, ...] | Callable[[Params], Array]
 
     @override
-    def channels_of(self, params: Params) -> tuple[str, ...]:
-        return self.channels(params) if callable(self.channels) else self.channels
+    def channel_names_of(self, params: Params) -> tuple[str, ...]:
+        return self.channel_names(params) if callable(self.channel_names) else self.channel_names
 
     @override
     def initial_state_of(self, params: Params) -> Array:

@@ -43,7 +43,7 @@ def monte_carlo_mean(
     """
     if paths < 2:
         raise FernError(f"paths: got {paths}, needs at least 2 for a standard error")
-    channels = len(system.channels_of(params))
+    channels = len(system.channel_names_of(params))
     mean = np.empty((len(states), horizon, channels))
     error = np.empty_like(mean)
     for i, state in enumerate(states):

@@ -31,8 +31,8 @@ def oracle(
         >>> bool(np.abs(best[0] - t.values[30_000:30_336]).max() < 1e-4)
         True
     """
-    rows, system = _checked(trajectory, starts, horizon), trajectory.scenario.source
-    out = np.empty((len(rows), horizon, len(trajectory.channels)))
+    rows, system = _valid_starts(trajectory, starts, horizon), trajectory.scenario.source
+    out = np.empty((len(rows), horizon, len(trajectory.channel_names)))
     for group in _by_segment(trajectory, rows):
         out[group.where] = system.conditional_mean(
             group.states,
@@ -60,8 +60,8 @@ def monte_carlo_oracle(
         >>> found.mean.shape, bool(found.standard_error.max() < 0.05)
         ((1, 12, 1), True)
     """
-    rows, system = _checked(trajectory, starts, horizon), trajectory.scenario.source
-    mean = np.empty((len(rows), horizon, len(trajectory.channels)))
+    rows, system = _valid_starts(trajectory, starts, horizon), trajectory.scenario.source
+    mean = np.empty((len(rows), horizon, len(trajectory.channel_names)))
     error = np.empty_like(mean)
     for group in _by_segment(trajectory, rows):
         found = monte_carlo_mean(
@@ -100,7 +100,7 @@ def _by_segment(trajectory: Trajectory, rows: NDArray[np.int64]) -> list[_Group]
     return groups
 
 
-def _checked(trajectory: Trajectory, starts: Starts, horizon: int) -> NDArray[np.int64]:
+def _valid_starts(trajectory: Trajectory, starts: Starts, horizon: int) -> NDArray[np.int64]:
     if horizon < 1:
         raise FernError(f"horizon: got {horizon}, needs at least 1")
     rows = np.atleast_1d(np.asarray(list(starts) if not isinstance(starts, np.ndarray) else starts))

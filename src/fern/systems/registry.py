@@ -29,7 +29,7 @@ def register_system(system: System) -> System:
         ...     out[1] = params[0] * (1 - state[0] ** 2) * state[1] - state[0]
         >>> oscillator = register_system(Flow(
         ...     name="van_der_pol", equations=van_der_pol, params={"mu": 1.0},
-        ...     channels=("x", "v"), initial_state=(1.0, 0.0), citation="van der Pol (1926)",
+        ...     channel_names=("x", "v"), initial_state=(1.0, 0.0), citation="van der Pol (1926)",
         ... ))
         >>> simulate(Scenario(system="van_der_pol", steps=500, dt=0.05)).values.shape
         (500, 2)

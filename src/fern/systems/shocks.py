@@ -70,7 +70,7 @@ class StateShock:
     def apply(self, system: System, before: Regime) -> Regime:
         """The regime after the shock."""
         eps = np.asarray(self.eps, dtype=np.float64)
-        channels = len(system.channels_of(before.params))
+        channels = len(system.channel_names_of(before.params))
         if eps.ndim > 0 and eps.shape != (channels,):
             raise FernError(f"eps: got {eps.size} values, {system.name} has {channels} channels")
         if not np.isfinite(eps).all():
@@ -117,7 +117,7 @@ def starting_state(system: System, params: Mapping[str, float], given: tuple[flo
     state = system.initial_state_of(params)
     if given is None:
         return state
-    channels = len(system.channels_of(params))
+    channels = len(system.channel_names_of(params))
     if len(given) not in (channels, len(state)) or not np.isfinite(given).all():
         raise FernError(f"initial_state: got {given}, {system.name} needs {channels} finite values")
     state[: len(given)] = given
@@ -138,9 +138,9 @@ def _index(at: int | float, steps: int) -> int:
 
 def _same_channels(system: System, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     params = system.complete(after)
-    if system.channels_of(params) != system.channels_of(before):
+    if system.channel_names_of(params) != system.channel_names_of(before):
         raise FernError(
             f"params: a shock cannot change the number of channels of {system.name} "
-            f"({len(system.channels_of(before))} before, {len(system.channels_of(params))} after)"
+            f"({len(system.channel_names_of(before))} before, {len(system.channel_names_of(params))} after)"
         )
     return params

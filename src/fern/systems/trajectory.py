@@ -36,7 +36,7 @@ class Trajectory:
     """
 
     scenario: Scenario
-    channels: tuple[str, ...]
+    channel_names: tuple[str, ...]
     values: NDArray[np.float32] | Array  # (steps, channels)
     states: Array  # (steps, d)
     segments: tuple[Segment, ...]
@@ -74,7 +74,7 @@ def simulate(source: str | Scenario, *, dtype: Literal["float32", "float64"] = "
 
     Example:
         >>> t = simulate("LORENZ_PARAM")
-        >>> t.values.shape, t.values.dtype.name, t.channels, t.shock_index
+        >>> t.values.shape, t.values.dtype.name, t.channel_names, t.shock_index
         ((35999, 3), 'float32', ('x', 'y', 'z'), 12599)
     """
     plan = scenario(source) if isinstance(source, str) else source
@@ -96,9 +96,9 @@ def simulate(source: str | Scenario, *, dtype: Literal["float32", "float64"] = "
         )[0]
         _refuse_blow_up(states[first:end], plan, segments[-1])
         regime = replace(regime, state=states[end - 1].copy())
-    channels = system.channels_of(params)
-    values = states[:, : len(channels)].astype(dtype)
-    return Trajectory(plan, channels, values, states, tuple(segments))
+    names = system.channel_names_of(params)
+    values = states[:, : len(names)].astype(dtype)
+    return Trajectory(plan, names, values, states, tuple(segments))
 
 
 def twin(trajectory: Trajectory) -> Trajectory:

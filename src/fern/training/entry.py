@@ -14,7 +14,7 @@ from fern.models import Forecaster, initialise
 from fern.training.averaging import AveragedWeights
 from fern.training.config import TrainConfig
 from fern.training.evaluation import Evaluator
-from fern.training.inputs import WindowSets, batch_size_for, require_fit, run_directory
+from fern.training.inputs import WindowSets, batch_size_for, require_inputs_fit, run_directory
 from fern.training.loop import Loop, LossOf
 from fern.training.losses import criterion
 from fern.training.machine.compiling import choose, quiet_compiler
@@ -24,8 +24,8 @@ from fern.training.order import EpochOrder
 from fern.training.records.history import EpochRecord, History
 from fern.training.records.progress import Mode, Progress, progress_of
 from fern.training.records.result import TrainResult
-from fern.training.records.tracking import Kind, Tracker, tracker_of
-from fern.training.run import Run
+from fern.training.records.tracking import Tracker, TrackerKind, tracker_of
+from fern.training.run import TrainingRun
 from fern.training.saving.checkpoint import Checkpoints, Saved, Unresumable
 from fern.training.saving.fingerprint import Fingerprint, fingerprint
 from fern.training.seeds import foreign_draws, generator_for
@@ -49,7 +49,7 @@ def train(
     directory: Path | str | None = None,
     resume: Path | str | None = None,
     progress: Mode | Progress = "auto",
-    tracker: Kind | Tracker | None = None,
+    tracker: TrackerKind | Tracker | None = None,
     on_interrupt: OnInterrupt = "raise",
 ) -> TrainResult:
     """Train a model, and give it the weights of the epoch that its stopping rule keeps.
@@ -89,7 +89,7 @@ def train(
     """
     config = TrainConfig() if config is None else config
     data = WindowSets(windows_train, windows_val, windows_test)
-    require_fit(model, config, data)
+    require_inputs_fit(model, config, data)
     if on_interrupt not in get_args(OnInterrupt):
         raise unknown_name("on_interrupt", on_interrupt, get_args(OnInterrupt))
     folder = run_directory(directory, resume)
@@ -171,7 +171,9 @@ def _loop(
     optimiser = AdamW(learnt, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
     batch_size = config.batch_size or batch_size_for(len(data.train))
     loss_of: nn.Module = LossOf(model, loss)
-    run = Run(model, optimiser, None, noise, compiled=config.compile and saved is not None and saved[0]["compiled"])
+    run = TrainingRun(
+        model, optimiser, None, noise, compiled=config.compile and saved is not None and saved[0]["compiled"]
+    )
     if config.compile and saved is None:
         model.train()
         choice = choose(
@@ -202,7 +204,7 @@ def _loop(
     )
 
 
-def _restore(run: Run, saved: Saved, config: TrainConfig, checkpoints: Checkpoints, fabric: "Fabric") -> None:
+def _restore(run: TrainingRun, saved: Saved, config: TrainConfig, checkpoints: Checkpoints, fabric: "Fabric") -> None:
     """Put a run where it was when it was saved."""
     try:
         run.restore(*saved, fabric)

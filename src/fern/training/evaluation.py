@@ -13,7 +13,7 @@ from fern.models import Forecaster
 from fern.training.config import TrainConfig
 from fern.training.divergence import NotFinite
 from fern.training.machine.processes import of_all
-from fern.training.records.history import Figures
+from fern.training.records.history import MetricValues
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -43,7 +43,7 @@ class Evaluator:
             weights=self._config.objective,
         )
 
-    def figures(self, model: Forecaster, windows: Windows, fabric: "Fabric") -> Figures:
+    def figures(self, model: Forecaster, windows: Windows, fabric: "Fabric") -> MetricValues:
         """The figures over all windows, each process taking its part of them."""
         own = self._gathered(model, windows, rank=fabric.global_rank, processes=fabric.world_size)
         if not all(of_all(own is not None, fabric)) or own is None:  # all processes end together

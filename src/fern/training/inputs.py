@@ -34,7 +34,7 @@ class WindowSets:
         return WindowSets(self.train.to(device), self.validation.to(device), test)
 
 
-def require_fit(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
+def require_inputs_fit(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
     """Refuse a model, settings and window sets that do not belong together."""
     if not isinstance(model, Forecaster):
         raise FernError(f"model: got {type(model).__name__}, needs a fern.models.Forecaster")

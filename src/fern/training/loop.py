@@ -17,10 +17,10 @@ from fern.training.evaluation import Evaluator
 from fern.training.inputs import WindowSets
 from fern.training.machine.processes import of_all
 from fern.training.order import EpochOrder, Share
-from fern.training.records.history import EpochRecord, Figures
+from fern.training.records.history import EpochRecord, MetricValues
 from fern.training.records.progress import Progress
 from fern.training.records.tracking import Tracker
-from fern.training.run import Run, Tensors
+from fern.training.run import Tensors, TrainingRun
 from fern.training.saving.checkpoint import Checkpoints
 from fern.training.schedule import Schedule
 
@@ -49,7 +49,7 @@ class Loop:
     Windows are on the device already; ``loss_of`` and ``optimiser`` are wrapped by Fabric.
     """
 
-    run: Run
+    run: TrainingRun
     config: TrainConfig
     batch_size: int
     fabric: "Fabric"
@@ -164,7 +164,7 @@ class Loop:
         self._save(new_best=run.kept if kept else None)
         self.tracker.epoch(record)
 
-    def _figures(self, windows: Windows) -> Figures:
+    def _figures(self, windows: Windows) -> MetricValues:
         """The figures of the evaluated weights over all windows."""
         run = self.run
         try:

@@ -22,7 +22,7 @@ Tensors = dict[str, Tensor]
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """A run between two steps."""
 
     model: Forecaster

@@ -128,15 +128,15 @@ def test_loss_is_prediction_reconstruction_and_the_term_of_the_phase(steps_befor
 def test_pairs_are_neighbours_from_anywhere_in_the_window() -> None:
     model = pfnn(pairs=6)
     time = torch.arange(40.0)[None, :, None] + 100 * torch.arange(64.0)[:, None, None]
-    series, targets = time.expand(-1, -1, 3), []
+    series, futures = time.expand(-1, -1, 3), []
 
-    def recorded(forecast: Forecast, target: Tensor) -> Tensor:
-        assert forecast.mean.shape == target.shape == (64, 6, 3)
-        targets.append(target)
+    def recorded(forecast: Forecast, future: Tensor) -> Tensor:
+        assert forecast.mean.shape == future.shape == (64, 6, 3)
+        futures.append(future)
         return forecast.mean.sum()
 
     model.loss(series[:, :10], series[:, 10:], recorded, generator=Generator().manual_seed(1))
-    following, state = targets
+    following, state = futures
     assert torch.equal(following, state + 1.0)
     assert torch.equal(state // 100, torch.arange(64.0)[:, None, None].expand(-1, 6, 3))  # of its own window
     steps = set((state[..., 0] % 100).flatten().tolist())

@@ -1,8 +1,8 @@
 """Whether one forecaster is better than another, or only looks so.
 
 Errors of successive test windows are far from independent: windows of horizon H that start one row apart share H - 1
-of their H targets, so n windows hold about n / H independent ones. A t-test that counts them as n finds a difference
-in noise. Everything here allows for the overlap:
+of their H forecast rows, so n windows hold about n / H independent ones. A t-test that counts them as n finds a
+difference in noise. Everything here allows for the overlap:
 
 - `block_bootstrap`: an interval for the mean difference, by resampling blocks of windows no shorter than the horizon;
 - `diebold_mariano`: a test of equal accuracy with a variance that sums the autocovariances (Newey and West, 1987);

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fern.data.auditing.policy import PAPER_POLICY, Policy, Verdict, judge
+from fern.data.auditing.policy import PAPER_POLICY, ColumnVerdict, Policy, judge
 from fern.data.auditing.scan.column import OUTLIER_LIMIT, ColumnScan, ColumnStatistics
 from fern.data.frames import by_series, step_of
 from fern.data.splits import Part
@@ -29,7 +29,7 @@ class ColumnAudit:
     """A column's statistics and what the policy does with it."""
 
     statistics: ColumnStatistics
-    verdict: Verdict
+    verdict: ColumnVerdict
 
     @property
     def name(self) -> str:

@@ -93,7 +93,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ColumnVerdict:
     """What the policy does to a column; ``sentinel_entries`` are the rows that hold a sentinel."""
 
     actions: tuple[Action, ...]
@@ -105,7 +105,7 @@ class Verdict:
         return tuple(action.kind for action in self.actions)
 
 
-def judge(column: ColumnStatistics, frequency: Frequency, policy: Policy) -> Verdict:
+def judge(column: ColumnStatistics, frequency: Frequency, policy: Policy) -> ColumnVerdict:
     """Apply the policy to what is known of a column."""
     stuck = column.values.entries_longer_than(policy.stuck_after(frequency))
     sentinels = stuck + sum(code.count for code in column.codes)
@@ -115,7 +115,7 @@ def judge(column: ColumnStatistics, frequency: Frequency, policy: Policy) -> Ver
         _by_run("missing", column.missing, frequency, policy) if policy.missing == "like zeros" else None,
     ):
         if action is not None:
-            return Verdict((action,), sentinels)
+            return ColumnVerdict((action,), sentinels)
     actions = []
     share = column.zeros.total / column.rows
     if share >= policy.asinh_share and column.zeros.total:
@@ -127,7 +127,7 @@ def judge(column: ColumnStatistics, frequency: Frequency, policy: Policy) -> Ver
         actions += _run_by_run("zeros", column.zeros, frequency, policy)
     if policy.missing == "like zeros":
         actions += _run_by_run("missing values", column.missing, frequency, policy)
-    return Verdict(tuple(actions) or (Action("keep", 0, _why_keep(column, sentinels)),), sentinels)
+    return ColumnVerdict(tuple(actions) or (Action("keep", 0, _why_keep(column, sentinels)),), sentinels)
 
 
 def _by_share(column: ColumnStatistics, sentinels: int, policy: Policy) -> Action | None:

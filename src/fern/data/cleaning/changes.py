@@ -33,7 +33,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Summary:
+class ChangeSummary:
     """What happened to a column, in one line."""
 
     series: str
@@ -58,13 +58,13 @@ class CleanLog:
         """Rows that are gone (a row may be deleted for several columns)."""
         return self.rows_before - self.rows_after
 
-    def summary(self) -> list[Summary]:
+    def summary(self) -> list[ChangeSummary]:
         """The changes of each column counted by action and reason."""
         groups: dict[tuple[str, str, ChangeKind, str], list[Change]] = {}
         for change in self.changes:
             groups.setdefault((change.series, change.column, change.action, change.reason), []).append(change)
         return [
-            Summary(series, column, action, len(group), sum(change.rows for change in group), reason)
+            ChangeSummary(series, column, action, len(group), sum(change.rows for change in group), reason)
             for (series, column, action, reason), group in groups.items()
         ]
 

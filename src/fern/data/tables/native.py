@@ -10,7 +10,7 @@ from narwhals.exceptions import DuplicateError
 
 from fern.errors import FernError, unknown_name
 
-Kind = Literal["pyarrow", "pandas", "polars"]
+FrameKind = Literal["pyarrow", "pandas", "polars"]
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class Native:
         True
     """
 
-    kind: Kind
+    kind: FrameKind
     index: str | None = None  # the column that was pandas' index
     index_name: Hashable = None
     labels: Mapping[str, Hashable] = field(default_factory=dict)  # pandas labels that are not text
 
     def wrap(self, table: pa.Table) -> Any:
         """The table as a frame of this kind."""
-        if self.kind not in get_args(Kind):
-            raise unknown_name("kind of frame", self.kind, get_args(Kind))
+        if self.kind not in get_args(FrameKind):
+            raise unknown_name("kind of frame", self.kind, get_args(FrameKind))
         if self.kind == "pyarrow":
             return table
         try:
@@ -68,7 +68,7 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
         _check_names([str(name) for name in frame.columns])
         raise
     kind = known.implementation.name.lower()
-    if kind not in get_args(Kind):
+    if kind not in get_args(FrameKind):
         raise FernError(f"frame: got a {kind} frame, needs one of pandas, polars or pyarrow")
     if isinstance(known, nw.LazyFrame):
         raise FernError("frame: got a lazy frame, needs a collected one (.collect())")

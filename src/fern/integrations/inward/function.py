@@ -57,12 +57,14 @@ class FunctionForecaster(PointForecaster):
         """What the function gives, checked."""
         contexts = past.detach().cpu().numpy()
         if self.takes == "batch":
-            forecasts = self._checked(contexts.copy(), windows=range(len(contexts)))
+            forecasts = self._valid_forecast(contexts.copy(), windows=range(len(contexts)))
         else:
-            forecasts = np.stack([self._checked(context.copy(), windows=i) for i, context in enumerate(contexts)])
+            forecasts = np.stack(
+                [self._valid_forecast(context.copy(), windows=i) for i, context in enumerate(contexts)]
+            )
         return torch.from_numpy(forecasts).to(past.device, past.dtype)
 
-    def _checked(self, context: NDArray[Any], *, windows: int | range) -> NDArray[Any]:
+    def _valid_forecast(self, context: NDArray[Any], *, windows: int | range) -> NDArray[Any]:
         where = f"window {windows}" if isinstance(windows, int) else f"a batch of {len(windows)} windows"
         try:
             given = self.function(context, self.config.horizon)

@@ -98,7 +98,7 @@ def built(builder: Builder, sizes: ModelConfig, *, seed: int) -> Forecaster:
         torch.manual_seed(seed)
         model = builder(**wanted)
     if isinstance(model, Forecaster):
-        require_fit(model.config, sizes)
+        require_sizes(model.config, sizes)
         return model
     if isinstance(model, nn.Module):
         return ModuleForecaster(model, **wanted)
@@ -125,7 +125,7 @@ def outside_model(text: str, sizes: ModelConfig, *, seed: int) -> Forecaster:
     return as_model(found, sizes, takes=form, name=text)
 
 
-def require_fit(has: ModelConfig, needs: ModelConfig) -> None:
+def require_sizes(has: ModelConfig, needs: ModelConfig) -> None:
     """Refuse a model of other lengths or channels."""
     for name in SIZES:
         if getattr(has, name) != getattr(needs, name):

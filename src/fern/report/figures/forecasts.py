@@ -31,7 +31,7 @@ def forecast_figure(
     future: Array,  # (H, C)
     forecasts: Mapping[str, Array],  # name -> (H, C)
     *,
-    channels: Sequence[str],
+    channel_names: Sequence[str],
     band: Band | None = None,
     title: str = "",
 ) -> "Figure":
@@ -39,16 +39,16 @@ def forecast_figure(
 
     Example:
         >>> past, future = np.zeros((20, 1)), np.ones((10, 1))
-        >>> len(forecast_figure(past, future, {"last value": 0 * future}, channels=("x",)).axes)
+        >>> len(forecast_figure(past, future, {"last value": 0 * future}, channel_names=("x",)).axes)
         1
     """
     for name, values in forecasts.items():
         if values.shape != future.shape:
             raise FernError(f"forecasts: {name} has shape {values.shape}, the future has {future.shape}")
-    drawn = figure(11, 1.9 * len(channels) + 0.8)
-    axes = np.atleast_1d(np.asarray(drawn.subplots(len(channels), 1, sharex=True)))
+    drawn = figure(11, 1.9 * len(channel_names) + 0.8)
+    axes = np.atleast_1d(np.asarray(drawn.subplots(len(channel_names), 1, sharex=True)))
     before, after = np.arange(-len(past), 0), np.arange(len(future))
-    for c, (axis, channel) in enumerate(zip(axes, channels, strict=True)):
+    for c, (axis, channel) in enumerate(zip(axes, channel_names, strict=True)):
         axis.plot(before, past[:, c], color=TRUTH, linewidth=0.8, alpha=0.5)
         axis.plot(after, future[:, c], color=TRUTH, linewidth=1.4, label="truth")
         if band is not None:

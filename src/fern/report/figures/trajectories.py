@@ -70,7 +70,7 @@ def _pieces(trajectory: Trajectory, rows: slice) -> list[tuple[slice, str]]:
 def _draw_lines(area: Any, trajectory: Trajectory, values: np.ndarray, rows: slice) -> None:
     axes = np.atleast_1d(area.subplots(values.shape[1], 1, sharex=True))
     time = trajectory.dt * np.arange(1, len(values) + 1)
-    for axis, name, series in zip(axes, trajectory.channels, values.T, strict=True):
+    for axis, name, series in zip(axes, trajectory.channel_names, values.T, strict=True):
         for piece, colour in _pieces(trajectory, rows):
             axis.plot(time[piece], series[piece], color=colour, linewidth=0.9)
         axis.set_ylabel(name)
@@ -101,7 +101,7 @@ def _draw_attractor(area: Any, trajectory: Trajectory, values: np.ndarray) -> No
         columns = np.arange(3) * values.shape[1] // 3
         for piece, colour in pieces:
             axis.plot(*values[piece][:, columns].T, color=colour, linewidth=0.25, alpha=0.8)
-        names = [trajectory.channels[column] for column in columns]
+        names = [trajectory.channel_names[column] for column in columns]
         axis.set(xlabel=names[0], ylabel=names[1], zlabel=names[2])
         _explain_colours(axis, trajectory)
         return
@@ -109,7 +109,7 @@ def _draw_attractor(area: Any, trajectory: Trajectory, values: np.ndarray) -> No
     series = values[:, 0]
     for piece, colour in pieces:
         axis.scatter(series[piece][:-1], series[piece][1:], s=1, color=colour, alpha=0.3, linewidths=0)
-    name = trajectory.channels[0]
+    name = trajectory.channel_names[0]
     axis.set(xlabel=f"{name}(t)", ylabel=f"{name}(t+1)")
     _explain_colours(axis, trajectory)
 

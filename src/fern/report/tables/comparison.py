@@ -33,7 +33,7 @@ METRICS = ("mse", "mae")
 """The errors that are kept of every window."""
 
 
-class Case(NamedTuple):
+class SharedProblem(NamedTuple):
     """What both models were run on: the same values, split, scaling and lengths, hence the same windows."""
 
     dataset: str
@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PairVerdict:
     """One dataset: both errors, and whether their difference is one.
 
     ``interval`` and ``test`` are None where errors of the windows were not kept or are too few; ``words`` say so.
@@ -78,7 +78,7 @@ class Comparison:
     first: str
     second: str
     metric: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PairVerdict, ...]
     over_scenarios: OverScenarios | None
     notes: tuple[str, ...]
 
@@ -89,13 +89,13 @@ class Side:
 
     model: str
     store: Store
-    runs: Mapping[Case, Mapping[int, Row]]
+    runs: Mapping[SharedProblem, Mapping[int, Row]]
 
-    def figure(self, case: Case, metric: str, seeds: Sequence[int]) -> float:
+    def figure(self, case: SharedProblem, metric: str, seeds: Sequence[int]) -> float:
         """The mean over seeds."""
         return fmean(self.runs[case][seed].metrics[metric] for seed in seeds)
 
-    def windows(self, case: Case, metric: str, seeds: Sequence[int]) -> NDArray[np.float64]:  # (n,)
+    def windows(self, case: SharedProblem, metric: str, seeds: Sequence[int]) -> NDArray[np.float64]:  # (n,)
         """The error of each window, averaged over seeds; an error where it was not kept."""
         found = []
         for seed in seeds:
@@ -181,11 +181,11 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
             f"{len(rows) - len(kept)} older rows of the same settings, on other values or by other code, left out."
         )
     names = name_rows(kept)
-    found: dict[str, dict[Case, dict[int, Row]]] = {}
+    found: dict[str, dict[SharedProblem, dict[int, Row]]] = {}
     for row in kept:
         runs = found.setdefault(names[row.key].model, {})
         if row.status == "done":
-            case = Case(*(getattr(row, name) for name in Case._fields))
+            case = SharedProblem(*(getattr(row, name) for name in SharedProblem._fields))
             runs.setdefault(case, {})[row.seed] = row
     return {model: Side(model, store, runs) for model, runs in found.items()}
 
@@ -203,7 +203,9 @@ def _named(side: Side) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
-def _verdict(a: Side, b: Side, case: Case, metric: str, generator: np.random.Generator, resamples: int) -> Verdict:
+def _verdict(
+    a: Side, b: Side, case: SharedProblem, metric: str, generator: np.random.Generator, resamples: int
+) -> PairVerdict:
     common = sorted(set(a.runs[case]) & set(b.runs[case]))
     seeds_a, seeds_b = (common, common) if common else (sorted(a.runs[case]), sorted(b.runs[case]))
     first, second = a.figure(case, metric, seeds_a), b.figure(case, metric, seeds_b)
@@ -215,7 +217,7 @@ def _verdict(a: Side, b: Side, case: Case, metric: str, generator: np.random.Gen
     except FernError as problem:
         trouble = str(problem)
     words = f"{difference_in_words(first, second)}, {trouble or _certainty(interval, test)}"
-    return Verdict(case.dataset, case.horizon, first, second, len(seeds_a), interval, test, words)
+    return PairVerdict(case.dataset, case.horizon, first, second, len(seeds_a), interval, test, words)
 
 
 def difference_in_words(first: float, second: float) -> str:
@@ -247,7 +249,7 @@ def _certainty(interval: Interval | None, test: EqualAccuracy | None) -> str:
 
 
 def _over_scenarios(
-    sides: Mapping[str, Side], shared: Sequence[Case], metric: str, pair: tuple[str, str]
+    sides: Mapping[str, Side], shared: Sequence[SharedProblem], metric: str, pair: tuple[str, str]
 ) -> OverScenarios | None:
     datasets = list(dict.fromkeys(case.dataset for case in shared))
     if len(datasets) < LEAST_SCENARIOS:

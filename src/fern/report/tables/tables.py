@@ -70,7 +70,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Kind:
+class Layout:
     """How a kind of table is laid out.
 
     ``across``    models are columns, else lines.
@@ -79,16 +79,16 @@ class Kind:
 
     metrics: tuple[str, ...]
     across: bool = False
-    floors: bool = True
+    floor: bool = True
     averages: Literal["no", "too", "only"] = "no"
 
 
-KINDS: Mapping[str, Kind] = {
-    "shock": Kind(("mse", "wd"), across=True),
-    "main": Kind(("mse", "mae", "swd"), averages="only"),
-    "detailed": Kind(("mse", "mae", "swd", "ept"), averages="too"),
-    "ablation": Kind(("mse", "mae", "wd", "ept", "seconds_train"), floors=False),
-    "recency": Kind(
+KINDS: Mapping[str, Layout] = {
+    "shock": Layout(("mse", "wd"), across=True),
+    "main": Layout(("mse", "mae", "swd"), averages="only"),
+    "detailed": Layout(("mse", "mae", "swd", "ept"), averages="too"),
+    "ablation": Layout(("mse", "mae", "wd", "ept", "seconds_train"), floor=False),
+    "recency": Layout(
         (
             "validation_mse_epoch_1",
             "test_mse_epoch_1",
@@ -99,9 +99,9 @@ KINDS: Mapping[str, Kind] = {
             "test_mse_best",
             "test_difference",
         ),
-        floors=False,
+        floor=False,
     ),
-    "footprint": Kind(("parameters", "multiply_adds", "seconds_epoch", "seconds_train"), floors=False),
+    "footprint": Layout(("parameters", "multiply_adds", "seconds_epoch", "seconds_train"), floor=False),
 }
 
 
@@ -145,19 +145,21 @@ def build_table(
     kind = kind_of(name, mine) if kind is None else kind
     if kind not in KINDS:
         raise unknown_name("kind of table", kind, KINDS)
-    form = replace(KINDS[kind], metrics=_checked(metrics, mine)) if metrics else KINDS[kind]
+    layout = replace(KINDS[kind], metrics=_known_metrics(metrics, mine)) if metrics else KINDS[kind]
     grid = fill_grid(mine, expected=None if isinstance(task, str) else task)
-    figures = (*form.metrics, "oracle_mse", "regret", "mse")
+    figures = (*layout.metrics, "oracle_mse", "regret", "mse")
     cells = best_marked(grid.cells(figures))
     if paper:
         cells = {spot: _beside_paper(kind, spot, cell) for spot, cell in cells.items()}
-    lines = _across(grid, cells, form) if form.across else _down(grid, cells, form, kind if paper else None)
-    columns = _columns(grid, form)
+    lines = _across(grid, cells, layout) if layout.across else _down(grid, cells, layout, kind if paper else None)
+    columns = _columns(grid, layout)
     title = (task.title if isinstance(task, Task) else "") or f"Task {name}"
-    return Table(title, _keys(grid, form), columns, tuple(lines), _notes(grid, cells, form, kind if paper else None))
+    return Table(
+        title, _keys(grid, layout), columns, tuple(lines), _notes(grid, cells, layout, kind if paper else None)
+    )
 
 
-def _checked(metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
+def _known_metrics(metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
     known = {metric for row in rows for metric in Grid.figures_of(row)}
     for metric in metrics:
         if metric not in known:
@@ -165,22 +167,22 @@ def _checked(metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(metrics)
 
 
-def _has_floors(grid: Grid, form: Kind) -> bool:
-    return form.floors and any("oracle_mse" in row.metrics for row in grid.rows)
+def _has_floor(grid: Grid, layout: Layout) -> bool:
+    return layout.floor and any("oracle_mse" in row.metrics for row in grid.rows)
 
 
-def _keys(grid: Grid, form: Kind) -> tuple[str, ...]:
-    if not form.across:
+def _keys(grid: Grid, layout: Layout) -> tuple[str, ...]:
+    if not layout.across:
         return ("dataset", "horizon", "model")
     return ("dataset", "horizon") if len({horizon for _, horizon in grid.cases}) > 1 else ("dataset",)
 
 
-def _columns(grid: Grid, form: Kind) -> tuple[Column, ...]:
-    if not form.across:
-        floors = [metric for metric in ("oracle_mse", "regret") if metric not in form.metrics]
-        return tuple(Column(metric) for metric in (*form.metrics, *(floors if _has_floors(grid, form) else ())))
-    found = [Column(metric, model) for model in _forecasters(grid) for metric in form.metrics]
-    if _has_floors(grid, form):
+def _columns(grid: Grid, layout: Layout) -> tuple[Column, ...]:
+    if not layout.across:
+        floors = [metric for metric in ("oracle_mse", "regret") if metric not in layout.metrics]
+        return tuple(Column(metric) for metric in (*layout.metrics, *(floors if _has_floor(grid, layout) else ())))
+    found = [Column(metric, model) for model in _forecasters(grid) for metric in layout.metrics]
+    if _has_floor(grid, layout):
         found += [Column("oracle_mse"), Column("regret")]
     return tuple(found)
 
@@ -190,38 +192,38 @@ def _forecasters(grid: Grid) -> list[str]:
     return [model for model in grid.models if model != ORACLE]
 
 
-def _across(grid: Grid, cells: Mapping[Spot, Cell], form: Kind) -> list[Line]:
+def _across(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line]:
     """A line a dataset (and horizon), models across, then the oracle's MSE, the least regret, and average ranks."""
-    keys, models = _keys(grid, form), _forecasters(grid)
+    keys, models = _keys(grid, layout), _forecasters(grid)
     lines = []
     for dataset, horizon in grid.cases:
         found: list[Cell | None] = [
-            cells.get(Spot(dataset, horizon, model, metric)) for model in models for metric in form.metrics
+            cells.get(Spot(dataset, horizon, model, metric)) for model in models for metric in layout.metrics
         ]
-        if _has_floors(grid, form):
+        if _has_floor(grid, layout):
             found += [_floor(grid, cells, dataset, horizon), _least_regret(cells, dataset, horizon, models)]
         lines.append(Line((dataset, str(horizon))[: len(keys)], tuple(found)))
-    ranks = {metric: average_ranks(grid, cells, metric, models) for metric in form.metrics}
-    averaged: list[Cell | None] = [ranks[metric].get(model) for model in models for metric in form.metrics]
+    ranks = {metric: average_ranks(grid, cells, metric, models) for metric in layout.metrics}
+    averaged: list[Cell | None] = [ranks[metric].get(model) for model in models for metric in layout.metrics]
     if any(averaged):
-        padding: list[Cell | None] = [None] * (2 if _has_floors(grid, form) else 0)
+        padding: list[Cell | None] = [None] * (2 if _has_floor(grid, layout) else 0)
         blanks = ("",) * (len(keys) - 1)
         lines.append(Line(("average rank", *blanks), (*averaged, *padding), starts_block=True))
     return lines
 
 
-def _down(grid: Grid, cells: Mapping[Spot, Cell], form: Kind, paper: str | None) -> list[Line]:
+def _down(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> list[Line]:
     """A line for each dataset, horizon and model; then means over horizons, then average ranks."""
-    metrics = [column.metric for column in _columns(grid, form)]
+    metrics = [column.metric for column in _columns(grid, layout)]
     lines = []
-    for dataset, horizon in grid.cases if form.averages != "only" else ():
+    for dataset, horizon in grid.cases if layout.averages != "only" else ():
         models = [model for model in grid.models if Spot(dataset, horizon, model, "mse") in cells]
         for place, model in enumerate(models):
             found = tuple(cells.get(Spot(dataset, horizon, model, metric)) for metric in metrics)
             lines.append(Line((dataset, str(horizon), model), found, starts_block=place == 0))
-    if form.averages != "no":
-        lines += _means_over_horizons(grid, cells, form, paper)
-    ranks = {metric: average_ranks(grid, cells, metric, _forecasters(grid)) for metric in form.metrics}
+    if layout.averages != "no":
+        lines += _means_over_horizons(grid, cells, layout, paper)
+    ranks = {metric: average_ranks(grid, cells, metric, _forecasters(grid)) for metric in layout.metrics}
     for place, model in enumerate(_forecasters(grid)):
         averaged = tuple(ranks.get(metric, {}).get(model) for metric in metrics)
         if any(averaged):
@@ -229,13 +231,13 @@ def _down(grid: Grid, cells: Mapping[Spot, Cell], form: Kind, paper: str | None)
     return lines
 
 
-def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], form: Kind, paper: str | None) -> list[Line]:
+def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> list[Line]:
     """For each dataset with several horizons, the mean of each model that has them all.
 
     The standard error comes from those of the horizons, as in the paper: sqrt(Σ se²) / number of horizons.
     """
     averaged: dict[Spot, Cell] = {}
-    metrics = [column.metric for column in _columns(grid, form)]
+    metrics = [column.metric for column in _columns(grid, layout)]
     for dataset in dict.fromkeys(dataset for dataset, _ in grid.cases):
         horizons = [horizon for name, horizon in grid.cases if name == dataset]
         if len(horizons) < 2:
@@ -321,23 +323,23 @@ def _beside_paper(table: str, spot: Spot, cell: Cell) -> Cell:
     return replace(cell, paper=paper_value(table, spot.model, spot.dataset, spot.horizon, spot.metric))
 
 
-def _notes(grid: Grid, cells: Mapping[Spot, Cell], form: Kind, paper: str | None) -> tuple[str, ...]:
+def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> tuple[str, ...]:
     notes = [
         f"Mean over {grid.seeds_in_words()}, ± standard error. Best and second best are marked; the oracle is not."
     ]
     if grid.trained():
         notes.append(grid.trained())
-    if _has_floors(grid, form):
-        least = "the least of the models'" if form.across else "of each model"
+    if _has_floor(grid, layout):
+        least = "the least of the models'" if layout.across else "of each model"
         notes.append(
             f"oracle: MSE of the best possible forecast. regret ({least}): MSE less the oracle's, over"
             " the variance of the training part."
         )
     complete = sum(
-        all(_score(cells.get(Spot(*case, model, form.metrics[0])), 1) is not None for model in _forecasters(grid))
+        all(_score(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in _forecasters(grid))
         for case in grid.cases
     )
-    if len(_forecasters(grid)) > 1 and Grid.direction(form.metrics[0]):
+    if len(_forecasters(grid)) > 1 and Grid.direction(layout.metrics[0]):
         notes.append(
             f"Average rank: over the {complete} of {len(grid.cases)} cases that every model has; diverged ranks last."
         )

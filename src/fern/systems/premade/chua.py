@@ -17,7 +17,7 @@ CHUA = Flow(
     name="chua",
     equations=_equations,
     params={"alpha": 15.6, "beta": 28.0, "m0": -8.0 / 7.0, "m1": -5.0 / 7.0},
-    channels=("x", "y", "z"),
+    channel_names=("x", "y", "z"),
     initial_state=(0.1, 0.0, 0.0),
     citation="Matsumoto, T. (1984). A chaotic attractor from Chua's circuit. IEEE Trans. Circuits Syst. 31, 1055-1058.",
 )

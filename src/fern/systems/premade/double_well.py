@@ -59,7 +59,7 @@ DOUBLE_WELL = Diffusion(
     mean=_mean,
     params={"a": 1.5, "sigma": 0.25},
     limits={"sigma": (0.0, float("inf"))},
-    channels=("x",),
+    channel_names=("x",),
     initial_state=(0.0,),
     citation="Kramers, H. A. (1940). Brownian motion in a field of force. Physica 7, 284-304.",
 )

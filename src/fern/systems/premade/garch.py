@@ -38,7 +38,7 @@ GARCH = Recursion(
     mean=_mean,
     params={"omega": 0.01, "alpha": 0.06, "beta": 0.90},
     limits={"omega": (0.0, float("inf")), "alpha": (0.0, float("inf")), "beta": (0.0, float("inf"))},
-    channels=("x",),
+    channel_names=("x",),
     initial_state=_initial_state,
     citation="Bollerslev, T. (1986). Generalized autoregressive conditional heteroskedasticity. "
     "J. Econometrics 31, 307-327.",

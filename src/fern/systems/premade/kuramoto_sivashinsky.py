@@ -67,7 +67,7 @@ class KuramotoSivashinsky(System):
         return full
 
     @override
-    def channels_of(self, params: Mapping[str, float]) -> tuple[str, ...]:
+    def channel_names_of(self, params: Mapping[str, float]) -> tuple[str, ...]:
         return tuple(f"u{j}" for j in range(int(params["nx"])))
 
     @override

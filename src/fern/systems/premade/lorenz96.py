@@ -15,7 +15,7 @@ def _equations(state: Array, params: Array, out: Array) -> None:
         out[j] = (state[(j + 1) % d] - state[j - 2]) * state[j - 1] - state[j] + params[1]
 
 
-def _channels(params: Mapping[str, float]) -> tuple[str, ...]:
+def _channel_names(params: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(f"x{j + 1}" for j in range(int(params["dim"])))
 
 
@@ -32,7 +32,7 @@ LORENZ96 = Flow(
     params={"dim": 6, "forcing": 8.0},
     limits={"dim": (4, 10_000)},
     whole=frozenset({"dim"}),
-    channels=_channels,
+    channel_names=_channel_names,
     initial_state=_initial_state,
     citation="Lorenz, E. N. (1996). Predictability: a problem partly solved. Proc. ECMWF Seminar, vol. 1.",
 )

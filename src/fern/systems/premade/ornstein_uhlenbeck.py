@@ -32,7 +32,7 @@ ORNSTEIN_UHLENBECK = Diffusion(
     mean=_mean,
     params={"theta": 0.2, "mu": 0.0, "sigma": 0.3},
     limits={"sigma": (0.0, float("inf"))},
-    channels=("x",),
+    channel_names=("x",),
     initial_state=(0.0,),
     citation="Uhlenbeck, G. E. & Ornstein, L. S. (1930). On the theory of the Brownian motion. Phys. Rev. 36, 823-841.",
 )

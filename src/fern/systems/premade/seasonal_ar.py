@@ -35,7 +35,7 @@ SEASONAL_AR = Recursion(
     mean=_mean,
     params={"S": 24, "phi": 0.5, "sigma": 0.2, "a0": 1.0, "amp_drift_per_step": 0.0},
     limits={"S": (1e-9, float("inf")), "sigma": (0.0, float("inf"))},
-    channels=("x",),
+    channel_names=("x",),
     initial_state=(0.0,),
     citation="Box, G. E. P. & Jenkins, G. M. (1970). Time Series Analysis: Forecasting and Control. Holden-Day.",
 )

@@ -44,7 +44,7 @@ SLDS = Recursion(
     mean=_mean,
     params={"A1": 0.9, "Q1": 0.05, "A2": 0.98, "Q2": 0.35, "p11": 0.94, "p22": 0.95},
     limits={"Q1": (0.0, float("inf")), "Q2": (0.0, float("inf")), "p11": (0.0, 1.0), "p22": (0.0, 1.0)},
-    channels=("x",),
+    channel_names=("x",),
     initial_state=(0.0, 0.0),
     citation="Ghahramani, Z. & Hinton, G. E. (2000). Variational learning for switching state-space models. "
     "Neural Comput. 12, 831-864.",

@@ -7,7 +7,7 @@ from typing import Any, overload
 from fern.errors import FernError, unknown_name
 from fern.settings import STRICT, from_mapping
 
-Figures = dict[str, float]
+MetricValues = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class EpochRecord:
     train_loss: float | None
     learning_rate: float | None
     gradient_norm: float | None
-    validation: Figures
-    test: Figures | None = None
+    validation: MetricValues
+    test: MetricValues | None = None
     judged: float | None = None
     seconds: float = field(default=0.0, compare=False)
     evaluation_seconds: float = field(default=0.0, compare=False)
@@ -137,7 +137,7 @@ def history_from_list(values: Sequence[Mapping[str, Any]]) -> History:
     return History(from_mapping(EpochRecord, value, where="history") for value in values)
 
 
-def _test(record: EpochRecord) -> Figures:
+def _test(record: EpochRecord) -> MetricValues:
     if record.test is None:
         raise FernError(f"history: epoch {record.epoch} has no test figures")
     return record.test

@@ -10,7 +10,7 @@ from fern.errors import FernError, unknown_name
 from fern.training.inputs import require_methods
 from fern.training.records.history import EpochRecord
 
-Kind = Literal["tensorboard", "mlflow"]
+TrackerKind = Literal["tensorboard", "mlflow"]
 
 
 class Tracker(Protocol):
@@ -137,7 +137,7 @@ def figures(record: EpochRecord) -> dict[str, float]:
     return {name: value for name, value in train.items() if value is not None} | scored
 
 
-def tracker_of(tracker: Kind | Tracker | None, *, directory: Path | None, first: bool) -> Tracker:
+def tracker_of(tracker: TrackerKind | Tracker | None, *, directory: Path | None, first: bool) -> Tracker:
     """The tracker of this name, or the one given; none on all processes but the first.
 
     ``tensorboard`` writes into the folder ``tensorboard`` of the run's directory, ``mlflow`` where MLflow is set to.
@@ -145,9 +145,9 @@ def tracker_of(tracker: Kind | Tracker | None, *, directory: Path | None, first:
     if tracker is None or not first:
         return NoTracker()
     if not isinstance(tracker, str):
-        return Guarded(require_methods("tracker", tracker, NoTracker, known=get_args(Kind)))
-    if tracker not in get_args(Kind):
-        raise unknown_name("tracker", tracker, get_args(Kind))
+        return Guarded(require_methods("tracker", tracker, NoTracker, known=get_args(TrackerKind)))
+    if tracker not in get_args(TrackerKind):
+        raise unknown_name("tracker", tracker, get_args(TrackerKind))
     if tracker == "mlflow":
         return Guarded(MLflow())
     if directory is None:

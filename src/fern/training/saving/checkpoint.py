@@ -20,7 +20,7 @@ from fern.models.registry import name_of
 from fern.models.storage import FORMAT as MODEL_FORMAT
 from fern.models.storage import describe_model
 from fern.models.tensorfile import checksum_of, read_tensors, write_tensors
-from fern.training.run import Run, Tensors
+from fern.training.run import Tensors, TrainingRun
 from fern.training.saving.fingerprint import Fingerprint, require_same
 
 FORMAT = "fern-run-1"
@@ -102,7 +102,7 @@ class Checkpoints:
         self._best_checksum = whole["best_sha256"]
         return whole["run"], tensors
 
-    def load_best(self, run: Run, *, mend: bool) -> Tensors:
+    def load_best(self, run: TrainingRun, *, mend: bool) -> Tensors:
         """The weights to keep of a run that was just restored.
 
         Where a kill kept them from being written they are found in the run itself; ``mend`` writes them then.

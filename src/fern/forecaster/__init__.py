@@ -1,0 +1,1 @@
+"""FernForecaster: frames in, calibrated forecasts as frames out."""

@@ -1,0 +1,197 @@
+"""Frames in: which columns are forecast, which are refused, and the shape that answers take."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fern.data.frames import Panel, Series, read_frame, restored, restored_names
+from fern.data.missing import Missing
+from fern.data.tables.native import FrameKind, Native, unwrap
+from fern.data.tables.roles import is_numeric
+from fern.data.tables.stamps import is_text, is_time, time_format
+from fern.errors import FernError, unknown_name
+
+TARGET = "y"
+"""The target's usual name in a long frame."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a frame is read; see `FernForecaster` for the words."""
+
+    id_col: str = "unique_id"
+    time_col: str | None = None
+    target_col: str | tuple[str, ...] | None = None
+    missing: Missing = "error"
+    ignore_columns: bool = False
+
+    def read(self, frame: Any, *, channels: Sequence[str] | None = None) -> "Table":
+        """The series of a frame; ``channels`` are those a wide frame must have, in this order.
+
+        Example:
+            >>> table = Reader().read(pa.table({"unique_id": ["a", "a"], "ds": [1, 2], "y": [0.5, 1.5]}))
+            >>> table.form.long, table.series[0].values[:, 0].tolist()
+            (True, [0.5, 1.5])
+        """
+        whole, native = unwrap(frame)
+        names = whole.column_names
+        identifier = self.id_col if self.id_col in names else None
+        if identifier is None and self.id_col != Reader.id_col:
+            raise FernError(f"id_col: {unknown_name('column', self.id_col, names)}")
+        targets = self._targets(names, long=identifier is not None, channels=channels)
+        extra = self._extra(whole, identifier=identifier, targets=targets)
+        panel = read_frame(
+            native.wrap(whole.drop_columns(extra)), time=self.time_col, series=identifier, missing=self.missing
+        )
+        if channels is not None and panel.series[0].channel_names != tuple(channels) and identifier is None:
+            raise FernError(
+                f"frame: has the columns {', '.join(panel.series[0].channel_names)}, "
+                f"the forecaster was fitted to {', '.join(channels)}"
+            )
+        if self.missing == "error":
+            _refuse_gaps(panel)
+        if identifier is not None and len(panel.series[0].channel_names) > 1:
+            raise FernError(
+                f"frame: the columns {', '.join(panel.series[0].channel_names)} could all be the target; "
+                "name it by target_col"
+            )
+        return Table(panel.series, _form(panel, whole))
+
+    def _targets(self, names: Sequence[str], *, long: bool, channels: Sequence[str] | None) -> tuple[str, ...] | None:
+        """The columns to forecast; None where every column of values is one."""
+        given = (self.target_col,) if isinstance(self.target_col, str) else self.target_col
+        if given is None and long and TARGET in names:
+            given = (TARGET,)
+        if given is None and not long and channels is not None:
+            given = tuple(channels)
+        for name in given or ():
+            if name not in names:
+                raise FernError(f"target_col: {unknown_name('column', name, names)}")
+        if given is not None and long and len(given) > 1:
+            raise FernError(f"target_col: got {list(given)}; a long frame has one target, a wide one may have many")
+        return given
+
+    def _extra(self, whole: pa.Table, *, identifier: str | None, targets: tuple[str, ...] | None) -> list[str]:
+        """Columns that are neither identifier, time nor target: refused, or left out where that was asked for."""
+        time = self.time_col or _time_column(whole, without=(identifier, *(targets or ())))
+        others = [name for name in whole.column_names if name not in (identifier, time, *(targets or ()))]
+        extra = others if targets is not None else [name for name in others if not _holds_values(whole, name)]
+        extra = [name for name in extra if not _is_row_number(whole, name)]
+        if extra and not self.ignore_columns:
+            listed = ", ".join(repr(name) for name in extra[:5]) + (f" and {len(extra) - 5} more" if extra[5:] else "")
+            raise FernError(
+                f"frame: {listed} {'is' if len(extra) == 1 else 'are'} neither identifier, time nor target; covariates "
+                "are not supported yet: ignore_columns=True leaves such columns out"
+            )
+        return extra
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is needed to answer in the shape of a frame: its library, its columns and their types."""
+
+    kind: FrameKind
+    long: bool
+    time: str | None
+    identifier: str | None
+    time_type: pa.DataType | None
+    identifier_type: pa.DataType | None
+    value_type: pa.DataType
+    native: Native
+
+    def frame(
+        self,
+        names: Sequence[str],  # the series, one name for each
+        stamps: Sequence[pa.Array | None],  # for each series (n_i,)
+        columns: Mapping[str, Any],  # (Σ n_i,) values in the order of the series
+        *,
+        integers: Sequence[str] = (),
+    ) -> Any:
+        """A frame of the kind that came in: identifier (long frames), time, then the columns."""
+        lengths = [0 if when is None else len(when) for when in stamps]
+        table: dict[str, Any] = {}
+        if self.identifier is not None:
+            table[self.identifier] = self.identifiers(names, lengths)
+        if self.time is not None:
+            table[self.time] = self.times(stamps)
+        for name, values in columns.items():
+            if isinstance(values, pa.Array | pa.ChunkedArray):
+                table[name] = values
+            else:
+                table[name] = pa.array(values, pa.int64() if name in integers else self.value_type)
+        return self.native.wrap(pa.table(table))
+
+    def identifiers(self, names: Sequence[str], lengths: Sequence[int]) -> Any:
+        """The identifier column: each name so many times, in the type it came in."""
+        codes = pa.array(np.repeat(np.arange(len(names), dtype=np.int32), lengths))
+        return restored_names(pa.array(names, pa.string()).take(codes), self.identifier_type)
+
+    def times(self, stamps: Sequence[pa.Array | None]) -> Any:
+        """The time column, in the type it came in."""
+        return restored(pa.concat_arrays([when for when in stamps if when is not None]), self.time_type)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The series of a frame, and its form."""
+
+    series: tuple[Series, ...]
+    form: Form
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The names of the value columns."""
+        return self.series[0].channel_names
+
+
+def _form(panel: Panel, whole: pa.Table) -> Form:
+    types = {whole.schema.field(name).type for name in panel.series[0].channel_names}
+    single = all(type_ in (pa.float32(), pa.float16()) for type_ in types)
+    return Form(
+        kind=panel.native.kind,
+        long=panel.long,
+        time=panel.time,
+        identifier=panel.identifier,
+        time_type=panel.time_type,
+        identifier_type=panel.identifier_type,
+        value_type=pa.float32() if single else pa.float64(),
+        native=panel.native,
+    )
+
+
+def _refuse_gaps(panel: Panel) -> None:
+    gapped = [one for one in panel.series if one.breaks]
+    if not gapped:
+        return
+    one = gapped[0]
+    row = one.breaks[0]
+    where = f"series {one.name!r}: " if one.name else ""
+    before, after = (one.stamps[i].as_py() for i in (row - 1, row)) if one.stamps is not None else (row - 1, row)
+    raise FernError(
+        f"frame: {where}rows are missing in {sum(len(s.breaks) for s in gapped):,} places, first between {before} and "
+        f"{after} (the step is {one.frequency}); missing='interpolate' or 'ffill' fills them, 'drop' starts anew there"
+    )
+
+
+def _time_column(whole: pa.Table, *, without: Sequence[str | None]) -> str | None:
+    """The column that will be taken for time: by its type, or text that reads as dates."""
+    names = [str(name) for name in whole.column_names if name not in without]
+    for name in sorted(names, key=lambda name: name != "ds"):
+        type_ = whole.schema.field(name).type
+        if is_time(type_) or (is_text(type_) and time_format(whole[name], name=name) is not None):
+            return name
+    usual = ("ds", "date", "datetime", "time", "timestamp", "t", "step", "index")
+    integers = [name for name in names if pa.types.is_integer(whole.schema.field(name).type)]
+    return next((name for name in integers if name.strip().casefold() in usual), None)
+
+
+def _holds_values(whole: pa.Table, name: str) -> bool:
+    type_ = whole.schema.field(name).type
+    return is_numeric(type_) or pa.types.is_null(type_)
+
+
+def _is_row_number(whole: pa.Table, name: str) -> bool:
+    return name == whole.column_names[0] and (name == "" or name.startswith("Unnamed: "))

@@ -1,0 +1,65 @@
+"""The rows in benchmarks/runs are still found: the plan of their task has their keys."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fern.benchmark.plan as planning
+from fern.benchmark.plan import make_plan
+from fern.benchmark.problem import Dataset, load_dataset
+from fern.benchmark.rows import Row
+from fern.benchmark.store import Store
+from fern.benchmark.tasks import DatasetChoice, Task, read_task
+from fern.systems import SCENARIOS, scenario, simulate
+
+CONTENTS = Store(Path(__file__).parents[2] / "benchmarks" / "runs").contents()
+TASKS = sorted({row.task for row in CONTENTS.rows})
+
+
+def rows_of(task: str) -> dict[str, Row]:
+    return {row.key: row for row in CONTENTS.rows if row.task == task}
+
+
+def on_committed_datasets(task: str) -> Task:
+    return read_task(task).narrowed(datasets=list(dict.fromkeys(row.dataset for row in rows_of(task).values())))
+
+
+def as_recorded(task: str) -> Callable[[DatasetChoice], Dataset]:
+    """A `load_dataset` that takes the fingerprints from the rows: to simulate or download every dataset takes long."""
+    recorded = {row.dataset: row for row in rows_of(task).values()}
+
+    def load(choice: DatasetChoice) -> Dataset:
+        row = recorded[choice.dataset]
+        glimpse = simulate(scenario(choice.dataset, steps=50)) if choice.dataset in SCENARIOS else None
+        names = glimpse.channel_names if glimpse is not None else tuple("abcdefg")
+        values = np.zeros((row.data_settings["steps"], len(names)), np.float32)
+        dataset = Dataset(row.dataset, values, names, row.data_settings, glimpse)
+        dataset.__dict__["fingerprint"] = row.data_fingerprint
+        return dataset
+
+    return load
+
+
+def test_every_committed_row_can_be_read() -> None:
+    assert CONTENTS.rows
+    assert not CONTENTS.damaged
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_plan_of_a_task_has_every_committed_row(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "load_dataset", as_recorded(task))
+    planned = {run.key for run in make_plan(on_committed_datasets(task)).runs}
+    assert not [row.describe() for key, row in rows_of(task).items() if key not in planned]
+
+
+def test_a_dataset_simulated_today_has_the_fingerprint_of_its_committed_rows() -> None:
+    recorded = {row.data_fingerprint for row in CONTENTS.rows if row.dataset == "OU_PARAM"}
+    assert recorded == {load_dataset(DatasetChoice(dataset="OU_PARAM")).fingerprint}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_the_plan_of_a_task_on_data_as_they_are_today_has_every_committed_row(task: str) -> None:
+    assert rows_of(task).keys() <= {run.key for run in make_plan(on_committed_datasets(task)).runs}
