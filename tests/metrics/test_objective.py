@@ -40,6 +40,17 @@ def test_weights_are_settings(draw) -> None:
         from_mapping(ObjectiveWeights, {"mea": 1.0})
 
 
+def test_the_crps_of_a_point_forecast_is_its_absolute_error(draw) -> None:
+    pred, true = draw(6, 9, 2), draw(6, 9, 2)
+    only_crps = ObjectiveWeights(mse=0.0, mae=0.0, distance=0.0, crps=2.0)
+    assert objective(pred, true, weights=only_crps).item() == pytest.approx(2 * mae(pred, true).item(), rel=1e-12)
+    assert ObjectiveWeights(crps=2.0).score(mse=0.0, mae=1.0, distance=0.0, crps=0.5) == 2.0
+
+
+def test_no_weight_of_the_crps_leaves_the_settings_equal_to_the_papers() -> None:
+    assert from_mapping(ObjectiveWeights, {"mse": 0.1, "mae": 1.0, "distance": 0.1}) == ObjectiveWeights()
+
+
 @pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])
 def test_a_weight_that_is_no_weight_is_refused(weight: float) -> None:
     with pytest.raises(FernError, match=r"mae: got .*needs a weight of 0 or more"):

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.transport.reference import dense_rotation, random_law
 from torch import Tensor
+from torch.distributions import Independent, Normal
 from torch.nn import functional
 
 from fern.data.windows import Windows
@@ -35,15 +37,27 @@ def future() -> Tensor:
     return torch.randn(B, H, C, generator=torch.Generator().manual_seed(4)) * 2
 
 
+def along_axes(law: Ellipsoid, future: Tensor) -> tuple[Tensor, Independent]:
+    """U (y - μ) by dense rotations, and its law: in float64."""
+    apart = (future.mT - law.mean).double().unflatten(-1, law.eigenvalues.shape[-2:])
+    sets = law.reflections.flatten(0, 2)
+    turned = [dense_rotation(v) @ x for v, x in zip(sets, apart.flatten(0, 2), strict=True)]
+    stddev = law.base_variance**0.5 * law.eigenvalues.double().flatten(-2)
+    return torch.stack(turned).reshape(stddev.shape), Independent(Normal(torch.zeros_like(stddev), stddev), 1)
+
+
 def test_each_loss_is_what_its_name_says(forecast: Forecast, future: Tensor) -> None:
     assert forecast.ellipsoid is not None
     draws = torch.Generator().manual_seed(5)
+    rotated, axes = along_axes(forecast.ellipsoid, future)
     expected = {
         "huber": functional.huber_loss(forecast.mean, future, delta=0.7),
         "mse": (forecast.mean - future).square().mean(),
         "mae": (forecast.mean - future).abs().mean(),
         "nll": nll(forecast.ellipsoid, future),
         "crps": crps(forecast.ellipsoid, future),
+        "whitened_crps": crps(axes, rotated.mT),
+        "beta_nll": -(axes.stddev * axes.base_dist.log_prob(rotated)).mean(),
         "energy": energy_score(forecast.ellipsoid, future, samples=8, generator=draws),
     }
     assert set(expected) == set(LOSSES)
@@ -56,6 +70,36 @@ def test_each_loss_is_what_its_name_says(forecast: Forecast, future: Tensor) -> 
         assert ours.item() == pytest.approx(value.item(), rel=1e-5), name
 
 
+@pytest.mark.parametrize("name", ["nll", "crps", "whitened_crps"])
+def test_a_law_that_is_true_scores_better_than_one_that_is_not(name: str) -> None:
+    truth = random_law(torch.Generator().manual_seed(1), (1, 1, 2, 4), 3, horizon=7, placed_by="offset")
+    drawn = truth.sample((20_000,), generator=torch.Generator().manual_seed(2))[:, 0].mT  # (draws, H, 1)
+
+    def score(law: Ellipsoid) -> float:
+        return criterion({name: 1.0})(Forecast(mean=drawn, ellipsoid=law.expand((len(drawn), 1))), drawn).item()
+
+    turned = Ellipsoid(truth.eigenvalues, None, truth.reflections.roll(1, -1), offset=truth.offset, horizon=7)
+    others = [truth.affine(1.3), truth.affine(0.7), truth.affine(1.0, 0.2)]
+    # Scores of marginals do not see how steps go together, but these turns change the marginals too.
+    assert all(score(truth) < score(other) for other in (*others, turned))
+
+
+@pytest.mark.parametrize("name", ["crps", "whitened_crps"])
+@pytest.mark.parametrize("placed_by", ["shift", "offset", "both"])
+def test_gradients_equal_finite_differences(name: str, placed_by: str) -> None:
+    law = random_law(torch.Generator().manual_seed(1), (2, 1, 2, 4), 3, horizon=7, placed_by=placed_by)
+    future = torch.randn(2, 7, 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    parts = [part.clone().requires_grad_() for part in (law.eigenvalues, law.reflections, law.shift)]
+
+    def loss(eigenvalues: Tensor, reflections: Tensor, place: Tensor) -> Tensor:
+        shift, offset = (None, place) if placed_by == "offset" else (place, law.offset)
+        made = Ellipsoid(eigenvalues, shift, reflections, offset=offset, horizon=7)
+        return criterion({name: 1.0})(Forecast(mean=future, ellipsoid=made), future)
+
+    assert torch.autograd.gradcheck(loss, parts)
+    assert torch.autograd.gradgradcheck(loss, parts)
+
+
 def test_a_mixture_is_the_weighted_sum(forecast: Forecast, future: Tensor) -> None:
     parts = {name: criterion({name: 1.0})(forecast, future).item() for name in ("huber", "nll", "crps")}
     mixed = criterion({"huber": 1.0, "nll": 0.1, "crps": 0.5})(forecast, future).item()
@@ -65,7 +109,7 @@ def test_a_mixture_is_the_weighted_sum(forecast: Forecast, future: Tensor) -> No
 def test_a_loss_is_the_mean_of_its_windows_losses(forecast: Forecast, future: Tensor) -> None:
     law = forecast.ellipsoid
     assert law is not None
-    for name in ("huber", "mse", "mae", "nll", "crps"):
+    for name in ("huber", "mse", "mae", "nll", "crps", "whitened_crps", "beta_nll"):
         loss = criterion({name: 1.0})
         alone = []
         for window in range(B):

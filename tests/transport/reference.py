@@ -71,6 +71,7 @@ def laws(draw: st.DrawFn, dtype: torch.dtype, *, batches: tuple[tuple[int, ...],
         dtype=dtype,
         horizon=horizon,
         base_variance=draw(st.sampled_from([0.1, 1.0, 2.5])),
+        placed_by=draw(st.sampled_from(["shift", "offset", "both"])),
     )
 
 
@@ -82,12 +83,21 @@ def random_law(
     dtype: torch.dtype = torch.float64,
     horizon: int | None = None,
     base_variance: float = 0.1,
+    placed_by: str = "shift",
 ) -> Ellipsoid:
     """Eigenvalues from 0.1 to 3: condition numbers up to 30, so that comparisons lose at most two digits."""
     eigenvalues = torch.empty(shape, dtype=dtype).uniform_(0.1, 3.0, generator=generator)
     shift = torch.randn(shape, generator=generator, dtype=dtype)
     vectors = torch.randn(*shape[:-1], reflections, shape[-1], generator=generator, dtype=dtype)
-    return Ellipsoid(eigenvalues, shift, vectors, horizon=horizon, base_variance=base_variance)
+    offset = None if placed_by == "shift" else torch.randn(shape, generator=generator, dtype=dtype)
+    return Ellipsoid(
+        eigenvalues,
+        None if placed_by == "offset" else shift,
+        vectors,
+        offset=offset,
+        horizon=horizon,
+        base_variance=base_variance,
+    )
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,7 @@ class DenseLaw:
     blocks: list[Tensor]  # of each patch (*batch, m, m), m = p but for the last
     jacobian: Tensor  # (*batch, H, H)
     shift: Tensor  # (*batch, H)
+    offset: Tensor  # (*batch, H)
     base_variance: float
 
     @classmethod
@@ -117,11 +128,12 @@ class DenseLaw:
         whole = torch.stack([torch.block_diag(*parts) for parts in zip(*flat, strict=True)])
         size = (*batch, law.horizon, law.horizon)
         shift = law.shift.double().flatten(-2)[..., : law.horizon]
-        return cls(blocks, whole.reshape(size), shift, law.base_variance)
+        offset = torch.zeros_like(shift) if law.offset is None else law.offset.double().flatten(-2)[..., : law.horizon]
+        return cls(blocks, whole.reshape(size), shift, offset, law.base_variance)
 
     @property
     def mean(self) -> Tensor:
-        return self.apply(self.shift)
+        return self.push(torch.zeros_like(self.shift))
 
     @property
     def covariance(self) -> Tensor:
@@ -138,8 +150,12 @@ class DenseLaw:
     def apply(self, x: Tensor) -> Tensor:
         return (self.jacobian @ x.double().unsqueeze(-1)).squeeze(-1)
 
+    def push(self, y0: Tensor) -> Tensor:
+        return self.apply(y0 + self.shift) + self.offset
+
     def inverse(self, y: Tensor) -> Tensor:
-        return torch.linalg.solve(self.jacobian, y.double().unsqueeze(-1)).squeeze(-1) - self.shift
+        apart = (y.double() - self.offset).unsqueeze(-1)
+        return torch.linalg.solve(self.jacobian, apart).squeeze(-1) - self.shift
 
     def mahalanobis(self, y: Tensor) -> Tensor:
         apart = (y.double() - self.mean).unsqueeze(-1)

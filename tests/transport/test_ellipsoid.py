@@ -23,7 +23,7 @@ METHODS = {
     "mode": (lambda law, y, q: law.mode, lambda dense, y, q: dense.normal.mode),
     "variance": (lambda law, y, q: law.variance, lambda dense, y, q: dense.normal.variance),
     "stddev": (lambda law, y, q: law.stddev, lambda dense, y, q: dense.normal.stddev),
-    "push": (lambda law, y, q: law.push(y), lambda dense, y, q: dense.apply(y + dense.shift)),
+    "push": (lambda law, y, q: law.push(y), lambda dense, y, q: dense.push(y)),
     "inverse": (lambda law, y, q: law.inverse(y), lambda dense, y, q: dense.inverse(y)),
     "log_prob": (lambda law, y, q: law.log_prob(y), lambda dense, y, q: dense.normal.log_prob(y.double())),
     "entropy": (lambda law, y, q: law.entropy(), lambda dense, y, q: dense.normal.entropy()),
@@ -208,6 +208,87 @@ def test_another_floor_may_be_set():
     assert law.stddev.tolist() == pytest.approx([0.5 * math.sqrt(0.1)] * 3)
 
 
+def test_a_floor_may_differ_from_law_to_law():
+    floors = torch.tensor([0.5, 2.0]).reshape(2, 1, 1)
+    law = Ellipsoid(torch.ones(2, 1, 3), None, torch.zeros(2, 1, 0, 3), eigenvalue_floor=floors)
+    assert law.eigenvalues.tolist() == [[[1.0] * 3], [[2.0] * 3]]
+
+
+# --- another unit -------------------------------------------------------------------------------------------
+
+
+@dtypes
+@given(data=st.data())
+def test_affine_is_the_law_of_the_scaled_and_moved_values(dtype, data):
+    law = data.draw(laws(dtype))
+    generator = seeded(data.draw(st.integers(0, 1000)))
+    batch = law.batch_shape
+    steps = data.draw(st.sampled_from([(), (1,), (law.horizon,)]))
+    scale = 10.0 ** torch.empty(batch, dtype=dtype).uniform_(-2, 2, generator=generator)
+    shift = torch.randn((*batch, *steps), generator=generator, dtype=dtype)
+    moved = law.affine(scale, shift)
+    y, q = around(law, 1)
+    by, to = scale.unsqueeze(-1), shift if steps else shift.unsqueeze(-1)
+    image = by * y + to
+    # One rounding of an image that may be 100 times its law's spread away from zero, in a distance of condition 30.
+    both = {"float32": 2e-2, "float64": 1e-9} if dtype == torch.float32 else {"float32": 0, "float64": 1e-9}
+    exact = {"float32": 1e-5, "float64": 1e-13}
+    close(moved.mean, (by * law.mean + to).double(), **exact)
+    close(moved.stddev / by, law.stddev.double(), **exact)
+    close(moved.push(y), (by * law.push(y) + to).double(), **exact)
+    close(moved.sample((2,), generator=seeded(3)), (by * law.sample((2,), generator=seeded(3)) + to).double(), **exact)
+    close(moved.icdf(q), (by * law.icdf(q) + to).double(), **exact)
+    close(moved.spectral_radius / by, law.spectral_radius.double(), **exact)
+    close(moved.log_prob(image) + law.horizon * scale.log(), law.log_prob(y).double(), **both)
+    close(moved.mahalanobis(image), law.mahalanobis(y).double(), **both)
+    close(moved.cdf(image), law.cdf(y).double(), **both)
+
+
+def test_affine_keeps_a_law_exact_below_the_floor_of_the_old_unit():
+    law = Ellipsoid(torch.full((1, 2), 1e-5), None, torch.zeros(1, 0, 2), base_variance=1.0)
+    moved = law.affine(1e-6)
+    assert moved.stddev.tolist() == pytest.approx([1e-10, 1e-10])
+    again = Ellipsoid(
+        moved.eigenvalues, None, moved.reflections, base_variance=1.0, eigenvalue_floor=moved.eigenvalue_floor
+    )
+    assert torch.equal(again.stddev, moved.stddev)
+
+
+def test_affine_and_expand_may_follow_each_other():
+    law = random_law(seeded(5), (3, 2, 4), 2, horizon=7, placed_by="both")
+    scale, shift = torch.tensor([0.5, 2.0, 3.0], dtype=torch.float64), torch.arange(3.0, dtype=torch.float64)
+    first, second = law.affine(scale, shift).expand((2, 3)), law.expand((2, 3)).affine(scale, shift)
+    assert torch.equal(first.mean, second.mean)
+    assert torch.equal(first.stddev, second.stddev)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scale": 0.0}, "scale: smallest is 0, needs numbers > 0"),
+        ({"scale": torch.tensor([1.0, -2.0, 1.0])}, "scale: smallest is -2"),
+        ({"scale": math.nan}, "scale: 1 of 1 values are NaN"),
+        ({"scale": torch.ones(3, 7)}, r"scale: got shape \(3, 7\), needs one number for each law"),
+        ({"scale": torch.ones(4)}, r"scale: got shape \(4, 1\), needs one that broadcasts to \(3, 1\)"),
+        ({"scale": 1.0, "shift": torch.ones(3, 5)}, "shift: got 5 steps, needs 1 or 7"),
+        ({"scale": 1.0, "shift": math.inf}, "shift: 1 of 1 values are NaN or infinite"),
+    ],
+)
+def test_a_wrong_affine_map_is_named(arguments, message):
+    law = random_law(seeded(5), (3, 2, 4), 2, horizon=7)
+    with pytest.raises(FernError, match=message):
+        law.affine(**arguments)
+
+
+@given(laws(torch.float64))
+def test_along_its_axes_a_law_is_independent_with_the_axis_deviations(law):
+    y, _ = around(law, 4)
+    found = law.axis_coordinates(y)
+    distance = (found / law.axis_stddev).square().sum(-1).sqrt()
+    close(distance, law.mahalanobis(y), float32=0, float64=1e-11)
+    close(found.square().sum(-1), (y - law.mean).square().sum(-1), float32=0, float64=1e-11)
+
+
 # --- sampling -----------------------------------------------------------------------------------------------
 
 
@@ -370,7 +451,7 @@ def with_entry(name: str, value: float) -> Tensor:
         ({"reflections": torch.ones(3, 2, 4)}, r"reflections: got shape \(3, 2, 4\), needs \(\*batch, 2, R, 4\)"),
         ({"reflections": torch.ones(3, 2, 1, 5)}, r"reflections: got shape \(3, 2, 1, 5\)"),
         ({"reflections": with_entry("reflections", -torch.inf)}, "reflections: 1 of 24 values are NaN"),
-        ({"shift": torch.zeros(7, 2, 4)}, r"batch shapes of eigenvalues \(3,\), shift \(7,\) and reflections \(3,\)"),
+        ({"shift": torch.zeros(7, 2, 4)}, r"batch shapes of eigenvalues \(3,\), shift \(7,\), reflections \(3,\)"),
         ({"horizon": 9}, "horizon: got 9, needs 5 to 8 for 2 patches of 4"),
         ({"horizon": 4}, "horizon: got 4, needs 5 to 8"),
         ({"horizon": 7.0}, "horizon: got 7.0, needs 5 to 8"),

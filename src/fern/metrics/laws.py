@@ -17,6 +17,7 @@ from torch.distributions import Distribution, Independent, LowRankMultivariateNo
 
 from fern.errors import FernError, unknown_name
 from fern.metrics.arrays import SAMPLES, WINDOWS, Array, require_device, require_finite, to_tensor, wide
+from fern.metrics.gaussian import gaussian_crps
 from fern.metrics.wasserstein import ordered
 from fern.transport import Ellipsoid
 
@@ -51,11 +52,9 @@ class GaussianMarginals:
     stddev: Tensor  # (B, C, H)
 
     def crps(self, truth: Tensor, estimator: Estimator) -> Tensor:
-        """σ·(z·(2Φ(z) − 1) + 2φ(z) − 1/√π) with z = (y − μ)/σ (Gneiting et al. 2005); nothing is estimated."""
+        """`fern.metrics.gaussian.gaussian_crps`; nothing is estimated."""
         require_estimator(estimator)
-        z = (truth - self.mean) / self.stddev
-        density = torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi)
-        return self.stddev * (z * torch.erf(z / math.sqrt(2)) + 2 * density - 1 / math.sqrt(math.pi))
+        return gaussian_crps(truth - self.mean, self.stddev)
 
     def interval(self, level: float) -> tuple[Tensor, Tensor]:
         """μ ± σ·Φ⁻¹((1 + level)/2)."""

@@ -1,4 +1,4 @@
-"""The paper's checkpoint score: one number from squared error, absolute error and a Wasserstein distance."""
+"""The checkpoint score: one number from squared error, absolute error, a Wasserstein distance and, if asked, CRPS."""
 
 from dataclasses import dataclass, fields
 from math import isfinite
@@ -23,6 +23,9 @@ S = TypeVar("S", Tensor, np.float64, float)
 class ObjectiveWeights:
     """The weights of the checkpoint score; the defaults are the paper's.
 
+    ``crps`` weighs the mean CRPS of the marginals, with which the score judges a law and not its mean alone. A point
+    forecast is a law without spread, whose CRPS is its absolute error.
+
     Example:
         >>> round(ObjectiveWeights().score(mse=20.0, mae=2.0, distance=5.0), 6)
         4.5
@@ -33,6 +36,7 @@ class ObjectiveWeights:
     mse: float = 0.1
     mae: float = 1.0
     distance: float = 0.1
+    crps: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -40,9 +44,10 @@ class ObjectiveWeights:
             if not (isfinite(weight) and weight >= 0):
                 raise FernError(f"{field.name}: got {weight}, needs a weight of 0 or more")
 
-    def score(self, *, mse: S, mae: S, distance: S) -> S:
-        """The weighted sum of the three figures."""
-        return self.mse * mse + self.mae * mae + self.distance * distance
+    def score(self, *, mse: S, mae: S, distance: S, crps: S | None = None) -> S:
+        """The weighted sum of the figures; without ``crps`` the forecast is a point, and ``mae`` stands for it."""
+        points = self.mse * mse + self.mae * mae + self.distance * distance
+        return points + self.crps * (mae if crps is None else crps) if self.crps else points
 
 
 PAPER_WEIGHTS = ObjectiveWeights()
@@ -80,7 +85,7 @@ def objective(
     directions: Array | None = None,  # (H, L)
     weights: ObjectiveWeights = PAPER_WEIGHTS,
 ) -> Scalar:
-    """The paper's checkpoint score, 0.1·MSE + 1.0·MAE + 0.1·D; lower is better.
+    """The paper's checkpoint score of point forecasts, 0.1·MSE + 1.0·MAE + 0.1·D; lower is better.
 
     D is the ``sliced_w2`` of the detailed tables or the ``w2`` of the shock tables. ``directions`` are those of
     ``sliced_w2``; without them it uses its own, the same at each call.

@@ -38,7 +38,8 @@ class MetricAccumulator:
         directions: (H, L), for ``sliced_w2``: draw them once with ``sphere_directions``. Without them the
             default ones, the same in every accumulator.
         distance: the third part of ``objective``.
-        weights: of its three parts.
+        weights: of its parts. Where ``crps`` has one, `update` takes the law from ``law``; without one the forecast
+            is a point, whose CRPS is its absolute error.
         levels: probabilities of the regions of ``coverage``, ``joint_coverage`` and ``interval_width``, whose
             values are named ``coverage_90`` and so on.
 
@@ -120,7 +121,7 @@ class MetricAccumulator:
             values["sliced_w2"] = self._sliced_w2()
         if "objective" in self.metrics:
             values["objective"] = self.weights.score(
-                mse=values["mse"], mae=values["mae"], distance=values[self.distance]
+                mse=values["mse"], mae=values["mae"], distance=values[self.distance], crps=values.get("crps")
             )
         return {key: values[key] for metric in self.metrics for key in self._keys(metric)}
 
@@ -182,7 +183,8 @@ class MetricAccumulator:
 
     def _summed(self) -> list[str]:
         """The metrics kept as sums: those asked for, and those that the objective is made of."""
-        parts = ["mse", "mae", self.distance] if "objective" in self.metrics else []
+        parts = ["mse", "mae", self.distance, *(["crps"] if self.weights.crps else [])]
+        parts = parts if "objective" in self.metrics else []
         return [name for name in METRICS if name in (*self.metrics, *parts) and name not in OF_A_SET]
 
     def _summed_keys(self) -> list[str]:
@@ -192,7 +194,9 @@ class MetricAccumulator:
         """The sum of each metric's values over the batch's windows and channels."""
         totals = []
         for metric in self._summed():
-            if metric in SCORES:
+            if metric == "crps" and batch.given_law is None and "crps" not in self.metrics:
+                totals.append(SCORES["mae"](batch).sum())  # the objective of a point forecast
+            elif metric in SCORES:
                 totals.append(SCORES[metric](batch).sum())
             else:
                 totals.extend(LEVEL_SCORES[metric](batch, level).sum() for level in self.levels)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Evaluator:
-    """Scores the point forecasts of a model: mse, mae, the distance and the objective, every window once.
+    """Scores the forecasts of a model: mse, mae, the distance and the objective, every window once.
+
+    Where the objective gives the CRPS a weight, it is that of the model's law, and a figure of its own; the CRPS of a
+    model without a law is its absolute error.
 
     The directions of ``sliced_w2`` are drawn once, by seed 0, and serve all epochs and runs, so that
     objectives compare.
@@ -34,14 +37,17 @@ class Evaluator:
             generator = torch.Generator().manual_seed(0)
             self._directions = sphere_directions(horizon, config.projections, generator=generator)
 
-    def _accumulator(self) -> MetricAccumulator:
+    def _accumulator(self, model: Forecaster) -> MetricAccumulator:
         """An empty accumulator of the figures."""
         return MetricAccumulator(
-            self._metrics,
+            [*self._metrics, "crps"] if self._judges_law_of(model) else self._metrics,
             directions=self._directions,
             distance=self._config.distance,
             weights=self._config.objective,
         )
+
+    def _judges_law_of(self, model: Forecaster) -> bool:
+        return model.has_law and self._config.objective.crps > 0
 
     def figures(self, model: Forecaster, windows: Windows, fabric: "Fabric") -> MetricValues:
         """The figures over all windows, each process taking its part of them."""
@@ -53,7 +59,7 @@ class Evaluator:
     @torch.no_grad()
     def _gathered(self, model: Forecaster, windows: Windows, *, rank: int, processes: int) -> MetricAccumulator | None:
         """The figures of this process's windows, None where a forecast is not finite."""
-        gathered = self._accumulator()
+        gathered = self._accumulator(model)
         size = self._config.evaluation_batch_size
         start, stop = (len(windows) * edge // processes for edge in (rank, rank + 1))
         dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
@@ -62,10 +68,11 @@ class Evaluator:
         try:
             for first in range(start, stop, size):
                 past, future = windows.gather(torch.arange(first, min(first + size, stop)))
-                mean = model(past.to(dtype)).mean.to(future.dtype)
+                made = model(past.to(dtype))
+                mean = made.mean.to(future.dtype)
                 if not bool(torch.isfinite(mean.sum())) and not bool(torch.isfinite(mean).all()):
                     return None
-                gathered.update(mean, future)
+                gathered.update(mean, future, law=made.ellipsoid if self._judges_law_of(model) else None)
         finally:
             model.train(was_training)
         return gathered

@@ -14,7 +14,7 @@ class _Engine(Protocol):
     """What `_compiled` and `_steps` both offer."""
 
     def reflect(self, vectors: Tensor, x: Tensor, *, back: bool) -> Tensor: ...
-    def reflect_backward(self, vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]: ...
+    def reflect_backward(self, vectors: Tensor, y: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]: ...
     def push(self, vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]: ...
     def push_backward(
         self, vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Tensor
@@ -27,7 +27,7 @@ def _engine(x: Tensor) -> _Engine:
 
 
 class Reflect(torch.autograd.Function):
-    """U x, or Uᵀ x where ``back``. Keeps its two arguments."""
+    """U x, or Uᵀ x where ``back``. Keeps its two arguments and its result, from which the way back is walked."""
 
     @staticmethod
     def forward(
@@ -36,18 +36,19 @@ class Reflect(torch.autograd.Function):
         x: Tensor,  # (*sides, *sets, p)
         back: bool,
     ) -> Tensor:
-        ctx.save_for_backward(vectors, x)
+        y = _engine(x).reflect(vectors, x, back=back)
+        ctx.save_for_backward(vectors, x, y)
         ctx.back = back
-        return _engine(x).reflect(vectors, x, back=back)
+        return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Gradients:
-        vectors, x = ctx.saved_tensors
+        vectors, x, y = ctx.saved_tensors
         if torch.is_grad_enabled():
             return *_recorded(_steps.reflect(vectors, x, back=ctx.back), (vectors, x), grad), None
         if not ctx.needs_input_grad[0]:
             return None, _engine(x).reflect(vectors, grad, back=not ctx.back), None
-        return *_engine(x).reflect_backward(vectors, x, grad, back=ctx.back), None
+        return *_engine(y).reflect_backward(vectors, y, grad, back=ctx.back), None
 
 
 class Push(torch.autograd.Function):

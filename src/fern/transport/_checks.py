@@ -42,18 +42,36 @@ def positive_number(name: str, value: object) -> None:
         raise FernError(f"{name}: got {value!r}, needs a finite number > 0")
 
 
-def ellipsoid_shapes(eigenvalues: Tensor, shift: Tensor, reflections: Tensor, horizon: object) -> int:
+def floor(name: str, value: object, eigenvalues: Tensor) -> None:
+    """A finite number above 0, or a tensor of them that broadcasts to the eigenvalues."""
+    if not isinstance(value, Tensor):
+        positive_number(name, value)
+        return
+    floating(name, value)
+    message = f"{name}: got shape {tuple(value.shape)}, needs one that broadcasts to {tuple(eigenvalues.shape)}"
+    if common_shape(message, value.shape, eigenvalues.shape) != eigenvalues.shape:
+        raise FernError(message)
+    if value.numel() and not value.detach().amin().item() > 0:
+        raise FernError(f"{name}: smallest is {value.detach().amin().item():g}, needs numbers > 0")
+
+
+def ellipsoid_shapes(
+    eigenvalues: Tensor, reflections: Tensor, horizon: object, *, shift: Tensor | None, offset: Tensor | None
+) -> int:
     """Check ranks and shapes that belong together; return the horizon."""
-    for name, value in (("eigenvalues", eigenvalues), ("shift", shift), ("reflections", reflections)):
+    placed = {name: value for name, value in (("shift", shift), ("offset", offset)) if value is not None}
+    given = {"eigenvalues": eigenvalues, **placed, "reflections": reflections}
+    for name, value in given.items():
         floating(name, value)
-    one_device(eigenvalues=eigenvalues, shift=shift, reflections=reflections)
+    one_device(**given)
     if eigenvalues.ndim < 2:
         raise FernError(f"eigenvalues: got shape {tuple(eigenvalues.shape)}, needs (*batch, g, p)")
     g, p = eigenvalues.shape[-2:]
     if g < 1 or p < 1:
         raise FernError(f"eigenvalues: got {g} patches of {p}, needs at least one patch of at least one step")
-    if shift.ndim < 2 or shift.shape[-2:] != (g, p):
-        raise FernError(f"shift: got shape {tuple(shift.shape)}, needs (*batch, {g}, {p}) to match eigenvalues")
+    for name, value in placed.items():
+        if value.ndim < 2 or value.shape[-2:] != (g, p):
+            raise FernError(f"{name}: got shape {tuple(value.shape)}, needs (*batch, {g}, {p}) to match eigenvalues")
     if reflections.ndim < 3 or reflections.shape[-3] != g or reflections.shape[-1] != p:
         raise FernError(
             f"reflections: got shape {tuple(reflections.shape)}, needs (*batch, {g}, R, {p}) to match eigenvalues"
@@ -63,6 +81,18 @@ def ellipsoid_shapes(eigenvalues: Tensor, shift: Tensor, reflections: Tensor, ho
     if not isinstance(horizon, Integral) or not (g - 1) * p < int(horizon) <= g * p:
         raise FernError(f"horizon: got {horizon!r}, needs {(g - 1) * p + 1} to {g * p} for {g} patches of {p}")
     return int(horizon)
+
+
+def batch_shape(eigenvalues: Tensor, reflections: Tensor, *, shift: Tensor | None, offset: Tensor | None) -> torch.Size:
+    """The batch shape that all parameters of an ellipsoid broadcast to."""
+    placed = {"eigenvalues": eigenvalues, "shift": shift, "offset": offset}
+    shapes = {name: value.shape[:-2] for name, value in placed.items() if value is not None}
+    shapes["reflections"] = reflections.shape[:-3]
+    first, *others = shapes.values()
+    if all(other == first for other in others):
+        return first
+    listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+    return common_shape(f"batch shapes of {listed} do not broadcast to one shape", *shapes.values())
 
 
 def common_shape(message: str, *shapes: torch.Size) -> torch.Size:

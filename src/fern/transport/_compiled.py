@@ -33,11 +33,11 @@ def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
     return y
 
 
-def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
-    """Gradients of (vectors, x)."""
-    into, grad_x = _empty_like(vectors), _empty_like(x)
-    given = (*_sets(vectors, 2), *_sides(x, vectors), *_sides(grad, vectors), back)
-    _over_sets(vectors, x, _kernels.reflect_backward, *given, *_flat(into, grad_x))
+def reflect_backward(vectors: Tensor, y: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
+    """Gradients of (vectors, x), given y, the result of `reflect`."""
+    into, grad_x = _empty_like(vectors), _empty_like(y)
+    given = (*_sets(vectors, 2), *_sides(y, vectors), *_sides(grad, vectors), back)
+    _over_sets(vectors, y, _kernels.reflect_backward, *given, *_flat(into, grad_x))
     return into, grad_x
 
 

@@ -209,15 +209,15 @@ def reflect_backward(
     shape: Any,
     vectors: Array,
     vector_strides: Any,
-    x: Array,
-    x_strides: Any,
+    y: Array,
+    y_strides: Any,
     grad: Array,
     grad_strides: Any,
     back: bool,
     grad_vectors: Array,  # (N, R, p) out
     grad_x: Array,  # (S, N, p) out
 ) -> None:
-    """Gradients of `reflect`, from its argument x: the result is computed again and retraced."""
+    """Gradients of `reflect`, from its result y, which is retraced."""
     start, stop, n = sets
     repeats, r, p = shape
     size = _padded(p) * LANES
@@ -225,15 +225,14 @@ def reflect_backward(
     into = v + r * size
     state = into + r * size
     g = state + size
-    scratch = np.empty(g + size, x.dtype)
+    scratch = np.empty(g + size, y.dtype)
     for first in range(start, stop, LANES):
         count = min(LANES, stop - first)
         _gather_sets(scratch, weight, v, vectors, first, vector_strides, count, r, p)
         scratch[into:state] = 0.0
         for s in range(repeats):
-            _gather(scratch, state, x, s * x_strides[0] + first * x_strides[1], x_strides[1], count, p)
+            _gather(scratch, state, y, s * y_strides[0] + first * y_strides[1], y_strides[1], count, p)
             _gather(scratch, g, grad, s * grad_strides[0] + first * grad_strides[1], grad_strides[1], count, p)
-            _walk(scratch, weight, v, state, r, size, back)
             _retrace(scratch, weight, v, state, g, into, r, size, back)
             _scatter(scratch, g, grad_x, (s * n + first) * p, p, count, p)
         for i in range(r):

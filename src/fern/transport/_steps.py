@@ -63,11 +63,10 @@ def _retrace(
     return x, grad
 
 
-def reflect_backward(vectors: Tensor, x: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
-    """Gradients of (vectors, x): the result is computed again and retraced."""
+def reflect_backward(vectors: Tensor, y: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
+    """Gradients of (vectors, x), given y, the result of `reflect`."""
     order = range(vectors.shape[-2])
     into = torch.zeros_like(vectors)
-    y = reflect(vectors, x, back=back)
     _, grad = _retrace(vectors, weights(vectors), y, grad, order if back else reversed(order), into)
     return into, grad
 

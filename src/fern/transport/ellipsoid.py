@@ -11,7 +11,8 @@ from torch.nn.functional import pad
 from fern.errors import FernError
 from fern.transport import _checks
 from fern.transport._diagonal import spd_square_diagonal
-from fern.transport.householder import spd_push
+from fern.transport._views import MapViews
+from fern.transport.householder import reflect, spd_push
 
 # With eigenvalues of order 1 to 10 the condition number stays below 1/eps of float32, so that `inverse` and
 # `log_prob` keep their meaning in the precision models run in.
@@ -20,30 +21,35 @@ EIGENVALUE_FLOOR = 1e-4
 NO_SAMPLE_SHAPE = torch.Size()
 
 
-class Ellipsoid(Distribution):
-    r"""The law of y = Uᵀ Λ U (y0 + t) with y0 ~ N(0, aI), independently for each of g patches of length p.
+class Ellipsoid(MapViews):
+    r"""The law of y = Uᵀ Λ U (y0 + t) + o with y0 ~ N(0, aI), independently for each of g patches of length p.
 
     In each patch U is a product of R Householder reflections (`fern.transport.reflect`), so the law is
-    N(At, aA²) with the symmetric Jacobian A = Uᵀ Λ U, the optimal transport map from N(0, aI) plus shift
-    (paper, "Methods", Alg. 1). Nothing is stored but Λ, t and the R vectors; no method builds a dense matrix
-    except `jacobian`, `patch_jacobians` and `covariance_matrix`. Nothing is cached: keep what is used twice.
+    N(At + o, aA²) with the symmetric Jacobian A = Uᵀ Λ U, the optimal transport map from N(0, aI) plus shift
+    (paper, "Methods", Alg. 1, where o = 0). Nothing is stored but Λ, t, o and the R vectors; no method builds a
+    dense matrix except `jacobian`, `patch_jacobians` and `covariance_matrix`. Nothing is cached: keep what is
+    used twice.
 
     Arguments:
         eigenvalues: (\*batch, g, p), the diagonal of Λ, not negative.
-        shift: (\*batch, g, p), t.
+        shift: (\*batch, g, p), t; None for none, which saves the work of A·0.
         reflections: (\*batch, g, R, p), R >= 0; of any length, a zero vector is the identity.
         base_variance: a, the variance of y0.
         horizon: H with (g-1)p < H <= gp; the last patch then has H - (g-1)p steps: its vectors are cut to
             their first entries, which decouples the rest exactly, and the rest is dropped.
         eigenvalue_floor: eigenvalues below it are raised to it, in every method alike: one law, whose samples
             have the density `log_prob` and whose `push` has the inverse `inverse`. (The gradient of a raised
-            eigenvalue is zero.) Without a floor a zero eigenvalue has no density.
+            eigenvalue is zero.) Without a floor a zero eigenvalue has no density. A number, or a tensor that
+            broadcasts with the eigenvalues: a floor is in the units of y, and `affine` scales it with them.
+        offset: (\*batch, g, p), o; None for none. It places the law without A: a mean that is given as At needs
+            t = A⁻¹ mean, which is large where A is small.
         validate_args: shapes are always checked; values (finite, not negative) where True, or where None and
             torch's `Distribution.set_default_validate_args` is on, as it is unless Python runs with -O or
             `torch.compile` was used in the process, which turns it off.
 
-    The batch shape is ``batch``, the event shape (H,). ``eigenvalues``, ``shift`` and ``reflections`` are
-    kept broadcast, floored and cut; entries beyond the horizon read 1, 0 and 0.
+    The batch shape is ``batch``, the event shape (H,). ``eigenvalues``, ``shift``, ``reflections`` and ``offset``
+    are kept broadcast, floored and cut; entries beyond the horizon read 1, 0, 0 and 0. A missing ``shift`` reads as
+    zeros, a missing ``offset`` stays None.
 
     Example:
         >>> law = Ellipsoid(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 0.5]]), torch.zeros(1, 0, 2))
@@ -62,67 +68,133 @@ class Ellipsoid(Distribution):
     def __init__(
         self,
         eigenvalues: Tensor,  # (*batch, g, p)
-        shift: Tensor,  # (*batch, g, p)
+        shift: Tensor | None,  # (*batch, g, p)
         reflections: Tensor,  # (*batch, g, R, p)
         *,
+        offset: Tensor | None = None,  # (*batch, g, p)
         base_variance: float = 0.1,
         horizon: int | None = None,
-        eigenvalue_floor: float = EIGENVALUE_FLOOR,
+        eigenvalue_floor: float | Tensor = EIGENVALUE_FLOOR,  # or one that broadcasts with (*batch, g, p)
         validate_args: bool | None = None,
     ) -> None:
-        self.horizon = _checks.ellipsoid_shapes(eigenvalues, shift, reflections, horizon)
+        self.horizon = _checks.ellipsoid_shapes(eigenvalues, reflections, horizon, shift=shift, offset=offset)
         _checks.positive_number("base_variance", base_variance)
-        _checks.positive_number("eigenvalue_floor", eigenvalue_floor)
-        batch = _checks.common_shape(
-            f"batch shapes of eigenvalues {tuple(eigenvalues.shape[:-2])}, shift {tuple(shift.shape[:-2])} and "
-            f"reflections {tuple(reflections.shape[:-3])} do not broadcast to one shape",
-            eigenvalues.shape[:-2],
-            shift.shape[:-2],
-            reflections.shape[:-3],
-        )
+        _checks.floor("eigenvalue_floor", eigenvalue_floor, eigenvalues)
+        batch = _checks.batch_shape(eigenvalues, reflections, shift=shift, offset=offset)
         checked = Distribution._validate_args if validate_args is None else validate_args
         if checked:
             _checks.finite("eigenvalues", eigenvalues)
             _checks.not_negative("eigenvalues", eigenvalues)
-            _checks.finite("shift", shift)
             _checks.finite("reflections", reflections)
+            for name, placed in (("shift", shift), ("offset", offset)):
+                if placed is not None:
+                    _checks.finite(name, placed)
         self.patches, self.patch_size = eigenvalues.shape[-2:]
         self.base_variance = float(base_variance)
-        self.eigenvalue_floor = float(eigenvalue_floor)
+        self.eigenvalue_floor = eigenvalue_floor
         eigenvalues = eigenvalues.clamp_min(eigenvalue_floor)
         if self.horizon < self.patches * self.patch_size:
             inside = self._inside(eigenvalues.device)
             eigenvalues = torch.where(inside, eigenvalues, 1.0)
-            shift = torch.where(inside, shift, 0.0)
+            shift = shift if shift is None else torch.where(inside, shift, 0.0)
+            offset = offset if offset is None else torch.where(inside, offset, 0.0)
             reflections = torch.where(inside.unsqueeze(-2), reflections, 0.0)
+        self._keep(batch, eigenvalues, shift, reflections, offset, checked=checked)
+
+    def _keep(
+        self,
+        batch: torch.Size,
+        eigenvalues: Tensor,
+        shift: Tensor | None,
+        reflections: Tensor,
+        offset: Tensor | None,
+        *,
+        checked: bool,
+    ) -> None:
+        """The parameters in the batch shape; no memory is allocated."""
+        self._shifted = shift is not None
+        shift = eigenvalues.new_zeros(()).expand(eigenvalues.shape) if shift is None else shift
         self.eigenvalues = eigenvalues.expand(*batch, -1, -1)
         self.shift = shift.expand(*batch, -1, -1)
+        self.offset = None if offset is None else offset.expand(*batch, -1, -1)
         self.reflections = reflections.expand(*batch, -1, -1, -1)
         super().__init__(batch, torch.Size([self.horizon]), validate_args=False)
         self._validate_args = checked
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
         """The same law with more batch dimensions; no memory is allocated."""
-        new = self._get_checked_instance(Ellipsoid, _instance)  # type: ignore[no-untyped-call]
-        batch = torch.Size(batch_shape)
+        new = self._like(_instance)
+        shift = self.shift if self._shifted else None
+        parts = (self.eigenvalues, shift, self.reflections, self.offset)
+        new._keep(torch.Size(batch_shape), *parts, checked=self._validate_args)
+        return new
+
+    def affine(
+        self,
+        scale: float | Tensor,  # > 0, broadcasts with (*batch) or (*batch, 1)
+        shift: float | Tensor = 0.0,  # broadcasts with (*batch), (*batch, 1) or (*batch, H)
+    ) -> Self:
+        """The law of scale·y + shift, exactly: eigenvalues and their floor are scaled, the offset is scaled and moved.
+
+        Both arguments are read by their number of dimensions: one more than the batch has makes the last one that of
+        the steps. So the eigen-summaries of a law of scaled data become those in the units of the data.
+
+        Example:
+            >>> law = Ellipsoid(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 0.5]]), torch.zeros(1, 0, 2))
+            >>> moved = law.affine(10.0, 5.0)
+            >>> moved.mean, moved.spectral_radius
+            (tensor([35., 15.]), tensor([20.]))
+        """
+        by, to = (self._steps_of(name, value) for name, value in (("scale", scale), ("shift", shift)))
+        if by.shape[-1] != 1:
+            raise FernError(f"scale: got shape {tuple(by.shape)}, needs one number for each law, not for each step")
+        if self._validate_args:
+            _checks.finite("scale", by)
+            _checks.finite("shift", to)
+            if by.numel() and by.detach().amin().item() <= 0:
+                raise FernError(f"scale: smallest is {by.detach().amin().item():g}, needs numbers > 0")
+        new = self._like(None)
+        by = by.unsqueeze(-1)  # (..., 1, 1)
+        eigenvalues = self.eigenvalues * by
+        moved = to.unsqueeze(-1) if to.shape[-1] == 1 else self._to_patches(to)
+        offset = moved.expand(self.eigenvalues.shape) if self.offset is None else torch.addcmul(moved, self.offset, by)
+        if self.horizon < self.patches * self.patch_size:
+            inside = self._inside(eigenvalues.device)
+            eigenvalues, offset = torch.where(inside, eigenvalues, 1.0), torch.where(inside, offset, 0.0)
+        new.eigenvalue_floor = by * self.eigenvalue_floor
+        shifted = self.shift if self._shifted else None
+        new._keep(self.batch_shape, eigenvalues, shifted, self.reflections, offset, checked=self._validate_args)
+        return new
+
+    def _like(self, instance: Any) -> Self:
+        """A new law with the plain settings of this one."""
+        new: Self = self._get_checked_instance(Ellipsoid, instance)  # type: ignore[no-untyped-call]
         for name in ("horizon", "patches", "patch_size", "base_variance", "eigenvalue_floor"):
             setattr(new, name, getattr(self, name))
-        new.eigenvalues = self.eigenvalues.expand(*batch, -1, -1)
-        new.shift = self.shift.expand(*batch, -1, -1)
-        new.reflections = self.reflections.expand(*batch, -1, -1, -1)
-        super(Ellipsoid, new).__init__(batch, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new  # type: ignore[no-any-return]
+        return new
+
+    def _steps_of(self, name: str, value: float | Tensor) -> Tensor:  # (..., 1) or (..., H)
+        """An argument of `affine` with the steps as its last dimension."""
+        value = torch.as_tensor(value, dtype=self.eigenvalues.dtype, device=self.eigenvalues.device)
+        if value.ndim <= len(self.batch_shape):
+            value = value.unsqueeze(-1)
+        if value.shape[-1] not in (1, self.horizon):
+            raise FernError(f"{name}: got {value.shape[-1]} steps, needs 1 or {self.horizon}")
+        wanted = torch.Size([*self.batch_shape, value.shape[-1]])
+        message = f"{name}: got shape {tuple(value.shape)}, needs one that broadcasts to {tuple(wanted)}"
+        if _checks.common_shape(message, value.shape, wanted) != wanted:
+            raise FernError(message)
+        return value
 
     # --- the map -------------------------------------------------------------------------------------------
 
     def push(self, y0: Tensor) -> Tensor:  # (..., H) -> (..., *batch, H)
-        """y = Uᵀ Λ U (y0 + t), the transport map itself."""
+        """y = Uᵀ Λ U (y0 + t) + o, the transport map itself."""
         self._check_event("y0", y0)
-        return self._to_horizon(self._push(self._to_patches(y0) + self.shift))
+        return self._to_horizon(self._map(self._to_patches(y0)))
 
     def inverse(self, y: Tensor) -> Tensor:  # (..., H) -> (..., *batch, H)
-        """y0 = Uᵀ Λ⁻¹ U y - t, so that ``inverse(push(y0))`` is y0."""
+        """y0 = Uᵀ Λ⁻¹ U (y - o) - t, so that ``inverse(push(y0))`` is y0."""
         self._check_event("y", y)
         return self._to_horizon(self._source(y))
 
@@ -132,7 +204,7 @@ class Ellipsoid(Distribution):
         """Draws of y, differentiable in the parameters; the generator alone decides them."""
         shape = self._extended_shape(torch.Size(sample_shape))
         noise = torch.randn(shape, generator=generator, dtype=self.shift.dtype, device=self.shift.device)
-        return self._to_horizon(self._push(self._to_patches(noise * math.sqrt(self.base_variance)) + self.shift))
+        return self._to_horizon(self._map(self._to_patches(noise * math.sqrt(self.base_variance))))
 
     def sample(
         self, sample_shape: Any = NO_SAMPLE_SHAPE, *, generator: torch.Generator | None = None
@@ -145,8 +217,10 @@ class Ellipsoid(Distribution):
 
     @property
     def mean(self) -> Tensor:  # (*batch, H)
-        """A t: the map at y0 = 0. (The mode and the median as well.)"""
-        return self._to_horizon(self._push(self.shift))
+        """A t + o: the map at y0 = 0. (The mode and the median as well.)"""
+        if self._shifted:
+            return self._to_horizon(self._moved(self._push(self.shift)))
+        return self._to_horizon(self.shift if self.offset is None else self.offset)
 
     @property
     def mode(self) -> Tensor:  # (*batch, H)
@@ -164,7 +238,7 @@ class Ellipsoid(Distribution):
         return self.variance.sqrt()
 
     def log_prob(self, value: Tensor) -> Tensor:  # (..., H) -> (..., *batch)
-        """log N(value; At, aA²) = -½ |inverse(value)|² / a - ½ H log(2πa) - log det A."""
+        """log N(value; At + o, aA²) = -½ |inverse(value)|² / a - ½ H log(2πa) - log det A."""
         self._check_event("value", value)
         squared = self._source(value).square().sum((-2, -1)) / self.base_variance
         return -0.5 * (squared + self.horizon * math.log(2 * math.pi * self.base_variance)) - self._log_det()
@@ -174,6 +248,19 @@ class Ellipsoid(Distribution):
         self._check_event("value", value)
         length: Tensor = torch.linalg.vector_norm(self._source(value), dim=(-2, -1))
         return length / math.sqrt(self.base_variance)
+
+    def axis_coordinates(self, value: Tensor) -> Tensor:  # (..., H) -> (..., *batch, H)
+        """U (value - mean), along the law's own axes: independent under the law, of deviations `axis_stddev`."""
+        self._check_event("value", value)
+        apart = self._to_patches(value)
+        apart = apart if self.offset is None else apart - self.offset
+        apart = apart - self._push(self.shift) if self._shifted else apart
+        return self._to_horizon(reflect(self.reflections, apart))
+
+    @property
+    def axis_stddev(self) -> Tensor:  # (*batch, H)
+        """√a Λ, the deviations along the law's own axes."""
+        return self._to_horizon(self.eigenvalues) * math.sqrt(self.base_variance)
 
     def entropy(self) -> Tensor:  # (*batch)
         """½ H log(2πea) + log det A, in nats."""
@@ -193,63 +280,7 @@ class Ellipsoid(Distribution):
         standard: Tensor = torch.special.ndtri(value)
         return self.mean + self.stddev * standard
 
-    # --- dense, on demand ----------------------------------------------------------------------------------
-
-    @property
-    def jacobian(self) -> Tensor:  # (*batch, H, H)
-        """A = Uᵀ Λ U, symmetric with the eigenvalues Λ, as one block-diagonal matrix. O(H²) memory."""
-        return self._dense(self.patch_jacobians)
-
-    @property
-    def patch_jacobians(self) -> Tensor:  # (*batch, g, p, p)
-        """A of each patch; beyond the horizon the identity. O(g·p²) memory."""
-        return self._blocks(self.eigenvalues)
-
-    @property
-    def covariance_matrix(self) -> Tensor:  # (*batch, H, H)
-        """a A², block-diagonal. O(H²) memory."""
-        return self._dense(self.base_variance * self._blocks(self.eigenvalues.square()))
-
-    # --- eigen-summaries of the Jacobian, one number a patch -----------------------------------------------
-
-    @property
-    def spectral_radius(self) -> Tensor:  # (*batch, g)
-        """max Λ: the strongest stretching."""
-        return self._spectrum(-math.inf).amax(-1)
-
-    @property
-    def trace(self) -> Tensor:  # (*batch, g)
-        """Σ Λ."""
-        return self._spectrum(0.0).sum(-1)
-
-    @property
-    def log_det(self) -> Tensor:  # (*batch, g)
-        """Σ log Λ: the log of the change of volume."""
-        return self.eigenvalues.log().sum(-1)
-
-    @property
-    def condition_number(self) -> Tensor:  # (*batch, g)
-        """max Λ / min Λ."""
-        return self.spectral_radius / self._spectrum(math.inf).amin(-1)
-
-    @property
-    def effective_rank(self) -> Tensor:  # (*batch, g)
-        """exp(-Σ q log q) with q = Λ / Σ Λ: from 1 (one direction) to p (a ball). Roy and Vetterli, 2007."""
-        trace = self.trace
-        # Beyond the horizon Λ is 1, and 1 log 1 = 0.
-        return (trace.log() - (self.eigenvalues * self.eigenvalues.log()).sum(-1) / trace).exp()
-
     # --- inside --------------------------------------------------------------------------------------------
-
-    def _inside(self, device: torch.device) -> Tensor:  # (g, p)
-        steps = torch.arange(self.patches * self.patch_size, device=device)
-        return (steps < self.horizon).reshape(self.patches, self.patch_size)
-
-    def _spectrum(self, beyond: float) -> Tensor:  # (*batch, g, p)
-        """The eigenvalues, with ``beyond`` where the last patch has no step."""
-        if self.horizon == self.patches * self.patch_size:
-            return self.eigenvalues
-        return torch.where(self._inside(self.eigenvalues.device), self.eigenvalues, beyond)
 
     def _to_patches(self, value: Tensor) -> Tensor:  # (..., H) -> (..., g, p)
         missing = self.patches * self.patch_size - self.horizon
@@ -262,24 +293,20 @@ class Ellipsoid(Distribution):
     def _push(self, x: Tensor) -> Tensor:  # (..., g, p)
         return spd_push(self.reflections, self.eigenvalues, x)
 
+    def _map(self, y0: Tensor) -> Tensor:  # (..., g, p)
+        return self._moved(self._push(y0 + self.shift if self._shifted else y0))
+
+    def _moved(self, y: Tensor) -> Tensor:  # (..., g, p)
+        return y if self.offset is None else y + self.offset
+
     def _source(self, y: Tensor) -> Tensor:  # (..., H) -> (..., g, p)
-        return spd_push(self.reflections, self.eigenvalues.reciprocal(), self._to_patches(y)) - self.shift
+        y = self._to_patches(y)
+        y = y if self.offset is None else y - self.offset
+        source = spd_push(self.reflections, self.eigenvalues.reciprocal(), y)
+        return source - self.shift if self._shifted else source
 
     def _log_det(self) -> Tensor:  # (*batch)
         return self.log_det.sum(-1)
-
-    def _blocks(self, eigenvalues: Tensor) -> Tensor:  # (*batch, g, p) -> (*batch, g, p, p)
-        identity = torch.eye(self.patch_size, dtype=eigenvalues.dtype, device=eigenvalues.device)
-        vectors = self.reflections.unsqueeze(-3)
-        rows = spd_push(vectors, eigenvalues.unsqueeze(-2), identity)
-        return 0.5 * (rows + rows.mT)
-
-    def _dense(self, blocks: Tensor) -> Tensor:  # (*batch, g, p, p) -> (*batch, H, H)
-        g, p = self.patches, self.patch_size
-        patch = torch.arange(g, device=blocks.device)
-        dense = blocks.new_zeros(*self.batch_shape, g, p, g, p)
-        dense[..., patch, :, patch, :] = blocks.movedim(-3, 0)
-        return dense.flatten(-2).flatten(-3, -2)[..., : self.horizon, : self.horizon]
 
     def _check_event(self, name: str, value: Tensor) -> None:
         _checks.event(name, value, self.batch_shape, self.horizon)

@@ -26,6 +26,14 @@ FREE_TO_CHANGE = (
 )
 """Settings that a resumed run may change: they decide where and how fast it computes."""
 
+ADDED: Mapping[str, Any] = {
+    "normalise": "none",
+    "skip": "none",
+    "channels_seen": "own",
+    "objective": {"crps": 0.0},
+}
+"""Settings younger than some checkpoints, and what a run without them was made by."""
+
 _AT_ONCE = 1 << 20
 
 
@@ -74,8 +82,9 @@ def describe(windows: Windows) -> dict[str, Any]:
 
 def require_same(saved: Mapping[str, Any], present: Mapping[str, Any], *, where: str) -> None:
     """Refuse to go on with a checkpoint of another model, other data or other settings; versions may differ."""
-    if saved["model"] != present["model"]:
-        was, now = saved["model"], present["model"]
+    was, now = saved["model"], present["model"]
+    was = {**was, "config": _completed(was["config"], now["config"])}
+    if was != now:
         changed = _differences(was["config"], now["config"]) or "other weights"
         raise FernError(
             f"resume: {where} is of another model: {was['class']} there, {now['class']} here"
@@ -84,12 +93,26 @@ def require_same(saved: Mapping[str, Any], present: Mapping[str, Any], *, where:
     for name, described in saved["data"].items():
         if described != present["data"][name]:
             raise FernError(f"resume: {where} was trained on other data: {name} differ")
-    was, now = ({k: v for k, v in side["settings"].items() if k not in FREE_TO_CHANGE} for side in (saved, present))
+    completed = _completed(saved["settings"], present["settings"])
+    was, now = ({k: v for k, v in s.items() if k not in FREE_TO_CHANGE} for s in (completed, present["settings"]))
     if was["schedule"] == now["schedule"] == "constant" and not now["warmup"]:
         for settings in (was, now):  # more epochs only continue a run whose learning rate does not depend on them
             settings.pop("epochs")
     if was != now:
         raise FernError(f"resume: {where} has other settings: {_differences(was, now)}")
+
+
+def _completed(
+    saved: Mapping[str, Any], present: Mapping[str, Any], added: Mapping[str, Any] = ADDED
+) -> dict[str, Any]:
+    """The saved settings with those that did not exist yet."""
+    complete = dict(saved)
+    for name in added.keys() & present.keys():
+        if name not in saved:
+            complete[name] = added[name]
+        elif isinstance(saved[name], Mapping) and isinstance(present[name], Mapping):
+            complete[name] = _completed(saved[name], present[name], added[name])
+    return complete
 
 
 def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
