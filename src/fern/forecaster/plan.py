@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 
 from fern.data.frames import Series
@@ -97,7 +98,7 @@ def make_plan(
 
 def _longest_stretch(series: Series) -> int:
     edges = [0, *series.breaks, len(series.values)]
-    return max(stop - start for start, stop in zip(edges, edges[1:], strict=False))
+    return max(stop - start for start, stop in pairwise(edges))
 
 
 def _held_out(rows: int, horizon: int) -> int:

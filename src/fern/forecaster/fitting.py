@@ -1,0 +1,183 @@
+"""A fit: choose how to build the model on validation windows, train it, calibrate it on windows it never saw."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from fern.calibration import Calibration, CalibrationSettings, fit_calibration
+from fern.data.frames import Series
+from fern.data.windows import Windows
+from fern.forecaster.plan import Plan
+from fern.forecaster.recipes import Recipe, recipes_for
+from fern.forecaster.scales import Scale, scale_of
+from fern.forecaster.windows import Learnt
+from fern.models import Forecaster, build_model
+from fern.training import TrainConfig, TrainResult, resumable, train
+from fern.training.inputs import batch_size_for
+from fern.training.records.progress import Mode
+
+STEPS = 2000
+"""Optimiser steps of a whole training, unless early stopping ends it."""
+
+MOST_STEPS_PER_EPOCH = 250
+LEAST_EPOCHS, MOST_EPOCHS = 8, 60
+PILOT_SHARE = 0.1
+"""Of the steps of a training, for each recipe that is tried."""
+
+VALIDATION_ROWS = 8192
+"""Windows times channels on which an epoch is judged, at most about."""
+
+CALIBRATION_WINDOWS = 2000
+RESERVE = 0.05
+"""Of a time limit, for calibration."""
+
+REFIT_BELOW = 4000
+"""Training windows times channels below which the model is trained once more on all rows."""
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What a fit may be told; None and ``auto`` follow the data."""
+
+    model: str = "fern"
+    model_settings: Mapping[str, Any] | None = None
+    epochs: int | None = None
+    time_limit: float | None = None
+    seed: int = 7
+    threads: int | None = None
+    progress: Mode = "auto"
+    calibration: CalibrationSettings = CalibrationSettings()  # noqa: RUF009 (frozen)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit found."""
+
+    model: Forecaster
+    calibration: Calibration
+    recipe: Recipe
+    notes: tuple[str, ...]
+    seconds: float
+    stopped: str
+
+
+def fit_model(
+    series: Sequence[Series],
+    scales: Sequence[Scale],
+    plan: Plan,
+    settings: FitSettings,
+    *,
+    directory: Path | None = None,
+) -> Fit:
+    """Fit to the series that are long enough; at least one is."""
+    began = time.monotonic()
+    learnt = Learnt.of(series, scales, plan)
+    training = learnt.train()
+    validation = learnt.validation(most=max(64, VALIDATION_ROWS // training.channels))
+    work = _Work(training, validation, settings, directory, began)
+    recipe, tried = work.chosen(recipes_for(settings.model, settings.model_settings))
+    result = work.trained(recipe)
+    residuals = (
+        learnt.residuals(result.model, part, most=CALIBRATION_WINDOWS) for part in ("calibration", "validation")
+    )
+    calibration = fit_calibration(*residuals, settings=settings.calibration)
+    notes = [*tried, *calibration.notes]
+    model = result.model
+    if len(training) * training.channels < REFIT_BELOW and result.stopped not in ("interrupted", "time"):
+        model = work.refitted(recipe, learnt.everything(), result)
+        notes.append("trained once more on all rows after calibration, with as many epochs as validation chose")
+    return Fit(model, calibration, recipe, tuple(notes), time.monotonic() - began, result.stopped)
+
+
+@dataclass(frozen=True)
+class _Work:
+    training: Windows
+    validation: Windows
+    settings: FitSettings
+    directory: Path | None
+    began: float
+
+    def chosen(self, recipes: Sequence[Recipe]) -> tuple[Recipe, list[str]]:
+        """The recipe whose short training has the least validation objective, and what was tried."""
+        if len(recipes) == 1:
+            return recipes[0], []
+        objectives = {}
+        for recipe in recipes:
+            result = self._train(recipe, name=f"pilot-{recipe.name}", share=PILOT_SHARE, progress="silent")
+            objectives[recipe] = result.best.validation["objective"]
+            if result.stopped == "interrupted":
+                break
+        best = min(objectives, key=lambda recipe: objectives[recipe])
+        tried = ", ".join(f"{recipe.name} {value:.4g}" for recipe, value in objectives.items())
+        return best, [f"recipe {best.name!r}, by validation after a short training ({tried})"]
+
+    def trained(self, recipe: Recipe) -> TrainResult:
+        """The whole training."""
+        return self._train(recipe, name="training", share=1.0, progress=self.settings.progress)
+
+    def refitted(self, recipe: Recipe, everything: Windows, result: TrainResult) -> Forecaster:
+        """The model trained on all rows for the epochs that validation chose."""
+        config = replace(result.config, epochs=max(1, result.best_epoch), patience=None, keep="last", grace=0)
+        model = self._model(recipe, everything)
+        return train(model, everything, self.validation, config, progress="silent").model
+
+    def _model(self, recipe: Recipe, windows: Windows) -> Forecaster:
+        return build_model(
+            self.settings.model,
+            context_length=windows.context_length,
+            horizon=windows.horizon,
+            channels=windows.channels,
+            **recipe.model,
+        )
+
+    def _train(self, recipe: Recipe, *, name: str, share: float, progress: Mode) -> TrainResult:
+        folder = None if self.directory is None else self.directory / name
+        places: dict[str, Any] = {}
+        if folder is not None:
+            places = {"resume": folder} if resumable(folder) else {"directory": folder}
+        return train(
+            self._model(recipe, self.training),
+            self.training,
+            self.validation,
+            self._config(recipe, share),
+            progress=progress,
+            on_interrupt="keep",
+            **places,
+        )
+
+    def _config(self, recipe: Recipe, share: float) -> TrainConfig:
+        settings = self.settings
+        batch = batch_size_for(len(self.training))
+        per_epoch = min(MOST_STEPS_PER_EPOCH, ceil(len(self.training) / batch))
+        epochs = settings.epochs or min(MOST_EPOCHS, max(LEAST_EPOCHS, ceil(STEPS / per_epoch)))
+        if share < 1.0:
+            whole = epochs * per_epoch
+            per_epoch = max(1, min(per_epoch, ceil(share * whole)))
+            epochs = max(1, ceil(share * whole / per_epoch))
+        return TrainConfig(
+            epochs=epochs,
+            batch_size=batch,
+            steps_per_epoch=per_epoch,
+            patience=max(3, epochs // 4) if share == 1.0 else None,
+            time_limit=self._time(share),
+            seed=settings.seed,
+            threads=settings.threads,
+            **recipe.train,
+        )
+
+    def _time(self, share: float) -> float | None:
+        if self.settings.time_limit is None:
+            return None
+        left = self.settings.time_limit * (1 - RESERVE) - (time.monotonic() - self.began)
+        return max(0.1, left if share == 1.0 else min(left, share * self.settings.time_limit))
+
+
+def scales_of(series: Sequence[Series], plan: Plan) -> list[Scale]:
+    """The scale of each series, from its training rows alone (all rows where the model does not learn from it)."""
+    return [
+        scale_of(one.values if parts is None else one.values[parts.train.start : parts.train.stop])
+        for one, parts in zip(series, plan.parts, strict=True)
+    ]

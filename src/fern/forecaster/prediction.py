@@ -1,0 +1,166 @@
+"""Forecasts of many series at once: in model units through model and calibration, back in the units of the data."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fern.calibration import CalibratedForecast, Calibration
+from fern.errors import FernError
+from fern.forecaster.laws import law_of
+from fern.forecaster.scales import Scale
+from fern.forecaster.simple import SimpleForecast, simple_forecast
+from fern.forecaster.state import Recent, State
+from fern.models import Forecaster
+
+Floats = NDArray[np.float64]
+
+AT_ONCE = 2048
+"""Series times channels that are forecast together: bounds the memory, not the number of series."""
+
+ROLLED_PATHS = 200
+"""Paths from which steps beyond the horizon are forecast."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of each series: so many steps, and the quantiles of each step."""
+
+    steps: int
+    shares: tuple[float, ...] = ()
+    seed: int = 7
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The forecasts of several series, in the units of the data."""
+
+    mean: Floats  # (N, steps, C)
+    quantiles: Floats  # (shares, N, steps, C)
+
+
+def predict_series(state: State, series: Sequence[Recent], request: Request) -> Predicted:
+    """Point forecasts and quantiles."""
+    shape = (len(series), request.steps, len(state.channel_names))
+    mean, quantiles = np.empty(shape), np.empty((len(request.shares), *shape))
+    for places, batch in _batches(state, series):
+        made = _predicted(state, batch, request)
+        mean[places] = batch.invert(made.mean)
+        for place, values in zip(quantiles, made.quantiles, strict=True):
+            place[places] = batch.invert(values)
+    for place, simple in _simple(state, series, request.steps):
+        mean[place] = simple.mean
+        for number, share in enumerate(request.shares):
+            quantiles[number, place] = simple.quantile(share)
+    _require_finite(mean)
+    return Predicted(mean, quantiles)
+
+
+def simulate_series(
+    state: State, series: Sequence[Recent], *, steps: int, paths: int, seed: int
+) -> Floats:  # (paths, N, steps, C)
+    """Joint paths."""
+    drawn = np.empty((paths, len(series), steps, len(state.channel_names)))
+    rng = np.random.default_rng(seed)
+    for places, batch in _batches(state, series, at_once=max(1, AT_ONCE // paths)):
+        drawn[:, places] = batch.invert(_paths(state, batch.contexts, steps=steps, paths=paths, rng=rng))
+    for place, simple in _simple(state, series, steps):
+        drawn[:, place] = simple.paths(paths, rng)
+    _require_finite(drawn)
+    return drawn
+
+
+def calibrated(
+    model: Forecaster | None,
+    calibration: Calibration | None,
+    contexts: NDArray[np.float32],  # (N, L, C), model units
+) -> CalibratedForecast:
+    """The calibrated forecast of these contexts, in model units."""
+    if model is None or calibration is None:
+        raise FernError("forecast: every series was too short to learn from; there is no law")
+    return calibration.apply(law_of(model, torch.from_numpy(contexts)))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Contexts of several series in model units, and the way back."""
+
+    contexts: NDArray[np.float32]  # (n, L, C)
+    shift: Floats  # (n, 1, C)
+    spread: Floats  # (n, 1, C)
+
+    def invert(self, values: Floats) -> Floats:  # (..., n, steps, C)
+        """In the units of the data."""
+        return values * self.spread + self.shift
+
+
+def batch_of(state: State, series: Sequence[Recent]) -> Batch:
+    """The contexts of series that are long enough."""
+    scales = [state.scale(one.name, one.values) for one in series]
+    return batch_from([one.values[-state.context_length :] for one in series], scales)
+
+
+def batch_from(contexts: Sequence[Floats], scales: Sequence[Scale]) -> Batch:
+    """Contexts of equal length, each with its scale."""
+    shift, spread = (np.stack([getattr(scale, name) for scale in scales])[:, None] for name in ("shift", "spread"))
+    scaled = (np.stack(contexts) - shift) / spread
+    return Batch(scaled.astype(np.float32), shift, spread)
+
+
+def _batches(
+    state: State, series: Sequence[Recent], *, at_once: int = AT_ONCE
+) -> Iterator[tuple[NDArray[np.int64], Batch]]:
+    learnt = np.flatnonzero([state.learns(one.values) for one in series])
+    size = max(1, at_once // len(state.channel_names))
+    for first in range(0, len(learnt), size):
+        places = learnt[first : first + size]
+        yield places, batch_of(state, [series[place] for place in places])
+
+
+def _simple(state: State, series: Sequence[Recent], steps: int) -> Iterator[tuple[int, SimpleForecast]]:
+    for place, one in enumerate(series):
+        if not state.learns(one.values):
+            yield place, simple_forecast(one.values, horizon=steps, season=state.season)
+
+
+def _predicted(state: State, batch: Batch, request: Request) -> Predicted:
+    forecast = calibrated(state.model, state.calibration, batch.contexts)
+    inside = min(request.steps, state.horizon)
+    mean = forecast.mean[:, :inside]
+    quantiles = forecast.quantile(list(request.shares))[:, :, :inside] if request.shares else np.empty((0, *mean.shape))
+    if request.steps == inside:
+        return Predicted(mean, quantiles)
+    rng = np.random.default_rng(request.seed)
+    beyond = _paths(state, batch.contexts, steps=request.steps, paths=ROLLED_PATHS, rng=rng)[:, :, inside:]
+    later = np.quantile(beyond, request.shares, axis=0) if request.shares else np.empty((0, *beyond.shape[1:]))
+    return Predicted(np.concatenate((mean, beyond.mean(axis=0)), axis=1), np.concatenate((quantiles, later), axis=2))
+
+
+def _paths(
+    state: State,
+    contexts: NDArray[np.float32],  # (n, L, C)
+    *,
+    steps: int,
+    paths: int,
+    rng: np.random.Generator,
+) -> Floats:  # (paths, n, steps, C), model units
+    """Joint paths; beyond the horizon each goes on from a forecast of its own rows."""
+    forecast = calibrated(state.model, state.calibration, contexts)
+    drawn = forecast.sample(paths, generator=rng)
+    pieces, made = [drawn], state.horizon
+    windows, length = contexts.shape[:2]
+    rows = np.broadcast_to(contexts, (paths, *contexts.shape))
+    while made < steps:
+        rows = np.concatenate((rows, pieces[-1].astype(np.float32)), axis=2)[:, :, -length:]
+        flat = np.ascontiguousarray(rows.reshape(paths * windows, length, -1))
+        following = calibrated(state.model, state.calibration, flat).sample(1, generator=rng)[0]
+        pieces.append(following.reshape(paths, windows, state.horizon, -1))
+        made += state.horizon
+    return np.concatenate(pieces, axis=2)[:, :, :steps]
+
+
+def _require_finite(values: Floats) -> None:
+    if not np.isfinite(values).all():
+        raise FernError("forecast: is not finite; the series holds values beyond what the model can take")
