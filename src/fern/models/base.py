@@ -106,7 +106,11 @@ class Forecast:
 
 
 Criterion = Callable[[Forecast, Tensor], Tensor]
-"""A loss: the forecast of a batch and its future ``(B, H, C)`` to a scalar."""
+"""A loss: the forecast of a batch and its future ``(B, H, C)`` to a scalar.
+
+One with an attribute ``law_alone`` that is true reads the law of the forecast and never its ``mean``, so that a model
+that draws its mean in training need not draw it.
+"""
 
 
 class Forecaster(nn.Module, ABC):

@@ -22,6 +22,7 @@ def clamped_pair(
     raw: Tensor,  # (N, 2n): n scales, n shifts, unbounded
     *,
     scale_bounds: SoftBounds = SCALE,
+    shift_bounds: SoftBounds = SHIFT,
 ) -> tuple[Tensor, Tensor]:  # (N, n), (N, n)
     """The scales and shifts within their bounds.
 
@@ -30,9 +31,9 @@ def clamped_pair(
         (tensor([[1.]]), tensor([[-2.]]))
     """
     if _compiled(raw):
-        pair: tuple[Tensor, Tensor] = _ClampedPair.apply(raw, scale_bounds)  # type: ignore[no-untyped-call]
+        pair: tuple[Tensor, Tensor] = _ClampedPair.apply(raw, scale_bounds, shift_bounds)  # type: ignore[no-untyped-call]
         return pair
-    return _plain_pair(raw, scale_bounds)
+    return _plain_pair(raw, scale_bounds, shift_bounds)
 
 
 def affine_update(
@@ -74,9 +75,9 @@ def _compiled(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.dtype in _NUMPY and not torch.compiler.is_compiling()
 
 
-def _plain_pair(raw: Tensor, scale_bounds: SoftBounds) -> tuple[Tensor, Tensor]:
+def _plain_pair(raw: Tensor, scale_bounds: SoftBounds, shift_bounds: SoftBounds = SHIFT) -> tuple[Tensor, Tensor]:
     scale, shift = raw.chunk(2, dim=-1)
-    return soft_clamp(scale, scale_bounds), soft_clamp(shift, SHIFT)
+    return soft_clamp(scale, scale_bounds), soft_clamp(shift, shift_bounds)
 
 
 def _plain_update(raw: Tensor, state: Tensor, *, rotating: bool) -> Tensor:
@@ -93,25 +94,25 @@ def _plain_update(raw: Tensor, state: Tensor, *, rotating: bool) -> Tensor:
 
 class _ClampedPair(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, raw: Tensor, scale_bounds: SoftBounds) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, raw: Tensor, scale_bounds: SoftBounds, shift_bounds: SoftBounds) -> tuple[Tensor, Tensor]:
         raw = raw.contiguous()
         rows, width = raw.shape
         scale, shift = raw.new_empty(rows, width // 2), raw.new_empty(rows, width // 2)
-        kernels.clamp(_array(raw), _table(raw.dtype, scale_bounds), _array(scale), _array(shift))
+        kernels.clamp(_array(raw), _table(raw.dtype, scale_bounds, shift_bounds), _array(scale), _array(shift))
         ctx.save_for_backward(raw)
-        ctx.scale_bounds = scale_bounds
+        ctx.bounds = scale_bounds, shift_bounds
         return scale, shift
 
     @staticmethod
     def backward(ctx: Any, grad_scale: Tensor, grad_shift: Tensor) -> tuple[Tensor | None, ...]:
         (raw,) = ctx.saved_tensors
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted: autograd follows the plain operations
-            pair = _plain_pair(raw, ctx.scale_bounds)
-            return *torch.autograd.grad(pair, raw, (grad_scale, grad_shift), create_graph=True), None
+            pair = _plain_pair(raw, *ctx.bounds)
+            return *torch.autograd.grad(pair, raw, (grad_scale, grad_shift), create_graph=True), None, None
         grad_raw = torch.empty_like(raw)
-        table = _table(raw.dtype, ctx.scale_bounds)
+        table = _table(raw.dtype, *ctx.bounds)
         kernels.clamp_backward(_array(raw), table, _array(grad_scale), _array(grad_shift), _array(grad_raw))
-        return grad_raw, None
+        return grad_raw, None, None
 
 
 class _Update(torch.autograd.Function):
@@ -149,10 +150,10 @@ def _array(tensor: Tensor) -> Any:
 
 
 @cache
-def _table(dtype: torch.dtype, scale_bounds: SoftBounds) -> Any:
+def _table(dtype: torch.dtype, scale_bounds: SoftBounds, shift_bounds: SoftBounds = SHIFT) -> Any:
     """The bounds as the kernels read them."""
     number = _NUMPY[dtype]
     return tuple(
         tuple(number(v) for v in (b.low, b.high, b.linear_low, b.linear_high, b.knee, 1.0, FAR))
-        for b in (scale_bounds, SHIFT)
+        for b in (scale_bounds, shift_bounds)
     )

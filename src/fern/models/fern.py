@@ -1,30 +1,25 @@
 """Fern: a bidirectional coupling encoder and a head that transports noise to ellipsoids (paper, Alg. 1)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import ceil, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import pad
 
 from fern.errors import FernError
-from fern.models.base import Forecast, Forecaster, ModelConfig, require_at_least
-from fern.models.coupling import affine_update, clamped_pair, rotating_update
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, require_at_least
+from fern.models.heads import ContextMap, CouplingHead, TransportHead, in_patches
 from fern.models.layers import activation
+from fern.models.normalise import Frame, Normalisation, Normaliser
 from fern.models.registry import register_model
-from fern.models.softclamp import SCALE, SoftBounds
-from fern.transport import EIGENVALUE_FLOOR, Ellipsoid, spd_push
+from fern.transport import Ellipsoid
 
-EIGENVALUES = SoftBounds(EIGENVALUE_FLOOR, SCALE.high)
-"""The paper's [0, 5.5], begun at the floor of `Ellipsoid`: below it an eigenvalue would have no gradient."""
-
-DIRECT_EIGENVALUES = SoftBounds(0.1, SCALE.high)
-"""With ``mean="direct"`` A is inverted, so its condition number is bounded."""
-
-START = 0.1
-"""The starting weights of the scale-and-shift heads, relative to PyTorch's default: near the identity."""
+Mean = Literal["transported", "direct"]
+Skip = Literal["none", "linear"]
+Seen = Literal["own", "all"]
 
 ROWS_AT_ONCE = 4096
 """Series that are encoded together when paths are drawn: bounds the memory, not the number of paths."""
@@ -43,6 +38,12 @@ class FernConfig(ModelConfig):
     ``noise``        a, the *variance* of z and of y0.
     ``activation``   of the features: relu, gelu, silu or tanh.
     ``mean``         ``transported``: y = A(y0 + t), so the mean is At. ``direct``: y = A·y0 + μ, see `Fern`.
+    ``normalise``    what is taken off each context of each channel and given back to the law: nothing, its mean and
+                     deviation (``instance``), or its last value and deviation (``last``). See `Normaliser`.
+    ``skip``         ``linear`` adds a linear map of the (normalised) context to the mean, shared over channels.
+    ``channels_seen``  ``own``: a channel's forecast sees its own context. ``all``: one encoder reads the contexts of all
+                     channels together and its head has a law for each; the number of channels is then part of the
+                     weights. The skip reads the channel's own context either way.
     """
 
     patch_size: int | None = 24
@@ -52,7 +53,10 @@ class FernConfig(ModelConfig):
     layers: int = 5
     noise: float = 0.1
     activation: str = "relu"
-    mean: Literal["transported", "direct"] = "transported"
+    mean: Mean = "transported"
+    normalise: Normalisation = "none"
+    skip: Skip = "none"
+    channels_seen: Seen = "own"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,8 +73,10 @@ class FernConfig(ModelConfig):
                 )
         if not 0.0 < self.noise < float("inf"):
             raise FernError(f"noise: got {self.noise}, needs a variance above 0")
-        if self.mean not in ("transported", "direct"):
-            raise FernError(f"mean: got {self.mean!r}, needs 'transported' or 'direct'")
+        for name, kind in (("mean", Mean), ("normalise", Normalisation), ("skip", Skip), ("channels_seen", Seen)):
+            if getattr(self, name) not in get_args(kind):
+                needs = " or ".join(map(repr, get_args(kind)))
+                raise FernError(f"{name}: got {getattr(self, name)!r}, needs {needs}")
         activation(self.activation)
 
     @property
@@ -87,6 +93,11 @@ class FernConfig(ModelConfig):
     def patches(self) -> int:
         """g."""
         return ceil(self.horizon / self.used_patch_size)
+
+    @property
+    def series_in_a_row(self) -> int:
+        """How many channels the encoder reads together."""
+        return self.channels if self.channels_seen == "all" else 1
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -107,6 +118,16 @@ PRESETS: dict[str, dict[str, Any]] = {
     "reflections-24": {"reflections": 24},
 }
 """The paper's model and its six ablations (``tab:ablations-192-main``)."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the model reads of a batch of windows."""
+
+    rows: Tensor  # (N, L), or (B, C·L) where all channels are read together
+    size: tuple[int, int]  # (B, C)
+    frame: Frame | None  # what was taken off
+    skip: Tensor | None  # (B, C, g, p), what the linear skip adds
 
 
 class Fern(Forecaster):
@@ -134,11 +155,16 @@ class Fern(Forecaster):
       draw; the average of n paths has 1/n of its random part. The ``ellipsoid`` is the law at z = 0: it leaves out
       the spread that z adds, the samples have it.
 
-    ``mean="direct"`` is for the ablations: y = A·y0 + μ with μ straight from ψ, within ±82.5, and eigenvalues of at
-    least 0.1. The transport then shapes the noise only and the encoder alone makes the mean. It is our reading of
-    "only encoder" (no repeated translation) and, with ``layers=0``, of "no encoder and no mean updates": with no
-    shift at all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper reports 27 and 194; 194 is
-    the error of the best constant).
+    ``mean="direct"``: y = A·y0 + μ with μ straight from ψ, the offset of the ellipsoid. The transport then shapes the
+    noise only: a law can be sharp (small Λ) wherever its mean lies, and a loss of the law moves the mean as fast where
+    it is sharp as where it is wide. So it is what a law is trained with, from normalised contexts, where ψ has bounds
+    for widths instead of the paper's (`fern.models.heads`). It is also our reading of the paper's ablations "only
+    encoder" (no repeated translation) and, with ``layers=0``, "no encoder and no mean updates": with no shift at all
+    the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper reports 27 and 194; 194 is the error of
+    the best constant).
+
+    With ``normalise`` the encoder reads contexts without level and spread, and the law is brought back into the units
+    of the data exactly (`Ellipsoid.affine`), its eigenvalues too.
 
     Example:
         >>> model = Fern(FernConfig(context_length=48, horizon=36, channels=3)).eval()
@@ -152,7 +178,8 @@ class Fern(Forecaster):
 
     def __init__(self, config: FernConfig) -> None:
         super().__init__(config)
-        length, hidden, latent = config.context_length, config.hidden, config.latent
+        series, hidden, latent = config.series_in_a_row, config.hidden, config.latent
+        length = series * config.context_length
         self.activate = activation(config.activation)
         if config.layers:
             self.features_x = nn.Linear(length, hidden)
@@ -161,22 +188,52 @@ class Fern(Forecaster):
         self.heads_z = nn.ModuleList(
             CouplingHead(hidden, length, rotating=i % 2 == 1) for i in range(config.layers - 1)
         )
-        self.head = TransportHead(config)
+        self.head = TransportHead(
+            hidden=hidden,
+            horizon=config.horizon,
+            patch_size=config.used_patch_size,
+            reflections=config.used_reflections,
+            activation_name=config.activation,
+            direct=config.mean == "direct",
+            series=series,
+        )
+        self.skip = ContextMap(config.context_length, config.horizon) if config.skip == "linear" else None
+        kind = config.normalise
+        self.normaliser = None if kind == "none" else Normaliser(kind, channels=config.channels)
+
+    def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Learn the smallest spread that a context is divided by."""
+        if self.normaliser is not None:
+            self.normaliser.prepare(batches)
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The forecast of the mode the model is in; see the class."""
-        batch, _, channels = past.shape
-        rows = past.transpose(1, 2).reshape(batch * channels, -1)
-        size = (batch, channels)
+        seen = self._seen(past)
+        law = self._law(seen, self._latent(seen, generator))
         if self.training:
-            law = self._law(rows, self._noise(rows, (rows.shape[0], self.config.latent), generator), size)
-            path = law.push(self._noise(rows, (*size, self.config.horizon), generator))
+            path = law.push(self._noise(past, (*seen.size, self.config.horizon), generator))
         else:
-            law = self._law(rows, rows.new_zeros(rows.shape[0], self.config.latent), size)
             path = law.mean
-        drawn = self._paths(rows, size, samples, generator) if samples else None
+        drawn = self._paths(seen, samples, generator) if samples else None
         # Contiguous: torch's losses are several times slower in the backward pass of a transposed view.
         return Forecast(mean=path.transpose(1, 2).contiguous(), ellipsoid=law, samples=drawn)
+
+    def loss(
+        self,
+        past: Tensor,
+        future: Tensor,
+        criterion: Criterion,
+        *,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The criterion on the forecast. One that reads the law alone needs no y0: the mean is then the law's own."""
+        if not getattr(criterion, "law_alone", False):
+            return super().loss(past, future, criterion, generator=generator)
+        self._check_past(past)
+        self.check_future(past, future)
+        seen = self._seen(past)
+        law = self._law(seen, self._latent(seen, generator))
+        return criterion(Forecast(mean=law.mean.transpose(1, 2), ellipsoid=law), future)
 
     def encode(
         self,
@@ -193,119 +250,57 @@ class Fern(Forecaster):
     def _features(self, linear: nn.Linear, state: Tensor) -> Tensor:
         return self.activate(linear(state))
 
-    def _law(self, rows: Tensor, z: Tensor, batch: tuple[int, ...]) -> Ellipsoid:
-        eigenvalues, shift, vectors = self.head(self.encode(rows, z))
-        return Ellipsoid(
-            eigenvalues.unflatten(0, batch),
-            shift.unflatten(0, batch),
-            vectors.unflatten(0, batch),
+    def _seen(self, past: Tensor) -> _Seen:
+        batch, length, channels = past.shape
+        config, frame = self.config, None
+        x = past.transpose(1, 2)
+        if self.normaliser is not None:
+            x, frame = self.normaliser.normalise(x.contiguous())
+        rows = x.reshape(batch * channels, length)
+        skip = None
+        if self.skip is not None:
+            skip = in_patches(self.skip(rows), config.patches, config.used_patch_size, filler=0.0)
+            skip = skip.unflatten(0, (batch, channels))
+        return _Seen(rows.view(-1, config.series_in_a_row * length), (batch, channels), frame, skip)
+
+    def _latent(self, seen: _Seen, generator: Generator | None) -> Tensor:  # (rows, latent)
+        size = (seen.rows.shape[0], self.config.latent)
+        return self._noise(seen.rows, size, generator) if self.training else seen.rows.new_zeros(size)
+
+    def _law(self, seen: _Seen, z: Tensor, copies: tuple[int, ...] = ()) -> Ellipsoid:  # of batch (*copies, B, C)
+        rows = seen.rows.repeat(*copies, 1) if copies else seen.rows
+        eigenvalues, place, vectors = (
+            part.unflatten(0, (*copies, *seen.size)) for part in self.head(self.encode(rows, z))
+        )
+        shift, offset = (None, place) if self.config.mean == "direct" else (place, None)
+        if seen.skip is not None:
+            offset = seen.skip if offset is None else offset + seen.skip
+        law = Ellipsoid(
+            eigenvalues,
+            shift,
+            vectors,
+            offset=offset,
             base_variance=self.config.noise,
             horizon=self.config.horizon,
             # Diverged weights must not pass for a forecast; in training the loss shows it, and earlier.
             validate_args=not self.training,
         )
+        return law if seen.frame is None else law.affine(seen.frame.scale, seen.frame.level)
 
     def _noise(self, like: Tensor, size: tuple[int, ...], generator: Generator | None) -> Tensor:
         noise = torch.randn(size, generator=generator, dtype=like.dtype, device=like.device)
         return noise.mul_(sqrt(self.config.noise))
 
-    def _paths(
-        self, rows: Tensor, size: tuple[int, int], samples: int, generator: Generator | None
-    ) -> Tensor:  # (S, B, H, C)
+    def _paths(self, seen: _Seen, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
         """Joint paths, each from its own z and y0."""
-        at_once = max(1, ROWS_AT_ONCE // rows.shape[0])
+        rows = seen.rows.shape[0]
+        at_once = max(1, ROWS_AT_ONCE // (rows * self.config.series_in_a_row))
         drawn = []
         for start in range(0, samples, at_once):
             count = min(at_once, samples - start)
-            z = self._noise(rows, (count * rows.shape[0], self.config.latent), generator)
-            law = self._law(rows.repeat(count, 1), z, (count, *size))
-            drawn.append(law.push(self._noise(rows, (count, *size, self.config.horizon), generator)))
+            law = self._law(seen, self._noise(seen.rows, (count * rows, self.config.latent), generator), (count,))
+            drawn.append(law.push(self._noise(seen.rows, (count, *seen.size, self.config.horizon), generator)))
         return torch.cat(drawn).transpose(-1, -2)
-
-
-class NearIdentity(nn.Linear):
-    """A linear map to n scales and n shifts that starts near scale 1 and shift 0 (a = 1, b = 0 where rotating)."""
-
-    def __init__(self, hidden: int, size: int, *, rotating: bool = False) -> None:
-        super().__init__(hidden, 2 * size)
-        self.rotating = rotating
-        self.initialise_parameters(None)
-
-    def initialise_parameters(self, generator: Generator | None) -> None:
-        """Small random weights around the identity."""
-        size, bound = self.out_features // 2, START / sqrt(self.in_features)
-        with torch.no_grad():
-            self.weight.uniform_(-bound, bound, generator=generator)
-            self.bias.zero_()
-            self.bias[:size:2] = 1.0
-            if not self.rotating:
-                self.bias[1:size:2] = 1.0
-
-
-class CouplingHead(nn.Module):
-    """φ: the update of one side's state by the features of the other."""
-
-    def __init__(self, hidden: int, size: int, *, rotating: bool) -> None:
-        super().__init__()
-        self.linear = NearIdentity(hidden, size, rotating=rotating)
-        self.update = rotating_update if rotating else affine_update
-
-    def forward(
-        self,
-        features: Tensor,  # (N, hidden)
-        state: Tensor,  # (N, size)
-    ) -> Tensor:  # (N, size)
-        """s ⊙ state + t."""
-        return self.update(self.linear(features), state)
-
-
-class TransportHead(nn.Module):
-    """ψ: eigenvalues Λ, shift t and reflection vectors of every patch, from one hidden layer.
-
-    It has exactly H eigenvalues, H shifts and R·H vector entries. A shorter last patch is padded with zeros.
-    """
-
-    def __init__(self, config: FernConfig) -> None:
-        super().__init__()
-        self.activate, self.direct = activation(config.activation), config.mean == "direct"
-        self.horizon, self.patches = config.horizon, config.patches
-        self.patch_size, self.reflections = config.used_patch_size, config.used_reflections
-        self.hidden = nn.Linear(config.hidden, config.hidden)
-        self.spectrum = NearIdentity(config.hidden, config.horizon)
-        if self.reflections:
-            self.vectors = nn.Linear(config.hidden, self.reflections * config.horizon)
-
-    def forward(
-        self,
-        features: Tensor,  # (N, hidden)
-    ) -> tuple[Tensor, Tensor, Tensor]:  # (N, g, p), (N, g, p), (N, g, R, p)
-        """(Λ, t, vectors)."""
-        features = self.activate(self.hidden(features))
-        bounds = DIRECT_EIGENVALUES if self.direct else EIGENVALUES
-        scale, shift = clamped_pair(self.spectrum(features), scale_bounds=bounds)
-        vectors = self._vectors(features)
-        eigenvalues, shift = self._patched(scale, 1.0), self._patched(shift, 0.0)
-        if self.direct:  # μ = A t: the law stays an ellipsoid
-            shift = spd_push(vectors, eigenvalues.reciprocal(), SCALE.high * shift)
-        return eigenvalues, shift, vectors
-
-    def _patched(self, values: Tensor, filler: float) -> Tensor:  # (N, H) -> (N, g, p)
-        missing = self.patches * self.patch_size - self.horizon
-        if missing:
-            values = pad(values, (0, missing), value=filler)
-        return values.view(-1, self.patches, self.patch_size)
-
-    def _vectors(self, features: Tensor) -> Tensor:  # (N, g, R, p)
-        rows, count, size = features.shape[0], self.reflections, self.patch_size
-        if not count:
-            return features.new_zeros(rows, self.patches, 0, size)
-        values: Tensor = self.vectors(features)
-        last = self.horizon - (self.patches - 1) * size
-        if last == size:
-            return values.view(rows, self.patches, count, size)
-        whole, rest = values.tensor_split([(self.patches - 1) * count * size], dim=-1)
-        padded = pad(rest.reshape(rows, 1, count, last), (0, size - last))
-        return torch.cat((whole.reshape(rows, -1, count, size), padded), dim=1)
 
 
 register_model("fern", FernConfig, Fern, presets=PRESETS)

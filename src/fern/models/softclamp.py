@@ -16,6 +16,8 @@ FAR = 1e9
 class SoftBounds:
     """The bounds [low, high] of a soft clamp, which is the identity on [linear_low, linear_high].
 
+    ``bend`` is the width of the bend at each end; None makes it `KNEE` of the range.
+
     Example:
         >>> SoftBounds(-15.0, 15.0).linear_high
         12.0
@@ -23,11 +25,12 @@ class SoftBounds:
 
     low: float
     high: float
+    bend: float | None = None
 
     @property
     def knee(self) -> float:
         """The width of the bend at each end."""
-        return KNEE * (self.high - self.low)
+        return KNEE * (self.high - self.low) if self.bend is None else self.bend
 
     @property
     def linear_low(self) -> float:

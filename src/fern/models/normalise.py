@@ -1,0 +1,68 @@
+"""The level and the spread that are taken off a context, and given back to the law of its future."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Normalisation = Literal["none", "instance", "last"]
+
+SPREAD_FLOOR = 1e-2
+"""A context's spread counts as no less than this share of the mean spread of the training contexts."""
+
+ROUNDING = 4.0
+"""Spreads of so many roundings of the level (machine epsilons) are not told from none."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The level and the scale (> 0) of each series: x = level + scale · normalised."""
+
+    level: Tensor  # (B, C)
+    scale: Tensor  # (B, C)
+
+
+class Normaliser(nn.Module):
+    """Takes the level and the spread off every context: the mean (``instance``) or the last value, and the deviation.
+
+    The scale is √(variance + floor² + rounding²): a context without spread is divided by the floor, not by 0. The
+    floor is learnt by `prepare`, `SPREAD_FLOOR` of the mean deviation of the training contexts in each channel, so that
+    a law stays as wide there as the data make sense of; a channel that never moves, and a model that was not
+    prepared, divide a constant by 1. The rounding is that of numbers as large as the level: a series near 1e6 in
+    float32 has no spread below 0.5. No gradient passes level and scale.
+
+    Example:
+        >>> x, frame = Normaliser("instance", channels=1).normalise(torch.tensor([[[1.0, 3.0]]]))
+        >>> x, frame.level, frame.scale
+        (tensor([[[-1.,  1.]]]), tensor([[2.]]), tensor([[1.]]))
+    """
+
+    floor: Tensor  # (C,)
+
+    def __init__(self, kind: Literal["instance", "last"], *, channels: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.register_buffer("floor", torch.zeros(channels))
+
+    def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Learn the floor from the training contexts, the first of each pair (B, L, C)."""
+        total, count = self.floor.new_zeros(self.floor.shape, dtype=torch.float64), 0
+        for past, _ in batches:
+            total += past.double().std(1, correction=0).sum(0).to(total.device)
+            count += past.shape[0]
+        mean = total / max(count, 1)
+        self.floor.copy_(torch.where(mean > 0, SPREAD_FLOOR * mean, 1.0))
+
+    def normalise(
+        self,
+        x: Tensor,  # (B, C, L)
+    ) -> tuple[Tensor, Frame]:  # (B, C, L)
+        """The contexts without level and spread, and what gives them back."""
+        variance, mean = torch.var_mean(x, dim=-1, correction=0)
+        level = mean if self.kind == "instance" else x[..., -1]
+        rounding = ROUNDING * torch.finfo(x.dtype).eps * mean
+        squared = variance + self.floor.square() + rounding.square()
+        scale = torch.where(squared > 0, squared, 1.0).sqrt()
+        return (x - level.unsqueeze(-1)).div_(scale.unsqueeze(-1)), Frame(level, scale)
