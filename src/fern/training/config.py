@@ -1,11 +1,10 @@
 """The settings of a training run, and the presets that fill what is not given."""
 
 import functools
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from math import isfinite
 from typing import Any, Literal, TypeVar, cast, get_args
 
+from fern.checks import require_number, require_whole
 from fern.errors import FernError, unknown_name
 from fern.metrics import ObjectiveWeights
 from fern.metrics.objective import Distance, require_distance
@@ -148,21 +147,21 @@ class TrainConfig:
 
     def _check_numbers(self) -> None:
         for name, least in _WHOLE.items():
-            _require_whole(name, getattr(self, name), least)
+            require_whole(name, getattr(self, name), least)
         for name, least in _WHOLE_OR_NONE.items():
             if getattr(self, name) is not None:
-                _require_whole(name, getattr(self, name), least)
+                require_whole(name, getattr(self, name), least)
         for name in ("learning_rate", "huber_delta"):
-            _require_number(name, getattr(self, name), "a number above 0", lambda value: value > 0)
-        _require_number("weight_decay", self.weight_decay, "a number of 0 or more", lambda value: value >= 0)
-        _require_number("warmup", self.warmup, "a share of the steps, 0 or more and below 1", lambda v: 0 <= v < 1)
-        _require_number("tolerance", self.tolerance, "a share, 0 or more and below 1", lambda value: 0 <= value < 1)
+            require_number(name, getattr(self, name), "a number above 0", lambda value: value > 0)
+        require_number("weight_decay", self.weight_decay, "a number of 0 or more", lambda value: value >= 0)
+        require_number("warmup", self.warmup, "a share of the steps, 0 or more and below 1", lambda v: 0 <= v < 1)
+        require_number("tolerance", self.tolerance, "a share, 0 or more and below 1", lambda value: 0 <= value < 1)
         for name in ("clip_norm", "checkpoint_seconds", "time_limit"):
             if getattr(self, name) is not None:
-                _require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
+                require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
         for name in ("averaging", "smoothing"):
             if getattr(self, name) is not None:
-                _require_number(name, getattr(self, name), "a number between 0 and 1, or None", lambda v: 0 < v < 1)
+                require_number(name, getattr(self, name), "a number between 0 and 1, or None", lambda v: 0 < v < 1)
 
     def _check_kinds(self) -> None:
         kinds = {"objective": ObjectiveWeights, "accelerator": str, "strategy": str, "compile": bool}
@@ -202,14 +201,3 @@ _WHOLE = {
     "devices": 1,
 }
 _WHOLE_OR_NONE = {"batch_size": 1, "patience": 1, "threads": 1, "checkpoint_steps": 1, "steps_per_epoch": 1}
-
-
-def _require_whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise FernError(f"{name}: got {value!r}, needs a whole number of at least {least}")
-
-
-def _require_number(name: str, value: Any, needs: str, fits: Callable[[float], bool]) -> None:
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    if not numeric or not isfinite(value) or not fits(value):
-        raise FernError(f"{name}: got {value!r}, needs {needs}")
