@@ -1,7 +1,7 @@
 """The settings of a training run, and the presets that fill what is not given."""
 
 import functools
-from dataclasses import asdict, dataclass, fields
+from dataclasses import InitVar, asdict, dataclass, fields
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from fern.checks import require_number, require_whole
@@ -11,7 +11,7 @@ from fern.metrics.objective import Distance, require_distance
 from fern.settings import STRICT
 from fern.training.losses import loss_weights
 from fern.training.presets import PRESETS
-from fern.training.schedule import SHAPES, Shape
+from fern.training.schedule import Schedule, Shape
 from fern.training.stopping import Keep, StoppingRule
 
 C = TypeVar("C", bound=type)
@@ -40,7 +40,7 @@ def _strict(cls: C) -> C:
         if args:
             raise FernError(f"training settings: got {args[0]!r} without a name, as in preset={args[0]!r}")
         for name in values:
-            if name not in known:
+            if name not in (*known, "_finished"):
                 raise unknown_name("training setting", name, known)
         plain(self, **values)
 
@@ -122,10 +122,19 @@ class TrainConfig:
     checkpoint_seconds: float | None = NOT_GIVEN
     steps_per_epoch: int | None = NOT_GIVEN
     time_limit: float | None = NOT_GIVEN
+    # The preset of a finished config. `dataclasses.replace` hands it over with every other value, so that another
+    # preset is noticed whose values would not be taken.
+    _finished: InitVar[str | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, _finished: str | None) -> None:
         if not isinstance(self.preset, str) or self.preset not in PRESETS:
             raise unknown_name("preset", self.preset, PRESETS)
+        if _finished not in (None, self.preset):
+            raise FernError(
+                f"preset: got {self.preset!r} in place of {_finished!r}, whose values the config holds already; "
+                f"needs a new one: TrainConfig(preset={self.preset!r}, ...)"
+            )
+        object.__setattr__(self, "_finished", self.preset)
         grace_given = self.grace is not NOT_GIVEN
         for name, value in PRESETS[self.preset].settings.items():
             if getattr(self, name) is NOT_GIVEN:
@@ -140,10 +149,10 @@ class TrainConfig:
             raise FernError(
                 f"time_limit: got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs"
             )
-        for name, known in (("schedule", SHAPES), ("start", get_args(Start)), ("precision", get_args(Precision))):
+        for name, known in (("start", get_args(Start)), ("precision", get_args(Precision))):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
-        _ = self.stopping
+        _ = self.stopping, self.rates(steps=1)  # each checks the settings that it is made of
 
     def _check_numbers(self) -> None:
         for name, least in _WHOLE.items():
@@ -154,14 +163,11 @@ class TrainConfig:
         for name in ("learning_rate", "huber_delta"):
             require_number(name, getattr(self, name), "a number above 0", lambda value: value > 0)
         require_number("weight_decay", self.weight_decay, "a number of 0 or more", lambda value: value >= 0)
-        require_number("warmup", self.warmup, "a share of the steps, 0 or more and below 1", lambda v: 0 <= v < 1)
-        require_number("tolerance", self.tolerance, "a share, 0 or more and below 1", lambda value: 0 <= value < 1)
         for name in ("clip_norm", "checkpoint_seconds", "time_limit"):
             if getattr(self, name) is not None:
                 require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
-        for name in ("averaging", "smoothing"):
-            if getattr(self, name) is not None:
-                require_number(name, getattr(self, name), "a number between 0 and 1, or None", lambda v: 0 < v < 1)
+        if self.averaging is not None:
+            require_number("averaging", self.averaging, "a number between 0 and 1, or None", lambda v: 0 < v < 1)
 
     def _check_kinds(self) -> None:
         kinds = {"objective": ObjectiveWeights, "accelerator": str, "strategy": str, "compile": bool}
@@ -186,6 +192,10 @@ class TrainConfig:
             keep=self.keep,
         )
 
+    def rates(self, *, steps: int) -> Schedule:
+        """The learning rate over the steps of the run."""
+        return Schedule(self.schedule, self.learning_rate, self.warmup, steps)
+
     def to_mapping(self) -> dict[str, Any]:
         """Every setting as plain values, from which `fern.settings.from_mapping` builds an equal config."""
         return asdict(self)
@@ -194,10 +204,9 @@ class TrainConfig:
 _WHOLE = {
     "epochs": 1,
     "energy_samples": 2,
-    "grace": 0,
     "projections": 1,
     "evaluation_batch_size": 1,
     "seed": 0,
     "devices": 1,
 }
-_WHOLE_OR_NONE = {"batch_size": 1, "patience": 1, "threads": 1, "checkpoint_steps": 1, "steps_per_epoch": 1}
+_WHOLE_OR_NONE = {"batch_size": 1, "threads": 1, "checkpoint_steps": 1, "steps_per_epoch": 1}
