@@ -11,7 +11,7 @@ from fern.errors import FernError
 from fern.models import model_entry, model_names
 from fern.training import PRESETS
 
-PAPER = Path(__file__).parents[2] / "src" / "fern" / "benchmark" / "paper"
+PAPER = Path(__file__).parents[2] / "src" / "fern" / "report" / "tables" / "paper_numbers"
 
 
 def test_the_papers_tables_each_have_their_task():

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from fern.errors import FernError
-from fern.models import LastValue, ModelConfig, PointForecaster, build_model, model_names, register_model, registry
+from fern.models import (
+    LastValue,
+    ModelConfig,
+    PointForecaster,
+    build_model,
+    model_names,
+    outline_model,
+    register_model,
+    registry,
+)
 
 SIZES = {"context_length": 4, "horizon": 2, "channels": 1}
 
@@ -65,3 +74,32 @@ def test_building_leaves_the_global_generator_alone_and_uses_it_without_one_of_i
     second = build_model("fern", **sizes)
     torch.set_rng_state(before)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_the_outline_of_a_model_has_its_shapes_and_no_weights(name: str) -> None:
+    sizes = {"context_length": 96, "horizon": 24, "channels": 2}
+    before = torch.get_rng_state()
+    outline, built = outline_model(name, **sizes), build_model(name, **sizes, generator=torch.Generator())
+    assert torch.equal(torch.get_rng_state(), before)
+    assert {k: v.shape for k, v in outline.named_parameters()} == {k: v.shape for k, v in built.named_parameters()}
+    assert all(parameter.is_meta for parameter in outline.parameters())
+    assert outline.trainable == built.trainable
+
+
+class Looking(PointForecaster):
+    """A model whose constructor looks at a value."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.level = torch.nn.Parameter(torch.ones(1))
+        self.start = float(self.level)
+
+    def predict(self, past: Tensor) -> Tensor:
+        return self.level * past[:, -1:].expand(-1, 2, -1)
+
+
+def test_a_model_that_needs_values_to_be_made_is_outlined_by_building_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    register_model("looking", ModelConfig, Looking)
+    assert outline_model("looking", **SIZES).trainable

@@ -69,7 +69,7 @@ def test_the_same_requirement_twice_is_a_mistake():
 
 @pytest.mark.parametrize("bound", [True, "0.5", None, math.inf])
 def test_a_keyword_needs_a_finite_number(bound):
-    with pytest.raises(FernError, match=r"regret: got the bound .*, needs a finite number"):
+    with pytest.raises(FernError, match=r"bound of regret: got .*, needs a finite number"):
         requirements_from({"regret": bound})
 
 

@@ -112,6 +112,26 @@ def test_settings_that_cannot_be_are_refused_by_name(settings: dict[str, object]
         TrainConfig(**settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["patience", "grace", "smoothing", "tolerance", "warmup"])
+def test_what_the_stopping_rule_and_the_schedule_are_made_of_must_be_numbers(name: str) -> None:
+    with pytest.raises(FernError, match=f"^{name}: got 'x', needs"):
+        TrainConfig(**{name: "x"})  # type: ignore[arg-type]
+
+
+def test_another_preset_for_a_finished_config_is_refused() -> None:
+    with pytest.raises(FernError, match=r"preset: got 'shock' in place of 'default', .* needs a new one"):
+        dataclasses.replace(TrainConfig(), preset="shock")
+
+
+def test_a_finished_config_can_be_changed_and_read_back() -> None:
+    config = TrainConfig(preset="shock", epochs=10)
+    changed = dataclasses.replace(config, epochs=20, preset="shock")
+    assert (changed.epochs, changed.learning_rate, changed.preset) == (20, config.learning_rate, "shock")
+    assert from_mapping(TrainConfig, changed.to_mapping()) == changed
+    with pytest.raises(FernError, match="in place of 'shock'"):
+        dataclasses.replace(from_mapping(TrainConfig, changed.to_mapping()), preset="detailed")
+
+
 def test_a_setting_without_a_name_is_told_how_to_give_it() -> None:
     with pytest.raises(FernError, match="got 'shock' without a name, as in preset='shock'"):
         TrainConfig("shock")  # type: ignore[misc]

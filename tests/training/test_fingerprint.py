@@ -3,12 +3,12 @@
 from copy import deepcopy
 
 import pytest
+from fern.training.fingerprint import ADDED, fingerprint, require_same
 
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import build_model
 from fern.training import TrainConfig
-from fern.training.fingerprint import ADDED, fingerprint, require_same
 from fern.training.inputs import WindowSets
 
 

@@ -9,7 +9,7 @@ from fern.benchmark.run import NEUTRAL_VALUES, Run, RunSettings, code_version_of
 from fern.benchmark.tasks import ORACLE, DatasetChoice, ModelChoice, Task, is_outside
 from fern.errors import FernError, unknown_name
 from fern.integrations.inward.outside import outside_model
-from fern.models import ModelConfig, build_model, model_entry, model_names
+from fern.models import ModelConfig, model_entry, model_names, outline_model
 from fern.settings import from_mapping
 from fern.training import TrainConfig
 from fern.training.saving.fingerprint import FREE_TO_CHANGE
@@ -113,7 +113,7 @@ class _Resolver:
         named["preset"] = choice.preset or (
             self._task.model_preset if self._task.model_preset in presets else "default"
         )
-        model = build_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
+        model = outline_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
         settings = self._train_settings(given)
         return (named | {"train_settings": settings} if model.trainable else named), computing
 

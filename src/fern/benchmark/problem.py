@@ -1,6 +1,5 @@
 """From the name of a dataset to its windows and, where it is simulated, to the best possible forecasts of them."""
 
-import hashlib
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,8 @@ from fern.benchmark.tasks import Cleaning, DatasetChoice, Scaling
 from fern.data.scale import Scaler, fit_scaler
 from fern.data.splits import Split, split
 from fern.errors import FernError, unknown_name
-from fern.systems import SCENARIOS, Scenario, Trajectory, oracle, read_scenario, simulate
+from fern.fingerprints import fingerprint_of
+from fern.systems import SCENARIOS, Scenario, Trajectory, is_scenario_file, open_scenario, oracle, simulate
 
 if TYPE_CHECKING:
     from fern.data.windows import Windows
@@ -36,10 +36,8 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of shape, type and bytes of the values, as `Trajectory.fingerprint`."""
-        digest = hashlib.sha256(f"{self.values.shape}{self.values.dtype.str}".encode())
-        digest.update(np.ascontiguousarray(self.values).data)
-        return digest.hexdigest()
+        """Of the values; that of the trajectory where they are simulated."""
+        return fingerprint_of(self.values)
 
 
 def load_dataset(choice: DatasetChoice) -> Dataset:
@@ -62,13 +60,25 @@ def scenario_named(name: str) -> Scenario | None:
     """The premade scenario, or the one a TOML file defines; None for a published dataset."""
     from fern.data.published import PUBLISHED
 
-    if name.lower().endswith(".toml"):
-        return read_scenario(name)
-    if name in SCENARIOS:
-        return SCENARIOS[name]
     if name.partition(":")[0] in PUBLISHED:
         return None
-    raise unknown_name("dataset", name, [*SCENARIOS, *PUBLISHED])
+    if name not in SCENARIOS and not is_scenario_file(name):
+        raise unknown_name("dataset", name, [*SCENARIOS, *PUBLISHED])
+    return open_scenario(name)
+
+
+def dataset_name(choice: DatasetChoice) -> str:
+    """What rows call a dataset: by its name in the task, or by the id of the scenario that a file defines.
+
+    Example:
+        >>> dataset_name(DatasetChoice(dataset="Weather:air_parcel"))
+        'Weather:air_parcel'
+    """
+    from fern.data.published import PUBLISHED
+
+    if choice.dataset.partition(":")[0] in PUBLISHED or not is_scenario_file(choice.dataset):
+        return choice.dataset
+    return open_scenario(choice.dataset).id or Path(choice.dataset).stem
 
 
 def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
@@ -80,9 +90,8 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
     settings: dict[str, Any] = {"steps": plan.steps, "cleaning": "none"}
     if plan.id not in SCENARIOS:
         settings["scenario"] = asdict(plan)
-    name = plan.id or Path(choice.dataset).stem
     values = np.asarray(trajectory.values, np.float32)
-    return Dataset(name, values, trajectory.channel_names, settings, trajectory)
+    return Dataset(dataset_name(choice), values, trajectory.channel_names, settings, trajectory)
 
 
 def _published(name: str, cleaning: Cleaning) -> Dataset:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from fern.benchmark.run import SCHEMA, RunSettings, canonical
 from fern.errors import FernError
 from fern.settings import from_mapping
+from fern.training import EpochRecord, History
 
 Status = Literal["done", "failed", "diverged"]
 
@@ -47,6 +48,15 @@ class Row(RunSettings):
         for name, value in self.metrics.items():
             if not isfinite(value):
                 raise FernError(f"metrics: {name} is {value}, needs a finite number")
+
+    def epochs_trained(self) -> History:
+        """The figures of every epoch, where the row has them; no epoch 0, which a model without training has."""
+        names = ("epoch", "train_loss", "validation", "test", "judged")
+        return History(
+            EpochRecord(learning_rate=None, gradient_norm=None, **{name: record.get(name) for name in names})
+            for record in self.history or ()
+            if record["epoch"] > 0
+        )
 
     def result(self) -> dict[str, Any]:
         """What two runs of the same settings must agree on: all but timings, the machine and the commit."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from fern.checks import require_whole
 from fern.data.splits import PRESETS as SPLITS
 from fern.errors import FernError, unknown_name
 from fern.settings import STRICT, from_mapping, read_toml
@@ -121,10 +122,11 @@ class Task:
             if not getattr(self, name):
                 raise FernError(f"{name}: is empty, needs at least one")
         for sizes in (self.horizons, *(choice.horizons or () for choice in self.datasets)):
-            _require_whole("horizons", sizes, least=1)
-        _require_whole("seeds", self.seeds, least=0)
+            _require_distinct("horizons", sizes, least=1)
+        _require_distinct("seeds", self.seeds, least=0)
         for length in (self.context_length, *(choice.context_length for choice in self.datasets)):
-            _require_whole("context_length", () if length is None else (length,), least=1)
+            if length is not None:
+                require_whole("context_length", length, 1)
         for rule in (self.split, *(choice.split for choice in self.datasets)):
             if rule is not None and rule not in SPLITS:
                 raise unknown_name("split", rule, SPLITS)
@@ -261,9 +263,8 @@ def _folder() -> Path:
     return Path(__file__).parent / "task_files"
 
 
-def _require_whole(name: str, values: Sequence[object], *, least: int) -> None:
+def _require_distinct(name: str, values: Sequence[object], *, least: int) -> None:
     for value in values:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise FernError(f"{name}: got {value!r}, needs whole numbers of at least {least}")
+        require_whole(name, value, least)
     if len(set(values)) < len(values):
         raise FernError(f"{name}: {list(values)} holds one twice")

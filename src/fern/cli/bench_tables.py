@@ -182,12 +182,13 @@ def _task(name: str, contents: "Contents") -> "Task | str":
 def _show_comparison(found: "Comparison") -> None:
     from rich.table import Table
 
+    from fern.benchmark.quantities import title_of
     from fern.cli.console import console
-    from fern.report.tables.render import metric_name, number
+    from fern.report.tables.render import number
 
     shown = Table(
         *("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict"),
-        title=f"{found.first} against {found.second}: {metric_name(found.metric)}",
+        title=f"{found.first} against {found.second}: {title_of(found.metric)}",
         box=None,
         header_style="bold",
     )
@@ -219,11 +220,9 @@ def _show_comparison(found: "Comparison") -> None:
 
 def _scenario(source: str, *, at: str | None, steps: int | None) -> "Scenario":
     from fern.stress.shock_response import with_shock_at
-    from fern.systems import read_scenario
-    from fern.systems import scenario as premade
+    from fern.systems import open_scenario
 
-    is_file = source.lower().endswith(".toml") or Path(source).is_file()
-    plan = read_scenario(source) if is_file else premade(source)
+    plan = open_scenario(source)
     if steps is not None:
         plan = replace(plan, steps=steps)
     if at is None:

@@ -51,12 +51,11 @@ def simulate(
     steps: Annotated[int | None, typer.Option(help="Another number of steps than the scenario's.")] = None,
 ) -> None:
     """Play a scenario out, write it and draw it."""
-    from fern.systems import read_scenario, scenario
+    from fern.systems import open_scenario
     from fern.systems import simulate as play
     from fern.systems.export import export_format, save_trajectory
 
-    is_file = source.lower().endswith(".toml") or Path(source).exists()
-    plan = read_scenario(source) if is_file else scenario(source)
+    plan = open_scenario(source)
     plan = replace(plan, seed=plan.seed if seed is None else seed, steps=plan.steps if steps is None else steps)
     if output is None and plot is None:
         raise FernError("nothing to do: give -o FILE to write the trajectory, --plot FILE to draw it, or both")

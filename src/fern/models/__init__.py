@@ -12,7 +12,7 @@ from fern.models.footprint import multiply_adds, parameter_count
 from fern.models.initialise import initialise
 from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
 from fern.models.oracle import OracleForecaster
-from fern.models.registry import build_model, model_entry, model_names, register_model
+from fern.models.registry import build_model, model_entry, model_names, outline_model, register_model
 from fern.models.storage import load_model, save_model
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "model_entry",
     "model_names",
     "multiply_adds",
+    "outline_model",
     "parameter_count",
     "register_model",
     "save_model",

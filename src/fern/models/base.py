@@ -29,6 +29,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
+from fern.checks import require_whole
 from fern.errors import FernError
 from fern.models.layers import drawing_from
 from fern.settings import STRICT
@@ -54,13 +55,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name in ("context_length", "horizon", "channels"):
-            require_at_least(name, getattr(self, name), 1)
-
-
-def require_at_least(name: str, value: object, minimum: int) -> None:
-    """Refuse a setting that is not a whole number of at least ``minimum``."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise FernError(f"{name}: got {value!r}, needs a whole number of at least {minimum}")
+            require_whole(name, getattr(self, name), 1)
 
 
 @dataclass(frozen=True)
@@ -148,7 +143,7 @@ class Forecaster(nn.Module, ABC):
     ) -> Forecast:
         """Forecast each window; ``samples`` asks for that many joint paths beside the mean."""
         self._check_past(past)
-        require_at_least("samples", samples, 0)
+        require_whole("samples", samples, 0)
         if samples and not self.has_law:
             raise FernError(f"samples: got {samples}, but {type(self).__name__} has no law to draw from; needs 0")
         with drawing_from(self, generator):

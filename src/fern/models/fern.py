@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Generator, Tensor, nn
 
+from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, require_at_least
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig
 from fern.models.heads import ContextMap, CouplingHead, TransportHead, in_patches
 from fern.models.layers import activation
 from fern.models.normalise import Frame, Normalisation, Normaliser
@@ -61,11 +62,11 @@ class FernConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("hidden", "latent"):
-            require_at_least(name, getattr(self, name), 1)
+            require_whole(name, getattr(self, name), 1)
         for name in ("reflections", "layers"):
-            require_at_least(name, getattr(self, name), 0)
+            require_whole(name, getattr(self, name), 0)
         if self.patch_size is not None:
-            require_at_least("patch_size", self.patch_size, 1)
+            require_whole("patch_size", self.patch_size, 1)
             if self.reflections > self.patch_size:
                 raise FernError(
                     f"reflections: got {self.reflections}, needs at most patch_size, which is {self.patch_size}: "

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster, require_at_least
+from fern.models.base import ModelConfig, PointForecaster
 from fern.models.registry import register_model
 
 
@@ -33,7 +34,7 @@ class SeasonalNaiveConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least("season", self.season, 1)
+        require_whole("season", self.season, 1)
         if self.season > self.context_length:
             raise FernError(f"season: got {self.season}, needs at most context_length, which is {self.context_length}")
 

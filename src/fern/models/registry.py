@@ -89,12 +89,39 @@ def build_model(
             ...
         fern.errors.FernError: fern: unknown setting 'reflektions': did you mean 'reflections'? Known: ...
     """
+    sizes = {"context_length": context_length, "horizon": horizon, "channels": channels}
+    config = _config_of(name, preset, settings, sizes)
+    return model_from_config(model_entry(name), config, generator=generator)
+
+
+def outline_model(
+    name: str, *, context_length: int, horizon: int, channels: int, preset: str = "default", **settings: Any
+) -> Forecaster:
+    """`build_model` without weights: says whether the settings make a model and what it is like, at hardly any cost.
+
+    Its parameters are on torch's ``meta`` device: they have shapes and no values. A model whose constructor looks at
+    values is built in full.
+
+    Example:
+        >>> outline = outline_model("fern", context_length=336, horizon=336, channels=3)
+        >>> outline.trainable, {parameter.device.type for parameter in outline.parameters()}
+        (True, {'meta'})
+    """
+    sizes = {"context_length": context_length, "horizon": horizon, "channels": channels}
+    entry, config = model_entry(name), _config_of(name, preset, settings, sizes)
+    with torch.random.fork_rng(devices=[]):
+        try:
+            with torch.device("meta"):
+                return entry.model(config)
+        except (NotImplementedError, RuntimeError):
+            return entry.model(config)
+
+
+def _config_of(name: str, preset: str, settings: Mapping[str, Any], sizes: Mapping[str, int]) -> ModelConfig:
     entry = model_entry(name)
     if preset not in entry.presets:
         raise unknown_name(f"preset of {name}", preset, entry.presets)
-    sizes = {"context_length": context_length, "horizon": horizon, "channels": channels}
-    config = from_mapping(entry.config, {**entry.presets[preset], **settings, **sizes}, where=name)
-    return model_from_config(entry, config, generator=generator)
+    return from_mapping(entry.config, {**entry.presets[preset], **settings, **sizes}, where=name)
 
 
 def model_from_config(entry: ModelEntry, config: ModelConfig, *, generator: Generator | None) -> Forecaster:

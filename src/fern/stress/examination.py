@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fern.benchmark.problem import Dataset, Problem
 from fern.benchmark.scoring import References
+from fern.checks import require_number, require_whole
 from fern.errors import FernError, unknown_name
 from fern.integrations.inward.outside import Floats
 from fern.metrics import ept, mae, mse, w2_squared
@@ -24,7 +25,7 @@ from fern.models import ModelConfig
 from fern.stress.requirements import Requirement
 from fern.stress.targets import TAKES, Material, Takes
 from fern.stress.time_limit import Examinee, examinee_of
-from fern.systems import Scenario, read_scenario, scenario, simulate
+from fern.systems import Scenario, open_scenario, scenario, simulate
 
 DEFAULT_SCENARIOS = ("LORENZ_PARAM", "LORENZ_STATE", "CHUA_SWITCH", "SEASONAL_AR_PARAM")
 """One of each kind of shock on a chaotic system, and a noisy one, whose floor is not zero."""
@@ -56,15 +57,10 @@ class StressSettings:
     def __post_init__(self) -> None:
         for name in ("context_length", "horizon", "windows"):
             value = getattr(self, name)
-            if value is None and name != "windows":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise FernError(f"{name}: got {value!r}, needs a whole number of at least 1")
+            if value is not None or name == "windows":
+                require_whole(name, value, 1)
         for name in ("time_limit", "training_limit"):
-            limit = getattr(self, name)
-            numeric = isinstance(limit, int | float) and not isinstance(limit, bool)
-            if not numeric or not math.isfinite(limit) or limit <= 0:
-                raise FernError(f"{name}: got {limit!r}, needs a number of seconds above 0")
+            require_number(name, getattr(self, name), "a number of seconds above 0", lambda value: value > 0)
         if self.takes not in TAKES:
             raise unknown_name("takes", str(self.takes), TAKES)
 
@@ -214,7 +210,7 @@ def stress_test(
     """
     asked = tuple(requirements)
     settings = StressSettings() if settings is None else settings
-    plans = [_plan(source) for source in scenarios]
+    plans = [open_scenario(source) for source in scenarios]
     with examinee_of(forecaster) as examinee:
         settings = settings.filled(examinee.config)
         _require_attainable(asked, settings)
@@ -236,15 +232,6 @@ def _result(exam: Exam, examinee: Examinee, asked: tuple[Requirement, ...], sett
     except FernError as error:
         reason = str(error)
     return Result(exam.name, len(exam.starts), time.perf_counter() - began, asked, figures, reason)
-
-
-def _plan(source: ScenarioSource) -> Scenario:
-    if isinstance(source, Scenario):
-        return source
-    if not isinstance(source, str | Path):
-        raise FernError(f"scenario: got {type(source).__name__}, needs an id, a TOML file or a Scenario")
-    is_file = str(source).lower().endswith(".toml") or isinstance(source, Path)
-    return read_scenario(source) if is_file else scenario(str(source))
 
 
 def _default_plans(config: ModelConfig | None) -> list[Scenario]:

@@ -1,26 +1,20 @@
 """What a stress test demands of a forecaster: ``regret<0.5``, ``ept>=100``."""
 
-import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
 
+from fern.benchmark.quantities import QUANTITIES, Better
+from fern.checks import require_number
 from fern.errors import FernError, unknown_name
-
-Better = Literal["lower", "higher"]
 
 DEMANDED: Mapping[str, Better] = MappingProxyType(
     {
-        "mse": "lower",
-        "mae": "lower",
-        "wd": "lower",
-        "regret": "lower",
-        "excess_mse": "lower",
-        "ept": "higher",
-        "skill": "higher",
+        name: better
+        for name in ("mse", "mae", "wd", "regret", "excess_mse", "ept", "skill")
+        if (better := QUANTITIES[name].better) is not None
     }
 )
 """The metrics that can be demanded, and which way is better; `fern.stress.examination.StressFigures` defines them."""
@@ -56,8 +50,7 @@ class Requirement:
         if self.sign not in _OPERATORS[better]:
             needs = " or ".join(_OPERATORS[better])
             raise FernError(f"{self.metric}{self.sign}{self.bound:g}: {better} {self.metric} is better, needs {needs}")
-        if isinstance(self.bound, bool) or not isinstance(self.bound, int | float) or not math.isfinite(self.bound):
-            raise FernError(f"{self.metric}: got the bound {self.bound!r}, needs a finite number")
+        require_number(f"bound of {self.metric}", self.bound, "a finite number", lambda _: True)
 
     def __str__(self) -> str:
         return f"{self.metric}{self.sign}{self.bound:g}"

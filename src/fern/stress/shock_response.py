@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.systems import Scenario, Trajectory, twin
 
@@ -115,9 +116,10 @@ def shock_response(
         (700, ['before', 'across', 'adapting', 'after'], 11)
     """
     smoothing = horizon if smoothing is None else smoothing
-    _require(context_length=context_length, horizon=horizon, stride=stride, smoothing=smoothing)
-    if not np.isfinite(tolerance) or tolerance < 0.0:
-        raise FernError(f"tolerance: got {tolerance}, needs a number of at least 0")
+    sizes = {"context_length": context_length, "horizon": horizon, "stride": stride, "smoothing": smoothing}
+    for name, size in sizes.items():
+        require_whole(name, size, 1)
+    require_number("tolerance", tolerance, "a number of at least 0", lambda value: value >= 0)
     row, first, last = _stretch(trajectory, shock, context_length, horizon, reach)
     # The grid of starts is laid from the shock, so that the first window after it is always there.
     starts = np.unique(np.concatenate([np.arange(row, first - 1, -stride), np.arange(row, last + 1, stride)]))
@@ -201,7 +203,7 @@ def _stretch(
     plan = trajectory.scenario
     row = _shock_row(plan, shock)
     reach = 4 * (context_length + horizon) if reach is None else reach
-    _require(reach=reach)
+    require_whole("reach", reach, 1)
     earlier = plan.shock_rows[shock - 1] if shock else 0
     later = plan.shock_rows[shock + 1] if shock + 1 < len(plan.shocks) else plan.steps
     first, last = max(earlier + context_length, row - reach), min(later - horizon, row + reach)
@@ -255,9 +257,3 @@ def _recovery(
         if after - before > windows:
             return int(since[before + 1])
     return None
-
-
-def _require(**sizes: int) -> None:
-    for name, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise FernError(f"{name}: got {value!r}, needs a whole number of at least 1")

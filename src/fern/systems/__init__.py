@@ -13,7 +13,7 @@ from fern.systems.lyapunov import largest_lyapunov_exponent
 from fern.systems.monte_carlo import MonteCarloMean
 from fern.systems.oracle import monte_carlo_oracle, oracle
 from fern.systems.registry import register_system, system_named
-from fern.systems.scenarios import SCENARIOS, Scenario, read_scenario, scenario
+from fern.systems.scenarios import SCENARIOS, Scenario, is_scenario_file, open_scenario, read_scenario, scenario
 from fern.systems.shocks import ParamShock, Shock, StateShock, SwitchShock
 from fern.systems.trajectory import Segment, Trajectory, simulate, twin
 
@@ -31,8 +31,10 @@ __all__ = [
     "SwitchShock",
     "System",
     "Trajectory",
+    "is_scenario_file",
     "largest_lyapunov_exponent",
     "monte_carlo_oracle",
+    "open_scenario",
     "oracle",
     "read_scenario",
     "register_system",

@@ -1,12 +1,12 @@
 """Scenarios: a system, its settings and its shocks, by name or from a file."""
 
 import itertools
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fern.checks import require_number, require_whole
 from fern.errors import FernError, unknown_name
 from fern.settings import STRICT, from_mapping, read_toml
 from fern.systems.base import System
@@ -41,12 +41,9 @@ class Scenario:
     id: str = ""
 
     def __post_init__(self) -> None:
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 2:
-            raise FernError(f"steps: got {self.steps!r}, needs a whole number of at least 2")
-        if not isinstance(self.dt, (int, float)) or not math.isfinite(self.dt) or self.dt <= 0:
-            raise FernError(f"dt: got {self.dt!r}, needs a finite number above 0")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise FernError(f"seed: got {self.seed!r}, needs a whole number of at least 0")
+        require_whole("steps", self.steps, 2)
+        require_number("dt", self.dt, "a finite number above 0", lambda value: value > 0)
+        require_whole("seed", self.seed, 0)
         self.source.complete(self.params)
         rows = self.shock_rows
         if any(later <= earlier for earlier, later in itertools.pairwise(rows)):
@@ -125,6 +122,38 @@ def read_scenario(path: Path | str) -> Scenario:
             _read_shock(shock, where=f"{path}: shocks[{i}]") for i, shock in enumerate(values["shocks"])
         )
     return from_mapping(Scenario, {"id": path.stem, **values}, where=str(path))
+
+
+def open_scenario(source: str | Path | Scenario) -> Scenario:
+    """The scenario that is meant: itself, the id of a premade one, or a TOML file that defines one.
+
+    An id wins over a file of that name; see `is_scenario_file`.
+
+    Example:
+        >>> open_scenario("OU_PARAM").steps
+        25000
+        >>> open_scenario("my_lorenz.toml")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: my_lorenz.toml: no such file
+    """
+    if isinstance(source, Scenario):
+        return source
+    if not isinstance(source, str | Path):
+        raise FernError(f"scenario: got {type(source).__name__}, needs an id, a TOML file or a Scenario")
+    return read_scenario(source) if is_scenario_file(source) else scenario(str(source))
+
+
+def is_scenario_file(source: str | Path) -> bool:
+    """Whether a text means a scenario's file: it is no id of a premade one, and ends in .toml or names a file.
+
+    Example:
+        >>> is_scenario_file("OU_PARAM"), is_scenario_file("mine.toml"), is_scenario_file("OU_PARM")
+        (False, True, False)
+    """
+    if isinstance(source, Path):
+        return True
+    return source not in SCENARIOS and (source.lower().endswith(".toml") or Path(source).is_file())
 
 
 def _read_shock(values: object, *, where: str) -> Shock:

@@ -1,19 +1,20 @@
 """Trajectories: a scenario played out, with its truth kept in float64."""
 
-import hashlib
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
+from fern.fingerprints import fingerprint_of
 from fern.systems.base import Array
 from fern.systems.noise import draw_noise
-from fern.systems.scenarios import Scenario, scenario
+from fern.systems.scenarios import Scenario, open_scenario
 from fern.systems.shocks import Regime, starting_state
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -54,30 +55,19 @@ class Trajectory:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the values' shape, type and bytes: equal fingerprints mean equal data."""
-        digest = hashlib.sha256(f"{self.values.shape}{self.values.dtype.str}".encode())
-        digest.update(np.ascontiguousarray(self.values).data)
-        return digest.hexdigest()
-
-    def segment_at(self, row: int) -> Segment:
-        """The segment that makes this row."""
-        return next(segment for segment in reversed(self.segments) if segment.first_row <= row)
-
-    def state_before(self, row: int) -> Array:
-        """The float64 state from which this row is made, shocks included, (d,)."""
-        segment = self.segment_at(row)
-        return segment.entry_state if row == segment.first_row else self.states[row - 1]
+        """Of the values, see `fern.fingerprints.fingerprint_of`."""
+        return fingerprint_of(self.values)
 
 
-def simulate(source: str | Scenario, *, dtype: Literal["float32", "float64"] = "float32") -> Trajectory:
-    """Play a scenario out: the id of a premade one, or a ``Scenario``.
+def simulate(source: str | Path | Scenario, *, dtype: Literal["float32", "float64"] = "float32") -> Trajectory:
+    """Play a scenario out: the id of a premade one, a TOML file that defines one, or a ``Scenario``.
 
     Example:
         >>> t = simulate("LORENZ_PARAM")
         >>> t.values.shape, t.values.dtype.name, t.channel_names, t.shock_index
         ((35999, 3), 'float32', ('x', 'y', 'z'), 12599)
     """
-    plan = scenario(source) if isinstance(source, str) else source
+    plan = open_scenario(source)
     if dtype not in ("float32", "float64"):
         raise FernError(f"dtype: got {dtype!r}, needs 'float32' or 'float64'")
     system = plan.source

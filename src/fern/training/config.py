@@ -1,18 +1,17 @@
 """The settings of a training run, and the presets that fill what is not given."""
 
 import functools
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
-from math import isfinite
+from dataclasses import InitVar, asdict, dataclass, fields
 from typing import Any, Literal, TypeVar, cast, get_args
 
+from fern.checks import require_number, require_whole
 from fern.errors import FernError, unknown_name
 from fern.metrics import ObjectiveWeights
 from fern.metrics.objective import Distance, require_distance
 from fern.settings import STRICT
 from fern.training.losses import loss_weights
 from fern.training.presets import PRESETS
-from fern.training.schedule import SHAPES, Shape
+from fern.training.schedule import Schedule, Shape
 from fern.training.stopping import Keep, StoppingRule
 
 C = TypeVar("C", bound=type)
@@ -41,7 +40,7 @@ def _strict(cls: C) -> C:
         if args:
             raise FernError(f"training settings: got {args[0]!r} without a name, as in preset={args[0]!r}")
         for name in values:
-            if name not in known:
+            if name not in (*known, "_finished"):
                 raise unknown_name("training setting", name, known)
         plain(self, **values)
 
@@ -123,10 +122,19 @@ class TrainConfig:
     checkpoint_seconds: float | None = NOT_GIVEN
     steps_per_epoch: int | None = NOT_GIVEN
     time_limit: float | None = NOT_GIVEN
+    # The preset of a finished config. `dataclasses.replace` hands it over with every other value, so that another
+    # preset is noticed whose values would not be taken.
+    _finished: InitVar[str | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, _finished: str | None) -> None:
         if not isinstance(self.preset, str) or self.preset not in PRESETS:
             raise unknown_name("preset", self.preset, PRESETS)
+        if _finished not in (None, self.preset):
+            raise FernError(
+                f"preset: got {self.preset!r} in place of {_finished!r}, whose values the config holds already; "
+                f"needs a new one: TrainConfig(preset={self.preset!r}, ...)"
+            )
+        object.__setattr__(self, "_finished", self.preset)
         grace_given = self.grace is not NOT_GIVEN
         for name, value in PRESETS[self.preset].settings.items():
             if getattr(self, name) is NOT_GIVEN:
@@ -141,28 +149,25 @@ class TrainConfig:
             raise FernError(
                 f"time_limit: got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs"
             )
-        for name, known in (("schedule", SHAPES), ("start", get_args(Start)), ("precision", get_args(Precision))):
+        for name, known in (("start", get_args(Start)), ("precision", get_args(Precision))):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
-        _ = self.stopping
+        _ = self.stopping, self.rates(steps=1)  # each checks the settings that it is made of
 
     def _check_numbers(self) -> None:
         for name, least in _WHOLE.items():
-            _require_whole(name, getattr(self, name), least)
+            require_whole(name, getattr(self, name), least)
         for name, least in _WHOLE_OR_NONE.items():
             if getattr(self, name) is not None:
-                _require_whole(name, getattr(self, name), least)
+                require_whole(name, getattr(self, name), least)
         for name in ("learning_rate", "huber_delta"):
-            _require_number(name, getattr(self, name), "a number above 0", lambda value: value > 0)
-        _require_number("weight_decay", self.weight_decay, "a number of 0 or more", lambda value: value >= 0)
-        _require_number("warmup", self.warmup, "a share of the steps, 0 or more and below 1", lambda v: 0 <= v < 1)
-        _require_number("tolerance", self.tolerance, "a share, 0 or more and below 1", lambda value: 0 <= value < 1)
+            require_number(name, getattr(self, name), "a number above 0", lambda value: value > 0)
+        require_number("weight_decay", self.weight_decay, "a number of 0 or more", lambda value: value >= 0)
         for name in ("clip_norm", "checkpoint_seconds", "time_limit"):
             if getattr(self, name) is not None:
-                _require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
-        for name in ("averaging", "smoothing"):
-            if getattr(self, name) is not None:
-                _require_number(name, getattr(self, name), "a number between 0 and 1, or None", lambda v: 0 < v < 1)
+                require_number(name, getattr(self, name), "a number above 0, or None", lambda value: value > 0)
+        if self.averaging is not None:
+            require_number("averaging", self.averaging, "a number between 0 and 1, or None", lambda v: 0 < v < 1)
 
     def _check_kinds(self) -> None:
         kinds = {"objective": ObjectiveWeights, "accelerator": str, "strategy": str, "compile": bool}
@@ -187,6 +192,10 @@ class TrainConfig:
             keep=self.keep,
         )
 
+    def rates(self, *, steps: int) -> Schedule:
+        """The learning rate over the steps of the run."""
+        return Schedule(self.schedule, self.learning_rate, self.warmup, steps)
+
     def to_mapping(self) -> dict[str, Any]:
         """Every setting as plain values, from which `fern.settings.from_mapping` builds an equal config."""
         return asdict(self)
@@ -195,21 +204,9 @@ class TrainConfig:
 _WHOLE = {
     "epochs": 1,
     "energy_samples": 2,
-    "grace": 0,
     "projections": 1,
     "evaluation_batch_size": 1,
     "seed": 0,
     "devices": 1,
 }
-_WHOLE_OR_NONE = {"batch_size": 1, "patience": 1, "threads": 1, "checkpoint_steps": 1, "steps_per_epoch": 1}
-
-
-def _require_whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise FernError(f"{name}: got {value!r}, needs a whole number of at least {least}")
-
-
-def _require_number(name: str, value: Any, needs: str, fits: Callable[[float], bool]) -> None:
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    if not numeric or not isfinite(value) or not fits(value):
-        raise FernError(f"{name}: got {value!r}, needs {needs}")
+_WHOLE_OR_NONE = {"batch_size": 1, "threads": 1, "checkpoint_steps": 1, "steps_per_epoch": 1}

@@ -98,7 +98,8 @@ def train(
     with threads(config.threads), torch.inference_mode(False), torch.enable_grad():
         fabric = launch(config)
         first, checkpoints = fabric.is_global_zero, None if folder is None else Checkpoints(folder, mark)
-        shown, tracked = progress_of(progress, first=first), tracker_of(tracker, directory=folder, first=first)
+        shown = progress_of(progress, first=first)
+        tracked = tracker_of(tracker, directory=folder, first=first, resumed=resume is not None)
         with foreign_draws(config.seed, rank=fabric.global_rank, device=fabric.device):
             going_on = resume is not None and model.trainable
             saved = checkpoints.load() if checkpoints is not None and going_on else None

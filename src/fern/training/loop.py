@@ -70,7 +70,7 @@ class Loop:
         self._weights = [p for p in self.run.model.parameters() if p.requires_grad]
         per_epoch = self._order(1).steps
         config = self.config
-        self._schedule = Schedule(config.schedule, config.learning_rate, config.warmup, config.epochs * per_epoch)
+        self._schedule = config.rates(steps=config.epochs * per_epoch)
         self._saved_at = time.monotonic()
         spent = sum(record.seconds + record.evaluation_seconds for record in self.run.records) + self.run.seconds
         self._began = time.monotonic() - spent

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from fern.errors import FernError, unknown_name
+from fern.checks import require_number
+from fern.errors import unknown_name
 
 Shape = Literal["constant", "cosine", "one-cycle"]
 SHAPES: tuple[str, ...] = get_args(Shape)
@@ -38,8 +39,8 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
             raise unknown_name("schedule", self.shape, SHAPES)
-        if not 0.0 <= self.warmup < 1.0:
-            raise FernError(f"warmup: got {self.warmup}, needs a share of the steps, at least 0 and below 1")
+        needs = "a share of the steps, at least 0 and below 1"
+        require_number("warmup", self.warmup, needs, lambda share: 0.0 <= share < 1.0)
 
     def rate(self, step: int) -> float:
         """The learning rate of step 0, 1, … ``steps`` - 1."""

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, Literal, get_args
 
+from fern.checks import is_whole, require_number, require_whole
 from fern.errors import FernError, unknown_name
 from fern.settings import STRICT, from_mapping
 
@@ -43,19 +44,18 @@ class StoppingRule:
     keep: Keep = "best"
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise FernError(f"epochs: got {self.epochs}, needs at least 1")
-        if self.patience is not None and self.patience < 1:
-            raise FernError(f"patience: got {self.patience}, needs at least 1, or None to never stop early")
-        if not 0 <= self.grace < self.epochs:
+        require_whole("epochs", self.epochs, 1)
+        if self.patience is not None:
+            require_whole("patience", self.patience, 1)
+        if not is_whole(self.grace, least=0) or self.grace >= self.epochs:
             raise FernError(
-                f"grace: got {self.grace}, needs at least 0 and fewer than the {self.epochs} epochs: "
+                f"grace: got {self.grace!r}, needs at least 0 and fewer than the {self.epochs} epochs: "
                 "an epoch of the grace period cannot be kept"
             )
-        if self.smoothing is not None and not 0.0 < self.smoothing < 1.0:
-            raise FernError(f"smoothing: got {self.smoothing}, needs a number between 0 and 1, or None")
-        if not 0.0 <= self.tolerance < 1.0:
-            raise FernError(f"tolerance: got {self.tolerance}, needs a share of at least 0 and below 1")
+        if self.smoothing is not None:
+            needs = "a number between 0 and 1, or None"
+            require_number("smoothing", self.smoothing, needs, lambda number: 0.0 < number < 1.0)
+        require_number("tolerance", self.tolerance, "a share of at least 0 and below 1", lambda share: 0 <= share < 1)
         if self.keep not in get_args(Keep):
             raise unknown_name("keep", self.keep, get_args(Keep))
 

@@ -52,7 +52,7 @@ def test_frequencies_are_found_and_continued_as_pandas_does(code: str, zone: str
     whole = pd.date_range("2020-01-31 00:00", periods=203, freq=code, tz=zone)
     grid = scanned(whole[:200])
     assert str(grid.frequency) == name
-    assert grid.regular
+    assert (grid.gaps, grid.problems()) == (0, ())
     assert grid.frequency is not None
     follow = next_stamps(as_stamps(whole[:200])[199], grid.frequency, 3)
     assert follow.to_pylist() == as_stamps(whole[200:]).to_pylist()
@@ -62,7 +62,7 @@ def test_frequencies_are_found_and_continued_as_pandas_does(code: str, zone: str
 def test_integer_time_has_its_step(step: int, start: int, count: int) -> None:
     grid = scanned([start + step * i for i in range(count)])
     assert grid.frequency == Frequency("integer", step)
-    assert grid.regular
+    assert (grid.gaps, grid.problems()) == (0, ())
     last = pa.scalar(start + step * (count - 1))
     assert next_stamps(last, grid.frequency, 2).to_pylist() == [start + step * count, start + step * (count + 1)]
 
@@ -73,7 +73,7 @@ def test_gaps_are_counted_whatever_the_batches(batch: int, missing: set[int]) ->
     assert str(grid.frequency) == "1 hour"
     assert grid.missing_rows == len(missing)
     assert grid.problems() == ()
-    assert not grid.regular
+    assert grid.gaps > 0
 
 
 def test_holidays_are_gaps_in_business_days() -> None:
@@ -129,7 +129,7 @@ def test_random_stamps_keep_memory_bounded() -> None:
 def test_one_row_or_none_has_no_frequency() -> None:
     assert scanned([5]).frequency is None
     assert GridScan().result().frequency is None
-    assert grid_without_time(3).regular
+    assert (grid_without_time(3).gaps, grid_without_time(3).problems()) == (0, ())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,43 @@ def test_mlflow_gets_settings_figures_and_outcome(
         assert call[1][0]["validation/objective"] == record.validation["objective"]
         assert call[1][0]["test/mse"] == record.test["mse"]
     assert mlflow.calls[5][1] == ("outcome", f"stopped by epochs, kept epoch {result.best_epoch}")
+
+
+class Runs(Recorder):
+    """An MLflow whose runs are numbered from 0."""
+
+    def start_run(self, run_id: str | None = None) -> types.SimpleNamespace:
+        begun = sum(name == "begin" for name, _, _ in self.calls)
+        self.calls.append(("begin" if run_id is None else "continue", (run_id,), {}))
+        return types.SimpleNamespace(info=types.SimpleNamespace(run_id=f"run-{begun}"))
+
+
+def test_a_resumed_training_goes_on_with_its_mlflow_run(
+    windows: Sets, fern: Builder, quick: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow = Runs("mlflow")
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+    told: dict[str, Any] = {"progress": "silent", "tracker": "mlflow"}
+    train(fern(), windows["train"], windows["validation"], quick, directory="run", **told)
+    longer = replace(quick, epochs=quick.epochs + 1)
+    train(fern(), windows["train"], windows["validation"], longer, resume="run", **told)
+    starts = [call[:2] for call in mlflow.calls if call[0] in ("begin", "continue")]
+    assert starts == [("begin", (None,)), ("continue", ("run-0",))]
+    assert [name for name, _, _ in mlflow.calls].count("log_params") == 1
+    steps = [named["step"] for name, _, named in mlflow.calls if name == "log_metrics"]
+    assert steps == [1, 2, 3, 4]
+
+
+def test_another_training_in_a_directory_is_another_mlflow_run(
+    windows: Sets, fern: Builder, quick: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow = Runs("mlflow")
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+    Path("run").mkdir()
+    Path("run/mlflow_run").write_text("left behind\n")
+    train(fern(), windows["train"], windows["validation"], quick, directory="run", progress="silent", tracker="mlflow")
+    assert mlflow.calls[0][0] == "begin"
+    assert Path("run/mlflow_run").read_text() == "run-0\n"
 
 
 def test_tensorboard_gets_the_figures_in_the_run_s_directory(

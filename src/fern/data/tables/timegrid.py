@@ -37,11 +37,6 @@ class TimeGrid:
     common_steps: tuple[tuple[str, int], ...] = ()
     first_problem_row: int | None = None
 
-    @property
-    def regular(self) -> bool:
-        """Every row one step after the one before."""
-        return not (self.gaps or self.problems())
-
     def problems(self) -> tuple[str, ...]:
         """What keeps the rows from being a series in time; gaps alone do not."""
         found = [

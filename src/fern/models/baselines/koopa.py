@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster, require_at_least
+from fern.models.base import ModelConfig, PointForecaster
 from fern.models.layers import Perceptron, RevIN
 from fern.models.registry import register_model
 
@@ -44,9 +45,9 @@ class KoopaConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least("layers", self.layers, 2)
+        require_whole("layers", self.layers, 2)
         for name in ("blocks", "dynamic", "hidden"):
-            require_at_least(name, getattr(self, name), 1)
+            require_whole(name, getattr(self, name), 1)
         if not 0.0 <= self.alpha <= 1.0:
             raise FernError(f"alpha: got {self.alpha}, needs a share from 0 to 1")
         if not 0.0 <= self.dropout < 1.0:
@@ -54,7 +55,7 @@ class KoopaConfig(ModelConfig):
         if self.context_length < 2:
             raise FernError(f"context_length: got {self.context_length}, needs at least 2 for two segments")
         if self.segment_length is not None:
-            require_at_least("segment_length", self.segment_length, 1)
+            require_whole("segment_length", self.segment_length, 1)
             if self.segment_length >= self.context_length:
                 raise FernError(
                     f"segment_length: got {self.segment_length}, needs less than context_length, which is "

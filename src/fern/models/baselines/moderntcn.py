@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
+from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster, require_at_least
+from fern.models.base import ModelConfig, PointForecaster
 from fern.models.layers import Dropout, RevIN
 from fern.models.registry import register_model
 
@@ -41,7 +42,7 @@ class ModernTCNConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("patch_size", "patch_stride", "blocks", "large_kernel", "small_kernel", "width", "ffn_ratio"):
-            require_at_least(name, getattr(self, name), 1)
+            require_whole(name, getattr(self, name), 1)
         for name in ("large_kernel", "small_kernel"):
             if getattr(self, name) % 2 == 0:
                 raise FernError(f"{name}: got {getattr(self, name)}, needs an odd number, so that it has a middle")

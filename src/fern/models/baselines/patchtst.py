@@ -7,8 +7,9 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
+from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster, require_at_least
+from fern.models.base import ModelConfig, PointForecaster
 from fern.models.layers import Dropout, Perceptron, RevIN, activation, end_padded_patches, in_blocks, require_rate
 from fern.models.registry import register_model
 
@@ -43,7 +44,7 @@ class PatchTSTConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("patch_size", "stride", "layers", "hidden", "feedforward", "heads"):
-            require_at_least(name, getattr(self, name), 1)
+            require_whole(name, getattr(self, name), 1)
         for name in ("dropout", "attention_dropout", "head_dropout"):
             require_rate(name, getattr(self, name))
         if self.variant not in ("official", "tslib"):

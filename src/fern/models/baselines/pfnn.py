@@ -9,8 +9,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import linear
 
+from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, require_at_least
+from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster
 from fern.models.layers import Perceptron, activation
 from fern.models.registry import register_model
 
@@ -43,16 +44,16 @@ class PFNNConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least("layers", self.layers, 2)
+        require_whole("layers", self.layers, 2)
         for name in ("hidden", "latent"):
-            require_at_least(name, getattr(self, name), 1)
+            require_whole(name, getattr(self, name), 1)
         for name in ("contraction", "invariance"):
             if not 0.0 <= getattr(self, name) < float("inf"):
                 raise FernError(f"{name}: got {getattr(self, name)}, needs a weight of at least 0")
         if self.contraction_steps is not None:
-            require_at_least("contraction_steps", self.contraction_steps, 0)
+            require_whole("contraction_steps", self.contraction_steps, 0)
         if self.pairs is not None:
-            require_at_least("pairs", self.pairs, 1)
+            require_whole("pairs", self.pairs, 1)
         activation(self.activation)
 
 

@@ -10,8 +10,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import gelu, linear
 
+from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster, require_at_least
+from fern.models.base import ModelConfig, PointForecaster
 from fern.models.layers import Dropout, Perceptron, RevIN, decompose, in_blocks, require_kernel, require_rate
 from fern.models.registry import register_model
 
@@ -40,7 +41,7 @@ class TimeMixerConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, least in (("layers", 1), ("hidden", 1), ("feedforward", 1), ("down_samplings", 1), ("factor", 2)):
-            require_at_least(name, getattr(self, name), least)
+            require_whole(name, getattr(self, name), least)
         require_kernel("kernel", self.kernel)
         require_rate("dropout", self.dropout)
         if self.lengths[-1] == 0:

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from fern.checks import is_whole
 from fern.errors import FernError
 
 
 def require_kernel(name: str, value: object) -> None:
     """Refuse the length of a moving average that has no middle."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1 or value % 2 == 0:
+    if not is_whole(value, least=1) or value % 2 == 0:
         raise FernError(f"{name}: got {value!r}, needs an odd whole number, so that each average has a middle")
 
 

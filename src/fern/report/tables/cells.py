@@ -6,15 +6,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import NamedTuple, TypeVar
 
+from fern.benchmark.problem import dataset_name
+from fern.benchmark.quantities import direction_of
 from fern.benchmark.rows import Row
-from fern.benchmark.tasks import ORACLE, DatasetChoice, Task, is_outside
+from fern.benchmark.tasks import ORACLE, Task, is_outside
 from fern.report.tables.labels import Names, labels_of_task, name_rows, newest
-
-_HIGHER_IS_BETTER = frozenset({"ept", "skill"})
-_LOWER_IS_BETTER = frozenset(
-    {"mse", "mae", "wd", "swd", "crps", "nll", "excess_mse", "regret", "relative_regret"}
-    | {"test_mse_epoch_1", "test_mse_best", "test_mse_by_validation", "validation_mse_epoch_1", "validation_mse_best"}
-)
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -92,11 +88,6 @@ class Grid:
     absent: tuple[str, ...]
 
     @staticmethod
-    def direction(metric: str) -> int:
-        """1 where higher is better, -1 where lower is, 0 where it is neither."""
-        return 1 if metric in _HIGHER_IS_BETTER else -1 if metric in _LOWER_IS_BETTER else 0
-
-    @staticmethod
     def figures_of(row: Row) -> dict[str, float]:
         """All figures of a row under the names that tables use."""
         found = dict(row.metrics)
@@ -133,7 +124,7 @@ class Grid:
         values = [figures[metric] for figures in map(self.figures_of, done) if metric in figures]
         if done and not values:
             return None  # the metric does not apply
-        if not done and Grid.direction(metric) == 0 and not missing:
+        if not done and direction_of(metric) == 0 and not missing:
             return None
         return Cell(
             mean=fmean(values) if values else None,
@@ -214,14 +205,14 @@ def best_marked(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
     """
     groups: dict[tuple[str, int, str], list[Spot]] = {}
     for spot in cells:
-        if spot.model != ORACLE and Grid.direction(spot.metric):
+        if spot.model != ORACLE and direction_of(spot.metric):
             groups.setdefault((spot.dataset, spot.horizon, spot.metric), []).append(spot)
     marked = dict(cells)
     for (_, _, metric), group in groups.items():
         spots = [spot for spot in group if cells[spot].complete]
         if len(spots) < 2 or any(cells[spot].missing for spot in group):
             continue
-        distinct = sorted({cells[spot].mean for spot in spots}, reverse=Grid.direction(metric) > 0)  # type: ignore[type-var]
+        distinct = sorted({cells[spot].mean for spot in spots}, reverse=direction_of(metric) > 0)  # type: ignore[type-var]
         for place, value in enumerate(distinct[:2], start=1):
             for spot in spots:
                 if cells[spot].mean == value:
@@ -231,39 +222,25 @@ def best_marked(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
 
 def _recency(row: Row) -> dict[str, float]:
     """What the choice of an epoch decides, from a row that has validation and test figures of every epoch."""
-    epochs = [record for record in row.history or [] if record["epoch"] > 0]
-    if not epochs or any(record.get("test") is None for record in epochs):
+    epochs = row.epochs_trained()
+    if not epochs or any(record.test is None for record in epochs):
         return {}
-    validation = [float(record["validation"]["mse"]) for record in epochs]
-    test = [float(record["test"]["mse"]) for record in epochs]
-    chosen, best = validation.index(min(validation)), test.index(min(test))
+    first, by_validation, by_test = epochs.recency("mse")
     return {
-        "validation_mse_epoch_1": validation[0],
-        "test_mse_epoch_1": test[0],
-        "epoch_by_validation": float(epochs[chosen]["epoch"]),
-        "test_mse_by_validation": test[chosen],
-        "test_best_epoch": float(epochs[best]["epoch"]),
-        "validation_mse_best": validation[best],
-        "test_mse_best": test[best],
-        "validation_difference": validation[best] - validation[0],
-        "test_difference": test[best] - test[0],
+        "validation_mse_epoch_1": first.validation,
+        "test_mse_epoch_1": first.test,
+        "epoch_by_validation": float(by_validation.epoch),
+        "test_mse_by_validation": by_validation.test,
+        "test_best_epoch": float(by_test.epoch),
+        "validation_mse_best": by_test.validation,
+        "test_mse_best": by_test.test,
+        "validation_difference": by_test.validation_change,
+        "test_difference": by_test.test_change,
     }
 
 
 def _planned_cases(task: Task) -> list[Case]:
-    return [
-        (_dataset_name(choice), horizon) for choice in task.datasets for horizon in choice.horizons or task.horizons
-    ]
-
-
-def _dataset_name(choice: DatasetChoice) -> str:
-    if not choice.dataset.lower().endswith(".toml"):
-        return choice.dataset
-    from pathlib import Path
-
-    from fern.systems import read_scenario
-
-    return read_scenario(choice.dataset).id or Path(choice.dataset).stem
+    return [(dataset_name(choice), horizon) for choice in task.datasets for horizon in choice.horizons or task.horizons]
 
 
 def _is_trained(row: Row) -> bool:

@@ -89,11 +89,6 @@ class Place:
     horizon: int | None
 
 
-def paper_tables() -> list[str]:
-    """The names of the transcribed tables."""
-    return list(_SOURCES)
-
-
 def paper_figures(table: str) -> Mapping[Place, Mapping[str, float]]:
     """All figures of a table, by place and metric. What the paper leaves blank is left out.
 

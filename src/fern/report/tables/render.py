@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from fern.benchmark.quantities import title_of
 from fern.errors import unknown_name
 from fern.report.tables.cells import Cell
 from fern.report.tables.tables import Column, Table
@@ -20,28 +21,6 @@ from fern.report.tables.tables import Column, Table
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-_NAMES = {
-    "mse": "MSE",
-    "mae": "MAE",
-    "wd": "WD",
-    "swd": "SWD",
-    "ept": "EPT",
-    "oracle_mse": "oracle MSE",
-    "crps": "CRPS",
-    "nll": "NLL",
-    "coverage_90": "90 % coverage",
-    "multiply_adds": "multiply-adds",
-    "seconds_epoch": "seconds an epoch",
-    "seconds_train": "seconds of training",
-    "validation_mse_epoch_1": "epoch 1: validation",
-    "test_mse_epoch_1": "epoch 1: test",
-    "epoch_by_validation": "best by validation: epoch",
-    "test_mse_by_validation": "best by validation: test",
-    "test_best_epoch": "best by test: epoch",
-    "validation_mse_best": "best by test: validation",
-    "test_mse_best": "best by test: test",
-    "test_difference": "best by test less epoch 1: test",
-}
 _BLANK = ""
 _TEX = str.maketrans(
     {
@@ -97,12 +76,7 @@ def heading(column: Column) -> str:
         >>> heading(Column("mse", "fern")), heading(Column("seconds_epoch"))
         ('fern MSE', 'seconds an epoch')
     """
-    return f"{column.model} {metric_name(column.metric)}".strip()
-
-
-def metric_name(metric: str) -> str:
-    """A metric in words."""
-    return _NAMES.get(metric, metric.replace("_", " "))
+    return f"{column.model} {title_of(column.metric)}".strip()
 
 
 def cell_text(cell: Cell | None) -> str:
@@ -267,7 +241,7 @@ def to_rich(table: Table) -> "RichTable":
     for key in table.keys:
         drawn.add_column(key, no_wrap=True)
     for column in table.columns:
-        drawn.add_column(f"{column.model}\n{metric_name(column.metric)}".strip(), justify="right")
+        drawn.add_column(f"{column.model}\n{title_of(column.metric)}".strip(), justify="right")
 
     def cell(content: Cell | None) -> Text:
         if content is None:

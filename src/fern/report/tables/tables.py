@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fern.benchmark.quantities import direction_of
 from fern.benchmark.rows import Row
 from fern.benchmark.significance.ranks import tied_ranks
 from fern.benchmark.tasks import ORACLE, Task
@@ -273,7 +274,7 @@ def _mean_cell(parts: Sequence[Cell | None]) -> Cell | None:
 
 def average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: Sequence[str]) -> dict[str, Cell]:
     """Each model's mean rank over the cases in which all have a figure or diverged (which ranks last)."""
-    direction = Grid.direction(metric)
+    direction = direction_of(metric)
     if direction == 0 or len(models) < 2:
         return {}
     ranks = []
@@ -339,7 +340,7 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
         all(_score(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in _forecasters(grid))
         for case in grid.cases
     )
-    if len(_forecasters(grid)) > 1 and Grid.direction(layout.metrics[0]):
+    if len(_forecasters(grid)) > 1 and direction_of(layout.metrics[0]):
         notes.append(
             f"Average rank: over the {complete} of {len(grid.cases)} cases that every model has; diverged ranks last."
         )

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from fern.errors import FernError, unknown_name
+from fern.files import written_whole
 from fern.training.inputs import require_methods
 from fern.training.records.history import EpochRecord
 
 TrackerKind = Literal["tensorboard", "mlflow"]
+MLFLOW_RUN = "mlflow_run"
+"""The file in a run's directory with the id of its MLflow run."""
 
 
 class Tracker(Protocol):
@@ -94,19 +97,30 @@ class TensorBoard:
 
 
 class MLflow:
-    """A run of the active MLflow experiment; ``uri`` says where that is kept, None as MLflow itself is set."""
+    """A run of the active MLflow experiment; ``uri`` says where that is kept, None as MLflow itself is set.
 
-    def __init__(self, *, uri: str | None = None, experiment: str | None = None) -> None:
+    ``run_file``  where the id of the MLflow run is kept. A run whose id stands there is continued, so that a training
+                  that was interrupted and resumed is one run; None begins a new one.
+    """
+
+    def __init__(self, *, uri: str | None = None, experiment: str | None = None, run_file: Path | None = None) -> None:
         self._mlflow = _imported("mlflow", package="mlflow")
-        self._uri, self._experiment = uri, experiment
+        self._uri, self._experiment, self._run_file = uri, experiment, run_file
 
     def start(self, settings: Mapping[str, Any]) -> None:
-        """Begin an MLflow run with the settings as its parameters."""
+        """Begin an MLflow run with the settings as its parameters, or go on with the one of the run file."""
         if self._uri is not None:
             self._mlflow.set_tracking_uri(self._uri)
         if self._experiment is not None:
             self._mlflow.set_experiment(self._experiment)
-        self._mlflow.start_run()
+        if self._run_file is not None and self._run_file.is_file():
+            # Its parameters stay: MLflow refuses other values, and a resumed run may change where it computes.
+            self._mlflow.start_run(run_id=self._run_file.read_text().strip())
+            return
+        begun = self._mlflow.start_run()
+        if self._run_file is not None:
+            with written_whole(self._run_file) as temporary:
+                temporary.write_text(f"{begun.info.run_id}\n")
         self._mlflow.log_params(dict(settings))
 
     def epoch(self, record: EpochRecord) -> None:
@@ -137,10 +151,11 @@ def figures(record: EpochRecord) -> dict[str, float]:
     return {name: value for name, value in train.items() if value is not None} | scored
 
 
-def tracker_of(tracker: TrackerKind | Tracker | None, *, directory: Path | None, first: bool) -> Tracker:
+def tracker_of(tracker: TrackerKind | Tracker | None, *, directory: Path | None, first: bool, resumed: bool) -> Tracker:
     """The tracker of this name, or the one given; none on all processes but the first.
 
-    ``tensorboard`` writes into the folder ``tensorboard`` of the run's directory, ``mlflow`` where MLflow is set to.
+    ``tensorboard`` writes into the folder ``tensorboard`` of the run's directory, ``mlflow`` where MLflow is set to;
+    its run is noted in the directory, and continued where the training is ``resumed``.
     """
     if tracker is None or not first:
         return NoTracker()
@@ -149,7 +164,10 @@ def tracker_of(tracker: TrackerKind | Tracker | None, *, directory: Path | None,
     if tracker not in get_args(TrackerKind):
         raise unknown_name("tracker", tracker, get_args(TrackerKind))
     if tracker == "mlflow":
-        return Guarded(MLflow())
+        run_file = None if directory is None else directory / MLFLOW_RUN
+        if run_file is not None and not resumed:
+            run_file.unlink(missing_ok=True)  # of a training that ended before its first checkpoint
+        return Guarded(MLflow(run_file=run_file))
     if directory is None:
         raise FernError("tracker: tensorboard writes files, so train needs a directory=... to put them in")
     return Guarded(TensorBoard(directory / "tensorboard"))

@@ -1,0 +1,359 @@
+"""FernForecaster: fit to a frame, forecast with calibrated intervals, answer in frames of the same kind."""
+
+import inspect
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.calibration import CalibratedForecast
+from fern.checks import is_whole, require_number, require_whole
+from fern.data.missing import Missing
+from fern.errors import FernError, unknown_name
+from fern.forecaster.backtest import cross_validate
+from fern.forecaster.fitting import FitSettings, fit_model, scales_of
+from fern.forecaster.inputs import Form, Reader, Table
+from fern.forecaster.output import Asked, named
+from fern.forecaster.plan import make_plan
+from fern.forecaster.prediction import Predicted, Request, calibrated, predict_series, simulate_series
+from fern.forecaster.state import Recent, State, recent_rows
+from fern.forecaster.totals import Period, total_of
+from fern.models import model_entry, model_names
+from fern.training.records.progress import Mode
+
+Floats = NDArray[np.float64]
+
+
+class FernWarning(UserWarning):
+    """Something a user should know about a forecast that was made all the same."""
+
+
+class FernForecaster:
+    """Forecasts of your own table, with calibrated intervals.
+
+    Arguments:
+        horizon: steps to forecast.
+        model: any registered model (`fern.models.model_names`); ``fern`` unless given.
+        model_settings: settings of the model, over those that are chosen for the data.
+        context_length: rows seen, or ``"auto"``.
+        season: rows of a season; from the frequency unless given. Used for the context and for short series.
+        epochs: epochs of training, or ``"auto"``.
+        time_limit: seconds that fitting may take.
+        missing: ``"error"`` (default), ``"interpolate"``, ``"ffill"`` or ``"drop"``; for values and for missing rows.
+        ignore_columns: leave out columns that are neither identifier, time nor target, in place of an error.
+        id_col, time_col, target_col: the columns' names; time and target are found where they are not given.
+        seed: of everything random.
+        threads: of PyTorch while fitting; as they are unless given.
+        progress: ``auto``, ``bar``, ``lines`` or ``silent``.
+
+    The frame is long (``unique_id``, ``ds``, ``y``; many series, of any lengths and scales) or wide (a time column and a
+    column for each channel), of pandas, polars or pyarrow; answers are of the same kind.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"ds": pd.date_range("2020-01-01", periods=120, freq="D"),
+        ...                       "load": 10 + np.sin(np.arange(120) * 2 * np.pi / 7)})
+        >>> forecaster = FernForecaster(horizon=7, epochs=2, progress="silent").fit(frame)
+        >>> forecaster.predict(level=[80]).columns.tolist()
+        ['ds', 'load', 'load-lo-80', 'load-hi-80']
+    """
+
+    def __init__(
+        self,
+        horizon: int,
+        *,
+        model: str = "fern",
+        model_settings: dict[str, Any] | None = None,
+        context_length: int | Literal["auto"] = "auto",
+        season: int | Literal["auto"] = "auto",
+        epochs: int | Literal["auto"] = "auto",
+        time_limit: float | None = None,
+        missing: Missing = "error",
+        ignore_columns: bool = False,
+        id_col: str = "unique_id",
+        time_col: str | None = None,
+        target_col: str | Sequence[str] | None = None,
+        seed: int = 7,
+        threads: int | None = None,
+        progress: Mode = "auto",
+    ) -> None:
+        self.horizon = horizon
+        self.model = model
+        self.model_settings = model_settings
+        self.context_length = context_length
+        self.season = season
+        self.epochs = epochs
+        self.time_limit = time_limit
+        self.missing = missing
+        self.ignore_columns = ignore_columns
+        self.id_col = id_col
+        self.time_col = time_col
+        self.target_col = target_col
+        self.seed = seed
+        self.threads = threads
+        self.progress = progress
+        self._state: State | None = None
+
+    # --- scikit-learn's contract ----------------------------------------------------------------------------
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, by name."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of the constructor; an unknown one is an error with the nearest right name."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise unknown_name("parameter", name, self._names())
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {name: p.default for name, p in inspect.signature(type(self).__init__).parameters.items()}
+        given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name])
+        return f"{type(self).__name__}({given})"
+
+    # --- fitting --------------------------------------------------------------------------------------------
+
+    def fit(self, df: Any, *, directory: str | Path | None = None) -> Self:
+        """Learn from a frame. With ``directory`` a fit that was killed goes on where it was."""
+        settings = self._settings()
+        table = self._reader().read(df)
+        plan = make_plan(
+            table.series,
+            horizon=self.horizon,
+            context_length=None if self.context_length == "auto" else self.context_length,
+            season=None if self.season == "auto" else self.season,
+        )
+        scales = scales_of(table.series, plan)
+        model = calibration = None
+        notes: tuple[str, ...] = ()
+        short = len(table.series) - plan.learnt
+        if plan.learnt:
+            found = fit_model(
+                table.series, scales, plan, settings, directory=None if directory is None else Path(directory)
+            )
+            model, calibration, notes = found.model.eval(), found.calibration, found.notes
+        if short:
+            least = plan.context_length + 3 * plan.horizon
+            note = (
+                f"{short:,} of {len(table.series):,} series have too few rows to learn from (fewer than about "
+                f"{least:,}); where a forecast is made from fewer than {plan.context_length:,} rows, the last season or "
+                "the last value is repeated, and its intervals are not calibrated"
+            )
+            notes = (*notes, note)
+            warnings.warn(note, FernWarning, stacklevel=2)
+        self._state = State(
+            context_length=plan.context_length,
+            horizon=plan.horizon,
+            season=plan.season,
+            channel_names=table.channel_names,
+            frequency=table.series[0].frequency,
+            form=table.form,
+            model_name=self.model,
+            label=model_entry(self.model).model.__name__,
+            model=model,
+            calibration=calibration,
+            scales={one.name: scale for one, scale in zip(table.series, scales, strict=True)},
+            recent=recent_rows(table.series, keep=plan.context_length + plan.horizon),
+            notes=notes,
+        )
+        return self
+
+    @property
+    def notes_(self) -> tuple[str, ...]:
+        """What was decided for the data, and what is lacking, in plain words."""
+        return self._fitted().notes
+
+    @property
+    def context_length_(self) -> int:
+        """Rows that a forecast sees."""
+        return self._fitted().context_length
+
+    # --- forecasting ----------------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        df: Any = None,
+        *,
+        h: int | None = None,
+        level: Sequence[float] | float | None = None,
+        quantiles: Sequence[float] | float | None = None,
+    ) -> Any:
+        """The next ``h`` steps (the horizon unless given) of the fitted series, or of those in ``df``, without refit.
+
+        ``level`` (percent) gives intervals ``Fern-lo-80``, ``Fern-hi-80``; ``quantiles`` gives ``Fern-ql0.1``. Fewer
+        steps than the horizon are a slice of it; more are rolled on by paths.
+        """
+        state, asked = self._fitted(), Asked.of(level=level, quantiles=quantiles)
+        steps = self._steps(h)
+        recent, form = self._contexts(df)
+        made = predict_series(state, recent, Request(steps, tuple(asked.shares), seed=self.seed))
+        self._warn_of_levels(asked)
+        return self._frame(recent, form, steps, self._columns(made, asked))
+
+    def predict_array(
+        self,
+        past: NDArray[np.floating],  # (L, C) or (N, L, C)
+    ) -> Floats:  # (H, C) or (N, H, C)
+        """The point forecast of rows given as an array, in their own units; the quickest way."""
+        state = self._fitted()
+        if state.model is None:
+            raise FernError("predict_array: every series was too short to learn from; there is no model")
+        values = np.asarray(past, dtype=np.float64)
+        wanted = (state.context_length, len(state.channel_names))
+        if values.ndim not in (2, 3) or values.shape[-2:] != wanted:
+            raise FernError(f"past: got shape {values.shape}, needs (rows, channels) {wanted}, or several such windows")
+        return array_forecast(state, values)
+
+    def simulate(self, df: Any = None, *, n_paths: int = 100, seed: int | None = None, h: int | None = None) -> Any:
+        """Joint paths: ``unique_id``, ``ds``, ``sample_id``, ``Fern``. Steps of one path go together as errors do."""
+        state, steps = self._fitted(), self._steps(h)
+        require_whole("n_paths", n_paths, 1)
+        recent, form = self._contexts(df)
+        paths = simulate_series(state, recent, steps=steps, paths=n_paths, seed=self.seed if seed is None else seed)
+        stamps = [one.future(state.frequency, steps) for one in recent]
+        names = self._output_names()
+        columns: dict[str, Any] = {"sample_id": np.tile(np.repeat(np.arange(n_paths), steps), len(recent))}
+        for c, name in enumerate(names):
+            columns[name] = paths[..., c].swapaxes(0, 1).reshape(-1)
+        repeated = [stamp for stamp in stamps for _ in range(n_paths)]
+        ids = [one.name for one in recent for _ in range(n_paths)]
+        return form.frame(ids, repeated, columns, integers=["sample_id"])
+
+    def total(
+        self,
+        df: Any = None,
+        *,
+        level: Sequence[float] | float | None = None,
+        by: Period | None = None,
+        how: Literal["sum", "mean"] = "sum",
+    ) -> Any:
+        """Sums or means over the horizon with intervals from the joint law: ``by`` day, week, month, quarter or year.
+
+        Intervals of sums are not sums of intervals: errors of neighbouring steps go together.
+        """
+        state, asked = self._fitted(), Asked.of(level=level, quantiles=None)
+        recent, form = self._contexts(df)
+        return total_of(state, recent, form, asked, names=self._output_names(), by=by, how=how)
+
+    def forecast_law(self, df: Any = None) -> CalibratedForecast:
+        """The calibrated law behind `predict`, in model units: regions, bands, paths (see `fern.calibration`)."""
+        from fern.forecaster.prediction import batch_of
+
+        state = self._fitted()
+        recent, _ = self._contexts(df)
+        return calibrated(state.model, state.calibration, batch_of(state, recent).contexts)
+
+    def cross_validation(
+        self,
+        df: Any,
+        *,
+        n_windows: int = 1,
+        step_size: int | None = None,
+        level: Sequence[float] | float | None = None,
+        quantiles: Sequence[float] | float | None = None,
+        refit: bool = False,
+        use_fitted: bool = False,
+    ) -> Any:
+        """Forecasts of past rows beside what came: ``unique_id``, ``ds``, ``cutoff``, ``Fern``…, ``y``.
+
+        A copy is fitted to the rows before the first of ``n_windows`` windows, which lie ``step_size`` rows apart (the
+        horizon unless given) at the end of each series; with ``refit`` anew for each. ``use_fitted`` takes this
+        forecaster as it is: then the rows must be ones that it has not learnt from.
+        """
+        asked = Asked.of(level=level, quantiles=quantiles)
+        require_whole("n_windows", n_windows, 1)
+        step = self.horizon if step_size is None else step_size
+        require_whole("step_size", step, 1)
+        if refit and use_fitted:
+            raise FernError("refit, use_fitted: got both, give one of them")
+        return cross_validate(self, df, n_windows=n_windows, step=step, asked=asked, refit=refit, use_fitted=use_fitted)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _fitted(self) -> State:
+        if self._state is None:
+            raise FernError("this forecaster is not fitted yet; call fit(df) first")
+        return self._state
+
+    def _reader(self) -> Reader:
+        target = self.target_col if isinstance(self.target_col, str | None) else tuple(self.target_col)
+        return Reader(
+            id_col=self.id_col,
+            time_col=self.time_col,
+            target_col=target,
+            missing=self.missing,
+            ignore_columns=self.ignore_columns,
+        )
+
+    def _settings(self) -> FitSettings:
+        """The arguments, checked."""
+        require_whole("horizon", self.horizon, 1)
+        require_whole("seed", self.seed, 0)
+        for name in ("context_length", "season", "epochs"):
+            value = getattr(self, name)
+            if value != "auto" and not is_whole(value, least=1):
+                raise FernError(f"{name}: got {value!r}, needs a whole number of at least 1, or 'auto'")
+        if self.model not in model_names():
+            raise unknown_name("model", self.model, model_names())
+        if self.time_limit is not None:
+            require_number("time_limit", self.time_limit, "seconds above 0, or None", lambda value: value > 0)
+        return FitSettings(
+            model=self.model,
+            model_settings=self.model_settings,
+            epochs=None if self.epochs == "auto" else self.epochs,
+            time_limit=self.time_limit,
+            seed=self.seed,
+            threads=self.threads,
+            progress=self.progress,
+        )
+
+    def _steps(self, h: int | None) -> int:
+        if h is None:
+            return self._fitted().horizon
+        require_whole("h", h, 1)
+        return h
+
+    def _contexts(self, df: Any) -> tuple[tuple[Recent, ...], Form]:
+        state = self._fitted()
+        if df is None:
+            return state.recent, state.form
+        table: Table = self._reader().read(df, channels=state.channel_names)
+        return state.reads(table), table.form
+
+    def _output_names(self) -> list[str]:
+        state = self._fitted()
+        return [state.label] if state.form.long else list(state.channel_names)
+
+    def _columns(self, made: Predicted, asked: Asked) -> dict[str, Floats]:
+        columns: dict[str, Floats] = {}
+        for c, name in enumerate(self._output_names()):
+            columns |= named(asked, name, made.mean[..., c].reshape(-1), [q[..., c].reshape(-1) for q in made.quantiles])
+        return columns
+
+    def _frame(self, recent: Sequence[Recent], form: Form, steps: int, columns: dict[str, Floats]) -> Any:
+        stamps = [one.future(self._fitted().frequency, steps) for one in recent]
+        return form.frame([one.name for one in recent], stamps, columns)
+
+    def _warn_of_levels(self, asked: Asked) -> None:
+        calibration = self._fitted().calibration
+        if calibration is None:
+            return
+        levels = {*asked.levels, *(abs(200 * share - 100) for share in asked.quantiles if share != 0.5)}
+        lacking = sorted(level for level in levels if not calibration.calibrated(level)["margin"])
+        if lacking:
+            listed = ", ".join(f"{level:g}" for level in lacking)
+            warnings.warn(
+                f"level {listed}: {calibration.radii.shortfall('margin', lacking[0])}; intervals there are Gaussian, "
+                "not calibrated",
+                FernWarning,
+                stacklevel=3,
+            )
