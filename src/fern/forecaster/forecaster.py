@@ -18,7 +18,15 @@ from fern.forecaster.fitting import FitSettings, fit_model, scales_of
 from fern.forecaster.inputs import Form, Reader, Table
 from fern.forecaster.output import Asked, named
 from fern.forecaster.plan import make_plan
-from fern.forecaster.prediction import Predicted, Request, calibrated, predict_series, simulate_series
+from fern.forecaster.prediction import (
+    Predicted,
+    Request,
+    array_forecast,
+    batch_of,
+    calibrated,
+    predict_series,
+    simulate_series,
+)
 from fern.forecaster.state import Recent, State, recent_rows
 from fern.forecaster.totals import Period, total_of
 from fern.models import model_entry, model_names
@@ -49,8 +57,8 @@ class FernForecaster:
         threads: of PyTorch while fitting; as they are unless given.
         progress: ``auto``, ``bar``, ``lines`` or ``silent``.
 
-    The frame is long (``unique_id``, ``ds``, ``y``; many series, of any lengths and scales) or wide (a time column and a
-    column for each channel), of pandas, polars or pyarrow; answers are of the same kind.
+    The frame is long (``unique_id``, ``ds``, ``y``; many series, of any lengths and scales) or wide (a time column and
+    a column for each channel), of pandas, polars or pyarrow; answers are of the same kind.
 
     Example:
         >>> import pandas as pd
@@ -124,8 +132,11 @@ class FernForecaster:
 
     def fit(self, df: Any, *, directory: str | Path | None = None) -> Self:
         """Learn from a frame. With ``directory`` a fit that was killed goes on where it was."""
+        return self.fit_table(self._reader().read(df), directory=directory)
+
+    def fit_table(self, table: Table, *, directory: str | Path | None = None) -> Self:
+        """Learn from a table that was read before; see `fit`."""
         settings = self._settings()
-        table = self._reader().read(df)
         plan = make_plan(
             table.series,
             horizon=self.horizon,
@@ -145,8 +156,8 @@ class FernForecaster:
             least = plan.context_length + 3 * plan.horizon
             note = (
                 f"{short:,} of {len(table.series):,} series have too few rows to learn from (fewer than about "
-                f"{least:,}); where a forecast is made from fewer than {plan.context_length:,} rows, the last season or "
-                "the last value is repeated, and its intervals are not calibrated"
+                f"{least:,}); where a forecast is made from fewer than {plan.context_length:,} rows, the last season "
+                "or the last value is repeated, and its intervals are not calibrated"
             )
             notes = (*notes, note)
             warnings.warn(note, FernWarning, stacklevel=2)
@@ -205,8 +216,6 @@ class FernForecaster:
     ) -> Floats:  # (H, C) or (N, H, C)
         """The point forecast of rows given as an array, in their own units; the quickest way."""
         state = self._fitted()
-        if state.model is None:
-            raise FernError("predict_array: every series was too short to learn from; there is no model")
         values = np.asarray(past, dtype=np.float64)
         wanted = (state.context_length, len(state.channel_names))
         if values.ndim not in (2, 3) or values.shape[-2:] != wanted:
@@ -246,8 +255,6 @@ class FernForecaster:
 
     def forecast_law(self, df: Any = None) -> CalibratedForecast:
         """The calibrated law behind `predict`, in model units: regions, bands, paths (see `fern.calibration`)."""
-        from fern.forecaster.prediction import batch_of
-
         state = self._fitted()
         recent, _ = self._contexts(df)
         return calibrated(state.model, state.calibration, batch_of(state, recent).contexts)
@@ -336,7 +343,8 @@ class FernForecaster:
     def _columns(self, made: Predicted, asked: Asked) -> dict[str, Floats]:
         columns: dict[str, Floats] = {}
         for c, name in enumerate(self._output_names()):
-            columns |= named(asked, name, made.mean[..., c].reshape(-1), [q[..., c].reshape(-1) for q in made.quantiles])
+            others = [quantile[..., c].reshape(-1) for quantile in made.quantiles]
+            columns |= named(asked, name, made.mean[..., c].reshape(-1), others)
         return columns
 
     def _frame(self, recent: Sequence[Recent], form: Form, steps: int, columns: dict[str, Floats]) -> Any:

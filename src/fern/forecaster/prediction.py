@@ -83,6 +83,21 @@ def calibrated(
     return calibration.apply(law_of(model, torch.from_numpy(contexts)))
 
 
+def array_forecast(
+    state: State,
+    past: Floats,  # (L, C) or (N, L, C)
+) -> Floats:  # (H, C) or (N, H, C)
+    """The point forecast of contexts in the units of the data; each is scaled by itself."""
+    if state.model is None:
+        raise FernError("forecast: every series was too short to learn from; there is no model")
+    shift, spread = past.mean(axis=-2, keepdims=True), past.std(axis=-2, keepdims=True)
+    spread = np.where(spread > 0, spread, 1.0)
+    scaled = torch.from_numpy(((past - shift) / spread).astype(np.float32))
+    with torch.no_grad():
+        mean = state.model(scaled if scaled.ndim == 3 else scaled[None]).mean.numpy()
+    return np.asarray((mean if scaled.ndim == 3 else mean[0]) * spread + shift, dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Contexts of several series in model units, and the way back."""

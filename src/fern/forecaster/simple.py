@@ -1,4 +1,4 @@
-"""Forecasts of series too short to learn from: the last season or the last value, with errors measured on themselves."""
+"""Forecasts of series too short to learn from: the last season or the last value, with their own past errors."""
 
 from dataclasses import dataclass
 from statistics import NormalDist

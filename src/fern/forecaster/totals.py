@@ -1,0 +1,87 @@
+"""Sums and means over the horizon, whole or by calendar periods, with intervals from the joint law."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fern.errors import FernError, unknown_name
+from fern.forecaster.inputs import Form
+from fern.forecaster.output import Asked, named
+from fern.forecaster.prediction import batch_of, calibrated
+from fern.forecaster.simple import simple_forecast
+from fern.forecaster.state import Recent, State
+
+Period = Literal["day", "week", "month", "quarter", "year"]
+How = Literal["sum", "mean"]
+Floats = NDArray[np.float64]
+
+PATHS = 1000
+"""Paths behind the sums of series that are too short to learn from."""
+
+
+def total_of(
+    state: State,
+    recent: Sequence[Recent],
+    form: Form,
+    asked: Asked,
+    *,
+    names: Sequence[str],
+    by: Period | None,
+    how: How,
+) -> Any:
+    """A frame with one row for each series and period: identifier, first stamp, ``steps``, total and its intervals."""
+    if how not in get_args(How):
+        raise unknown_name("how", how, get_args(How))
+    if by is not None and by not in get_args(Period):
+        raise unknown_name("by", by, get_args(Period))
+    stamps = [one.future(state.frequency, state.horizon) for one in recent]
+    groups = [_groups(when, by) for when in stamps]
+    columns: dict[str, list[Floats]] = {}
+    for one, rows in zip(recent, groups, strict=True):
+        weights = rows / rows.sum(axis=1, keepdims=True) if how == "mean" else rows
+        mean, ends = _totals(state, one, weights, asked)
+        for c, name in enumerate(names):
+            for column, values in named(asked, name, mean[:, c], [end[:, c] for end in ends]).items():
+                columns.setdefault(column, []).append(values)
+    firsts = [when.take(pa.array(rows.argmax(axis=1))) for when, rows in zip(stamps, groups, strict=True)]
+    steps = np.concatenate([rows.sum(axis=1) for rows in groups]).astype(np.int64)
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    return form.frame([one.name for one in recent], firsts, {"steps": steps, **joined}, integers=["steps"])
+
+
+def _totals(state: State, one: Recent, weights: Floats, asked: Asked) -> tuple[Floats, list[Floats]]:
+    """The totals (J, C) of one series, and the ends of their intervals in the order of the columns."""
+    if not state.learns(one.values):
+        simple = simple_forecast(one.values, horizon=state.horizon, season=state.season)
+        paths = simple.paths(PATHS, np.random.default_rng(0))
+        sums = np.einsum("jh,phc->pjc", weights, paths)
+        return weights @ simple.mean, [np.quantile(sums, share, axis=0) for share in asked.shares]
+    batch = batch_of(state, [one])
+    forecast = calibrated(state.model, state.calibration, batch.contexts)
+    spread = batch.spread[0]
+    shift = weights.sum(axis=1, keepdims=True) * batch.shift[0]
+    mean = np.einsum("jh,hc->jc", weights, forecast.mean[0]) * spread + shift
+    ends = []
+    for level in asked.levels:
+        found = forecast.functional(weights, level)
+        ends += [end[0] * spread + shift for end in (found.low, found.high)]
+    return mean, ends
+
+
+def _groups(stamps: pa.Array, by: Period | None) -> Floats:  # (periods, H), 0 or 1
+    """Which steps belong to which period, on the calendar of the stamps' time zone."""
+    count = len(stamps)
+    if by is None:
+        return np.ones((1, count))
+    if not pa.types.is_timestamp(stamps.type):
+        raise FernError(f"by: got {by!r}, but the time column holds {stamps.type}, not dates")
+    local = stamps if stamps.type.tz is None else pc.local_timestamp(stamps)
+    begins = np.asarray(pc.floor_temporal(local, unit=by).cast(pa.int64()))
+    _, codes = np.unique(begins, return_inverse=True)
+    rows = np.zeros((int(codes.max()) + 1, count))
+    rows[codes, np.arange(count)] = 1.0
+    return rows
