@@ -1,0 +1,17 @@
+"""Laws in, calibrated laws out: intervals, bands, regions, sums and paths that hold what they say."""
+
+from fern.calibration.calibration import Calibration, fit_calibration
+from fern.calibration.forecast import CalibratedForecast, Functional, Region
+from fern.calibration.residuals import Residuals
+from fern.calibration.settings import CalibrationSettings, OnlineSettings
+
+__all__ = [
+    "CalibratedForecast",
+    "Calibration",
+    "CalibrationSettings",
+    "Functional",
+    "OnlineSettings",
+    "Region",
+    "Residuals",
+    "fit_calibration",
+]

@@ -1,0 +1,260 @@
+"""Fitting a calibration on held-out windows."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.calibration.effective_size import time_weights
+from fern.calibration.forecast import CalibratedForecast
+from fern.calibration.quantiles import RadiusTable, require_level
+from fern.calibration.radii import KINDS, Radii, Reference, fit_radii
+from fern.calibration.residuals import Residuals
+from fern.calibration.settings import CalibrationSettings
+from fern.calibration.shape import Shape, fit_shape
+from fern.errors import FernError
+from fern.settings import from_mapping
+from fern.transport import Ellipsoid
+
+FORMAT = 1
+DEFAULT = CalibrationSettings()
+
+MOST_KEPT_VALUES = 2**24
+"""Residuals for paths take at most about 64 MB, but for at least `LEAST_KEPT` windows."""
+LEAST_KEPT = 64
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What held-out windows taught about a law: its shape, its radii, and residuals to draw paths from.
+
+    `fit_calibration` makes one. ``apply(law)`` gives the `CalibratedForecast` of new windows. ``notes`` says in plain
+    words what was decided and what is lacking.
+    """
+
+    settings: CalibrationSettings
+    patch_size: int
+    group: NDArray[np.int64]  # (C,) the group of each channel
+    shape: Shape
+    radii: Radii
+    kept: Residuals
+    """The whitened residuals of calibration windows (``standardised`` is left empty)."""
+    windows: int
+    """Calibration windows, before any were thinned for ``kept``."""
+    notes: tuple[str, ...]
+
+    @property
+    def channels(self) -> int:
+        """C."""
+        return len(self.group)
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return int(self.shape.step_scale.shape[1])
+
+    def apply(
+        self,
+        law: Ellipsoid,  # batch (N, C), event (H,)
+    ) -> CalibratedForecast:
+        """The calibrated forecast of these windows; nothing is computed before it is asked for."""
+        if not isinstance(law, Ellipsoid):
+            raise FernError(f"law: needs a fern.transport.Ellipsoid, got {type(law).__name__}")
+        if len(law.batch_shape) != 2:
+            raise FernError(f"law: batch shape {tuple(law.batch_shape)}, needs (windows, channels)")
+        own, got = (self.channels, self.horizon, self.patch_size), (law.batch_shape[1], law.horizon, law.patch_size)
+        if own != got:
+            raise FernError(f"law: channels, horizon and patch size are {got}, the calibration was fitted for {own}")
+        return CalibratedForecast(law, self, self.radii)
+
+    def calibrated(self, level: float) -> dict[str, bool]:
+        """For each kind of region, whether n_eff supports the level; where not, its radii are Gaussian."""
+        return {kind: self.radii.supports(kind, require_level(level)) for kind in KINDS}
+
+    def require(self, level: float, *, kind: str = "margin") -> None:
+        """An error that says how many windows a level needs, where they are too few."""
+        chosen = next((known for known in KINDS if known == kind), None)
+        if chosen is None:
+            raise FernError(f"kind: got {kind!r}, needs one of {', '.join(KINDS)}")
+        if not self.radii.supports(chosen, require_level(level)):
+            raise FernError(f"level: too few held-out windows: {self.radii.shortfall(chosen, level)}")
+
+    @property
+    def n_eff(self) -> dict[str, float]:
+        """The effective number of values behind each kind's radii, the least over channels and steps."""
+        return {kind: self.radii.table(kind).least for kind in KINDS}
+
+    # --- saving ---------------------------------------------------------------------------------------------
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """All of it as a mapping that JSON can hold, and named arrays; `from_parts` gives it back exactly."""
+        plain: dict[str, Any] = {
+            "format": FORMAT,
+            "settings": asdict(self.settings),
+            "patch_size": self.patch_size,
+            "windows": self.windows,
+            "notes": list(self.notes),
+            "full": self.shape.full,
+            "shape_n_eff": self.shape.n_eff,
+        }
+        arrays: dict[str, NDArray[Any]] = {"group": self.group}
+        arrays |= {f"shape.{name}": getattr(self.shape, name) for name in _arrays(Shape)}
+        arrays |= {f"reference.{name}": getattr(self.radii.reference, name) for name in _arrays(Reference)}
+        for name in ("low", "high", "patch", "band", "region"):
+            table: RadiusTable = getattr(self.radii, name)
+            if name == "low" and table is self.radii.high:
+                continue
+            plain[name] = {"n": table.n, "tails": table.tails}
+            arrays |= {f"{name}.{entry}": getattr(table, entry) for entry in _arrays(RadiusTable)}
+        arrays |= {
+            "kept.whitened": self.kept.whitened,
+            "kept.origins": self.kept.origins,
+            "kept.series": self.kept.series,
+        }
+        return plain, arrays
+
+    @classmethod
+    def from_parts(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The calibration that `to_parts` took apart."""
+        if plain.get("format") != FORMAT:
+            raise FernError(f"calibration: format {plain.get('format')!r} is not known, needs {FORMAT}")
+        try:
+            patch_size = int(plain["patch_size"])
+            shape = Shape(
+                full=bool(plain["full"]),
+                n_eff=float(plain["shape_n_eff"]),
+                **{name: arrays[f"shape.{name}"] for name in _arrays(Shape)},
+            )
+            tables = {
+                name: RadiusTable(
+                    n=int(plain[name]["n"]),
+                    tails=int(plain[name]["tails"]),
+                    **{entry: arrays[f"{name}.{entry}"] for entry in _arrays(RadiusTable)},
+                )
+                for name in ("low", "high", "patch", "band", "region")
+                if name in plain
+            }
+            tables.setdefault("low", tables["high"])
+            reference = Reference(**{name: arrays[f"reference.{name}"] for name in _arrays(Reference)})
+            whitened = arrays["kept.whitened"]
+            kept = Residuals(whitened, whitened[..., :0], arrays["kept.origins"], arrays["kept.series"], patch_size)
+            return cls(
+                from_mapping(CalibrationSettings, plain["settings"], where="calibration"),
+                patch_size,
+                arrays["group"],
+                shape,
+                Radii(**tables, reference=reference),
+                kept,
+                int(plain["windows"]),
+                tuple(plain["notes"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise FernError(f"calibration: a part is missing or of the wrong kind ({error})") from None
+
+
+def fit_calibration(
+    calibration: Residuals,
+    validation: Residuals | None = None,
+    *,
+    settings: CalibrationSettings = DEFAULT,
+) -> Calibration:
+    """Calibrate a law on held-out windows.
+
+    ``validation`` windows refit the shape, ``calibration`` windows, which must not have been used for training or
+    choosing the model, give the quantiles. Validation windows whose targets share rows with a calibration target are
+    left out. With one set only, see ``CalibrationSettings.one_set``; with no window at all every level is Gaussian
+    and says so.
+
+    Example: laws that promise half the spread that the series has.
+        >>> import torch
+        >>> n, rng = 400, torch.Generator().manual_seed(0)
+        >>> law = Ellipsoid(0.5 * torch.ones(n, 1, 2, 4), torch.zeros(n, 1, 2, 4), torch.zeros(n, 1, 2, 0, 4),
+        ...                 base_variance=1.0)
+        >>> y = torch.randn(n, 8, 1, generator=rng)
+        >>> calibration = fit_calibration(Residuals.of(law, y, origins=range(0, 8 * n, 8)))
+        >>> low, high = calibration.apply(law).interval(90)
+        >>> bool(abs(high.mean() - 1.645) < 0.1)
+        True
+    """
+    notes: list[str] = []
+    calibration = calibration.thinned(settings.most_windows)
+    correlated = settings.correlation == "auto"
+    if validation is None:
+        early, late, correlated = _from_one_set(calibration, settings, correlated, notes)
+    else:
+        validation.require_like(calibration)
+        early, late = validation.thinned(settings.most_windows).apart_from(calibration), calibration
+        dropped = len(validation.thinned(settings.most_windows)) - len(early)
+        if dropped:
+            notes.append(f"{dropped} validation windows were left out: their targets overlap with calibration's")
+    weights = time_weights(early, settings.forgetting), time_weights(late, settings.forgetting)
+    shape = fit_shape(early, weights=weights[0], correlated=correlated)
+    radii, group = _fit_pooled(early, late, shape, settings, weights)
+    notes += _remarks(shape, radii, len(late), pooled=bool(group.max() == 0 and len(group) > 1))
+    most = min(settings.most_paths, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon)))
+    thin = late.thinned(most)
+    kept = Residuals(thin.whitened, thin.whitened[..., :0], thin.origins, thin.codes(), thin.patch_size)
+    return Calibration(settings, late.patch_size, group, shape, radii, kept, len(late), tuple(notes))
+
+
+def _from_one_set(
+    held_out: Residuals, settings: CalibrationSettings, correlated: bool, notes: list[str]
+) -> tuple[Residuals, Residuals, bool]:
+    split = settings.one_set == "split" or (settings.one_set == "auto" and held_out.disjoint() >= settings.split_from)
+    if split:
+        return *held_out.halves(), correlated
+    if len(held_out):
+        notes.append(
+            f"one held-out set of {len(held_out)} windows gave both scales and quantiles; coverage may fall short "
+            f"a little of what is stated"
+        )
+    return held_out, held_out, False
+
+
+def _fit_pooled(
+    early: Residuals,
+    late: Residuals,
+    shape: Shape,
+    settings: CalibrationSettings,
+    weights: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> tuple[Radii, NDArray[np.int64]]:
+    """Radii for each channel if its own windows suffice, else for all channels together."""
+    apart = [np.array([channel]) for channel in range(late.channels)]
+    together = [np.arange(late.channels)]
+
+    def fitted(groups: list[NDArray[np.int64]]) -> Radii:
+        return fit_radii(early, late, shape, groups, settings=settings, weights=weights)
+
+    single = late.channels == 1 or settings.pooling == "channel"
+    if not single and settings.pooling == "auto":
+        # One channel tells for all: with shared origins they differ little in how long they remember.
+        trial = fitted(apart[:1])
+        single = trial.patch.least >= settings.rows_per_channel
+    if single:
+        return fitted(apart), np.arange(late.channels)
+    return fitted(together), np.zeros(late.channels, dtype=np.int64)
+
+
+def _remarks(shape: Shape, radii: Radii, windows: int, *, pooled: bool) -> list[str]:
+    remarks = []
+    if windows == 0:
+        remarks.append("no held-out windows: every region is the law's own and not calibrated")
+    if pooled:
+        remarks.append("too few windows for each channel on its own: all channels share their radii")
+    worst = int(np.abs(shape.bias).argmax())
+    if shape.n_eff and abs(shape.bias[worst]) > 3 / max(shape.n_eff, 1.0) ** 0.5:
+        remarks.append(
+            f"forecasts of channel {worst} were off by {shape.bias[worst]:+.2f} standard deviations on average on "
+            f"validation windows; intervals are wider for it, not moved"
+        )
+    remarks += [
+        radii.shortfall(kind, level) for level in (80.0, 95.0) for kind in KINDS if not radii.supports(kind, level)
+    ]
+    return remarks
+
+
+def _arrays(kind: type[Any]) -> list[str]:
+    """The names of a dataclass's array fields: all but its plain numbers."""
+    return [field.name for field in fields(kind) if field.type not in (int, float, bool)]

@@ -1,0 +1,299 @@
+"""A calibrated forecast: intervals, bands, regions, quantiles, sums and paths."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fern.calibration.effective_size import effective_size, longest_lag, time_weights
+from fern.calibration.quantiles import LEVELS, Gaussian, RadiusTable, conformal_radii, require_level
+from fern.calibration.radii import KINDS, Radii, blocks_of
+from fern.calibration.residuals import residuals_under
+from fern.calibration.shape import patch_lengths
+from fern.errors import FernError
+from fern.metrics.arrays import WINDOWS, Array, to_tensor
+from fern.transport import Ellipsoid
+
+if TYPE_CHECKING:
+    from fern.calibration.calibration import Calibration
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Functional:
+    """The interval of a weighted sum over the horizon."""
+
+    mean: Values  # (N, C) or (N, J, C)
+    low: Values
+    high: Values
+    calibrated: bool
+    n_eff: float
+
+
+@dataclass(frozen=True)
+class CalibratedForecast:
+    """The forecast of N windows and C channels, with regions that hold what they say as far as data can tell.
+
+    Levels are percentages in (0, 100). All arrays are NumPy, float64, (N, H, C).
+    """
+
+    law: Ellipsoid
+    calibration: "Calibration"
+    radii: Radii
+    path_scale: Values | None = None  # (C,) of an online calibration
+
+    @cached_property
+    def mean(self) -> Values:  # (N, H, C)
+        """The mean of the law (calibration leaves it as it is)."""
+        with torch.no_grad():
+            return _numpy(self.law.mean).swapaxes(1, 2)
+
+    @cached_property
+    def stddev(self) -> Values:  # (N, H, C)
+        """The refitted standard deviation of each step."""
+        with torch.no_grad():
+            own = _numpy(self.law.stddev).swapaxes(1, 2)
+        return own * self.calibration.shape.step_scale.T
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was decided in calibration, and what is lacking."""
+        return self.calibration.notes
+
+    def calibrated(self, level: float) -> dict[str, bool]:
+        """For each kind of region, whether n_eff supports the level; where not, its radii are Gaussian."""
+        return {kind: self.radii.supports(kind, require_level(level)) for kind in KINDS}
+
+    @property
+    def n_eff(self) -> dict[str, float]:
+        """See `Calibration.n_eff`."""
+        return self.calibration.n_eff
+
+    # --- regions --------------------------------------------------------------------------------------------
+
+    def interval(self, level: float) -> tuple[Values, Values]:  # (N, H, C) each
+        """The ends of each step's own interval: a share ``level`` of all steps lies inside."""
+        require_level(level)
+        return self._around(self._by_step(self.radii.low.at(level)), self._by_step(self.radii.high.at(level)))
+
+    def band(self, level: float) -> tuple[Values, Values]:  # (N, H, C) each
+        """The ends of a band that holds a whole path: all H steps of a channel at once in a share ``level``."""
+        factor = self.radii.band.at(require_level(level))[:, None]
+        reference = self.radii.reference
+        return self._around(self._by_step(factor * reference.low), self._by_step(factor * reference.high))
+
+    def region(self, level: float) -> "Region":
+        """The ellipsoids of the patches, and their product over the horizon."""
+        return Region(self, require_level(level))
+
+    def quantile(self, probabilities: float | NDArray[Any] | list[float]) -> Values:  # (N, H, C) or (k, N, H, C)
+        """The quantiles of each step: the ends of its central intervals, so that they never cross."""
+        asked = np.asarray(probabilities, dtype=np.float64)
+        if asked.ndim > 1 or not asked.size or not ((asked > 0) & (asked < 1)).all():
+            raise FernError(f"probabilities: got {probabilities}, needs numbers between 0 and 1 (both excluded)")
+        quantiles = np.stack([self._quantile(float(probability)) for probability in asked.reshape(-1)])
+        return quantiles if asked.ndim else quantiles[0]
+
+    # --- joint ----------------------------------------------------------------------------------------------
+
+    def functional(
+        self,
+        weights: NDArray[Any] | list[float],  # (H,) or (J, H)
+        level: float = 90.0,
+    ) -> Functional:
+        """The interval of vᵀy, a weighted sum over the horizon such as a total, a mean or a difference.
+
+        vᵀ(y − μ) = √a (A v)ᵀ z, so each calibration window's whitened residual z gives what this law's sum would
+        have missed by there; the conformal quantile of these errors is the interval. Errors that go together along
+        the horizon, across patches too, are in z and so in the sum. O(g p²) work for A, O(n H) for the quantile.
+        """
+        require_level(level)
+        rows = np.atleast_2d(np.asarray(weights, dtype=np.float64))
+        if rows.ndim != 2 or rows.shape[1] != self.law.horizon or not np.isfinite(rows).all():
+            raise FernError(
+                f"weights: shape {np.shape(weights)}, needs (H,) or (J, H) finite with H = {self.law.horizon}"
+            )
+        mean = np.einsum("jh,nhc->njc", rows, self.mean)
+        directions = self._directions(rows)  # (N, C, J, H)
+        radius = np.empty(mean.shape)
+        sizes, supported = [], []
+        for j in range(len(rows)):
+            for channels in self._groups():
+                found, n_eff, enough = self._sum_radius(directions[:, channels, j], channels, level)
+                radius[:, j, channels] = found * (1.0 if self.path_scale is None else self.path_scale[channels])
+                sizes.append(n_eff)
+                supported.append(enough)
+        if np.ndim(weights) == 1:
+            mean, radius = mean[:, 0], radius[:, 0]
+        return Functional(mean, mean - radius, mean + radius, all(supported), min(sizes))
+
+    def sample(
+        self,
+        paths: int,
+        *,
+        seed: int = 0,
+        generator: np.random.Generator | None = None,
+    ) -> Values:  # (paths, N, H, C)
+        """Joint paths y = μ + √a A z, z the whitened residuals of a calibration window drawn by its weight.
+
+        One window gives the errors of all steps, patches and channels of a path, so that they go together as they did
+        there, and each region holds the share of paths that it held of calibration windows. Windows are drawn
+        stratified: each comes up as often as its share, to one.
+        """
+        if paths < 1:
+            raise FernError(f"paths: got {paths}, needs at least 1")
+        rng = np.random.default_rng(seed) if generator is None else generator
+        windows, kept = self.law.batch_shape[0], self.calibration.kept
+        like, root = self.law.eigenvalues, sqrt(self.law.base_variance)
+        rows = self._drawn_windows(rng, paths, windows) if len(kept) else None
+        scale = 1.0 if self.path_scale is None else self.path_scale[:, None]
+        drawn = np.empty((paths, windows, self.law.horizon, self.calibration.channels))
+        for path in range(paths):  # one at a time: no more memory than the result and one forecast
+            z = self._gaussian(rng, windows) if rows is None else kept.whitened[rows[path]]
+            with torch.no_grad():
+                pushed = self.law.push(torch.as_tensor(z * (scale * root)).to(like))
+            drawn[path] = _numpy(pushed).swapaxes(1, 2)
+        return drawn
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _by_step(self, radii: Values) -> Values:  # K · blocks, or (K, blocks) -> (H, C)
+        blocks = blocks_of(self.law.horizon, self.calibration.settings.pooled_steps)
+        by_group = radii.reshape(-1, len(blocks))
+        by_step: Values = np.repeat(by_group, blocks, axis=1)[self.calibration.group].T
+        return by_step
+
+    def _around(self, low: Values, high: Values) -> tuple[Values, Values]:
+        return self.mean - low * self.stddev, self.mean + high * self.stddev
+
+    def _quantile(self, probability: float) -> Values:
+        level = abs(2 * probability - 1) * 100
+        if level < 1e-9:  # the median: both ends of the interval at level 0 (they differ by less than two scores)
+            low, high = (self._by_step(table.values[:, 0]) for table in (self.radii.low, self.radii.high))
+            return self.mean + (high - low) / 2 * self.stddev
+        return self.interval(level)[probability > 0.5]
+
+    def _groups(self) -> list[NDArray[np.int64]]:
+        group = self.calibration.group
+        return [np.flatnonzero(group == k) for k in range(int(group.max()) + 1)]
+
+    def _directions(self, rows: Values) -> Values:  # (J, H) -> (N, C, J, H)
+        """√a A v; from A's blocks, because ``push`` would lose a small A v beside a large mean."""
+        g, p, horizon = self.law.patches, self.law.patch_size, self.law.horizon
+        padded = np.zeros((len(rows), g * p))
+        padded[:, :horizon] = rows
+        with torch.no_grad():
+            blocks = _numpy(self.law.patch_jacobians)
+        moved = np.einsum("ncgpq,jgq->ncjgp", blocks, padded.reshape(-1, g, p)) * sqrt(self.law.base_variance)
+        directions: Values = moved.reshape(*moved.shape[:3], g * p)[..., :horizon]
+        return directions
+
+    def _sum_radius(
+        self,
+        directions: Values,  # (N, c, H)
+        channels: NDArray[np.int64],  # (c,) of one group
+        level: float,
+    ) -> tuple[Values, float, bool]:  # (N, c), n_eff, calibrated
+        kept = self.calibration.kept
+        scale = self.calibration.shape.scale_by_step()[channels]
+        own = np.sqrt(np.square(directions * scale).sum(axis=-1)).reshape(-1)  # the law's, patches independent
+        gaussian = [Gaussian(1)] * len(own)
+        if not len(kept):
+            empty = RadiusTable.join(
+                [np.full(len(LEVELS), np.nan)] * len(own),
+                [0.0] * len(own),
+                list(own),
+                n=0,
+                gaussian=gaussian,
+            )
+            return empty.at(level).reshape(directions.shape[:2]), 0.0, False
+        weights = time_weights(kept, self.calibration.settings.forgetting)
+        z = (kept.whitened[:, channels] / scale).reshape(-1, directions.shape[-1])  # (n · c, H)
+        errors = np.abs((directions * scale).reshape(-1, directions.shape[-1]) @ z.T)  # (N · c, n · c)
+        errors = errors.reshape(len(own), len(kept), len(channels))
+        size = np.sqrt(np.square(errors).mean(axis=(1, 2)))
+        # One n_eff for all windows: their sums differ in scale, hardly in how long calibration errors persist.
+        typical = (errors / np.maximum(size, 1e-300)[:, None, None]).mean(axis=0)
+        n_eff = effective_size(typical, series=kept.series, lags=longest_lag(kept), weights=weights)
+        table = RadiusTable.join(
+            [conformal_radii(error, weights, n_eff) for error in errors],
+            [n_eff] * len(own),
+            list(np.maximum(own, size)),
+            n=len(kept) * len(channels),
+            gaussian=gaussian,
+        )
+        return table.at(level).reshape(directions.shape[:2]), n_eff, table.supports(level)
+
+    def _drawn_windows(self, rng: np.random.Generator, paths: int, windows: int) -> NDArray[np.int64]:  # (paths, N)
+        weights = time_weights(self.calibration.kept, self.calibration.settings.forgetting)
+        share = (rng.permuted(np.tile(np.arange(paths), (windows, 1)), axis=1) + rng.random((windows, 1))) / paths
+        total = weights.cumsum()
+        rows: NDArray[np.int64] = np.minimum(np.searchsorted(total, share.T * total[-1], side="right"), len(total) - 1)
+        return rows
+
+    def _gaussian(self, rng: np.random.Generator, windows: int) -> Values:  # (N, C, H)
+        """Errors of the refitted law, where no window was kept to take them from."""
+        shape = self.calibration.shape
+        noise = rng.standard_normal((windows, self.calibration.channels, self.law.patches, self.law.patch_size))
+        z = np.einsum("ncgp,gpq->ncgq", noise, np.linalg.inv(shape.whitener))
+        scaled: Values = z.reshape(*z.shape[:2], -1)[..., : self.law.horizon] * shape.scale_by_step()
+        return scaled
+
+
+@dataclass(frozen=True)
+class Region:
+    """The region of a whole path at one level: the product over patches p of {‖Ĉ^(-1/2) z_p‖ ≤ s √m · radius_p}."""
+
+    forecast: CalibratedForecast
+    level: float
+
+    def contains(
+        self,
+        y: Array,  # (N, H, C)
+    ) -> NDArray[np.bool_]:  # (N, C)
+        """Whether each channel's path lies inside, in every patch at once."""
+        return np.asarray((self._distances(y) <= self.radius).all(axis=-1))
+
+    def patches_contain(
+        self,
+        y: Array,  # (N, H, C)
+    ) -> NDArray[np.bool_]:  # (N, C, g)
+        """Whether each patch of the path lies in that patch's own ellipsoid of the level, one patch at a time."""
+        return self._distances(y) <= self.patch_radius
+
+    @property
+    def radius(self) -> Values:  # (C, g)
+        """The radii of the ellipsoids whose product has the level, in units of the refitted law."""
+        radii = self.forecast.radii
+        return (radii.region.at(self.level)[:, None] * radii.reference.patch)[self.forecast.calibration.group]
+
+    @property
+    def patch_radius(self) -> Values:  # (C, g)
+        """The radii of the ellipsoids that have the level each on its own."""
+        radii, group = self.forecast.radii, self.forecast.calibration.group
+        return radii.patch.at(self.level).reshape(int(group.max()) + 1, -1)[group]
+
+    def half_axes(self, *, joint: bool = True) -> Values:  # (N, C, g)
+        """The geometric mean half-axis of each ellipsoid in the unit of the series: its size, of whatever length m."""
+        shape, law = self.forecast.calibration.shape, self.forecast.law
+        lengths = patch_lengths(law.horizon, law.patch_size)
+        with torch.no_grad():
+            stretch = _numpy(law.log_det)
+        root = stretch - np.linalg.slogdet(shape.whitener)[1]
+        radius = (self.radius if joint else self.patch_radius) * shape.patch_scale * np.sqrt(lengths)
+        result: Values = np.exp(root / lengths) * radius * sqrt(law.base_variance)
+        return result
+
+    def _distances(self, y: Array) -> Values:  # (N, C, g)
+        law = self.forecast.law
+        whitened, _ = residuals_under(law, to_tensor("y", y, WINDOWS))
+        return self.forecast.calibration.shape.distances(whitened)
+
+
+def _numpy(values: torch.Tensor) -> Values:
+    return values.cpu().numpy().astype(np.float64)

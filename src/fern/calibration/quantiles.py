@@ -1,0 +1,213 @@
+"""Conformal quantiles of scores on a grid of levels, and the Gaussian radii that stand in where data are too few."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fern.errors import FernError
+
+Values = NDArray[np.float64]
+
+LEVELS: Values = np.concatenate([[0.0, 0.1], np.arange(0.5, 99.75, 0.5), [99.9]])
+"""The levels (percent) for which radii are kept; between them they are interpolated."""
+
+
+def require_level(level: float) -> float:
+    """The level, if it is a percentage that a region can have.
+
+    Example:
+        >>> require_level(0)
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: level: got 0, needs a percentage between 0 and 100 (both excluded), such as 90
+    """
+    if not 0 < level < 100:
+        hint = f" (did you mean {100 * level:g}?)" if 0 < level < 1 else ""
+        raise FernError(f"level: got {level}, needs a percentage between 0 and 100 (both excluded), such as 90{hint}")
+    return float(level)
+
+
+def rows_needed(level: float, *, tails: int = 1) -> int:
+    """The least n_eff with which a level can be calibrated: the corrected quantile must not lie beyond the data.
+
+    Example:
+        >>> rows_needed(90), rows_needed(95), rows_needed(95, tails=2)
+        (9, 19, 39)
+    """
+    return ceil(round(tails_over(level, tails), 9))
+
+
+def chi_quantiles(
+    probabilities: NDArray[np.floating[Any]],  # (k,) below 1
+    freedom: int,
+) -> Values:  # (k,)
+    """Quantiles of ‖x‖, x standard normal in ``freedom`` dimensions, by bisection of the regularised Γ function.
+
+    Example:
+        >>> chi_quantiles(np.array([0.95]), 1).round(4), chi_quantiles(np.array([0.9]), 24).round(4)
+        (array([1.96]), array([5.7616]))
+    """
+    wanted = torch.as_tensor(np.asarray(probabilities, dtype=np.float64))
+    half = torch.full_like(wanted, freedom / 2)
+    low, high = torch.zeros_like(wanted), torch.full_like(wanted, freedom**0.5 + 40)
+    for _ in range(80):
+        middle = (low + high) / 2
+        below = torch.special.gammainc(half, middle.square() / 2) < wanted
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    result: Values = high.numpy()
+    return result
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """The law of a score if the forecast's law is right: the largest of ``count`` independent χ_m / √m."""
+
+    freedom: int  # m
+    count: int = 1
+
+    def radius(self, level: float) -> float:
+        """Its quantile at the level."""
+        return float(self._radii(np.array([level]))[0])
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a frozen value of two integers, kept for good
+    def radii(self) -> Values:  # (levels,)
+        """Its quantiles at all `LEVELS`."""
+        return np.where(LEVELS > 0, self._radii(LEVELS), 0.0)
+
+    def _radii(self, levels: Values) -> Values:
+        result: Values = chi_quantiles((levels / 100) ** (1 / self.count), self.freedom) / self.freedom**0.5
+        return result
+
+
+@dataclass(frozen=True)
+class RadiusTable:
+    """Radii of several units (channels, patches, …) at each of `LEVELS`, not decreasing in the level.
+
+    ``spread`` widens the Gaussian radii that stand in for levels which n_eff cannot support. ``tails``
+    is 2 for one end of an interval (its miss is half of 1 − level).
+
+    Example:
+        >>> scores = np.arange(1.0, 100.0).reshape(-1, 1)   # 99 windows, one value each
+        >>> table = RadiusTable.join([conformal_radii(scores, np.ones(99), 99.0)], [99.0], [1.0], n=99,
+        ...                          gaussian=[Gaussian(1)])
+        >>> table.at(90)       # the 90th of 99: ⌈(n + 1) · 0.9⌉
+        array([90.])
+        >>> table.supports(90), table.supports(99.5)
+        (True, False)
+    """
+
+    values: Values  # (units, levels)
+    n_eff: Values  # (units,)
+    spread: Values  # (units,)
+    freedom: NDArray[np.int64]  # (units,)
+    count: NDArray[np.int64]  # (units,)
+    n: int
+    tails: int = 1
+
+    @classmethod
+    def join(
+        cls,
+        radii: list[Values],  # (levels,) each, NaN where n_eff does not support the level
+        sizes: list[float],
+        spreads: list[float],
+        *,
+        n: int,
+        gaussian: list[Gaussian],
+        tails: int = 1,
+    ) -> "RadiusTable":
+        """The table of these units: Gaussian radii where there are no others, then nested by the running maximum."""
+        filled = [
+            np.where(np.isnan(radius), spread * law.radii(), radius)
+            for radius, spread, law in zip(radii, spreads, gaussian, strict=True)
+        ]
+        return cls(
+            np.maximum.accumulate(np.stack(filled), axis=-1),
+            np.asarray(sizes, dtype=np.float64),
+            np.asarray(spreads, dtype=np.float64),
+            np.array([law.freedom for law in gaussian], dtype=np.int64),
+            np.array([law.count for law in gaussian], dtype=np.int64),
+            n,
+            tails,
+        )
+
+    def at(self, level: float) -> Values:  # (units,)
+        """The radius of each unit at a level in (0, 100)."""
+        above = int(np.searchsorted(LEVELS, level))
+        if above == len(LEVELS):
+            beyond = [
+                scale * Gaussian(int(m), int(k)).radius(level)
+                for scale, m, k in zip(self.spread, self.freedom, self.count, strict=True)
+            ]
+            result: Values = np.maximum(self.values[:, -1], beyond)
+            return result
+        if LEVELS[above] == level:
+            return self.values[:, above]
+        share = (level - LEVELS[above - 1]) / (LEVELS[above] - LEVELS[above - 1])
+        between: Values = self.values[:, above - 1] + share * (self.values[:, above] - self.values[:, above - 1])
+        return between
+
+    @property
+    def least(self) -> float:
+        """The least n_eff of the units."""
+        return float(self.n_eff.min())
+
+    def supports(self, level: float) -> bool:
+        """Whether every unit's n_eff suffices for the level."""
+        return level <= LEVELS[-1] and self.least >= tails_over(level, self.tails) - 1e-9
+
+    def scaled(self, factors: Values) -> "RadiusTable":  # (units, levels) -> the same units
+        """Each radius times its factor, nested again."""
+        return replace(self, values=np.maximum.accumulate(self.values * factors, axis=-1))
+
+
+def tails_over(level: float, tails: int) -> float:
+    """tails/α − 1, the n_eff a level asks for, before rounding up."""
+    return tails / (1 - level / 100) - 1
+
+
+def conformal_radii(
+    scores: NDArray[np.floating[Any]],  # (n, members)
+    weights: Values,  # (n,)
+    n_eff: float,
+    *,
+    tails: int = 1,
+) -> Values:  # (levels,)
+    """The weighted order statistic at the share (n_eff + 1)/n_eff · s of the scores; NaN where that exceeds 1.
+
+    s is the level as a share (tails = 1), or (1 + level)/2 for one end of a central interval (tails = 2). With n
+    independent scores this is the ⌈(n + 1) s⌉-th smallest, whose coverage is at least s (Vovk et al. 2005). With
+    fewer effective than real scores the correction is that of the effective ones; the share is not rounded up to a
+    multiple of 1/n_eff, which would overcover (by up to 3 points at n_eff = 30).
+    """
+    if not len(scores):
+        return np.full(len(LEVELS), np.nan)
+    wanted = (LEVELS / 100 if tails == 1 else (1 + LEVELS / 100) / 2) * (n_eff + 1) / n_eff
+    radii = weighted_quantiles(scores, weights, wanted)
+    radii[wanted > 1 + 1e-9] = np.nan
+    if tails == 1:
+        radii[0] = 0.0
+    return radii
+
+
+def weighted_quantiles(
+    scores: NDArray[np.floating[Any]],  # (n, members)
+    weights: Values,  # (n,)
+    shares: Values,  # (k,)
+) -> Values:  # (k,)
+    """The smallest scores below or at which these shares of the weight lie."""
+    values = scores.reshape(-1).astype(np.float64)
+    if weights.min() == weights.max():
+        values.sort()
+        place = np.ceil(shares * len(values) - 1e-9).astype(np.int64) - 1
+    else:
+        order = np.argsort(values, kind="stable")
+        values = values[order]
+        total = np.repeat(weights, scores.shape[1])[order].cumsum()
+        place = np.searchsorted(total, shares * total[-1] - 1e-12 * total[-1])
+    result: Values = values[np.clip(place, 0, len(values) - 1)]
+    return result

@@ -1,0 +1,211 @@
+"""The shape of errors, refitted on validation windows: scales of steps and patches, correlation within a patch."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.calibration.effective_size import longest_lag, share_sizes
+from fern.calibration.residuals import Residuals
+
+Values = NDArray[np.float64]
+ALL = slice(None)
+
+LEAST_SCALE = 1e-6
+"""Scales are kept above this share of the law's own: a constant series has residuals of zero."""
+
+PRIOR_WINDOWS = 8.0
+"""A step's scale is pulled towards its patch's, and a patch's towards all channels', as by so many windows."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the residuals of validation windows say about the law N(μ, aA²).
+
+    The refitted law of a patch is N(μ, a s² A Ĉ A): ``patch_scale`` is s, ``whitener`` is Ĉ^(-1/2), with tr Ĉ = m.
+    Ĉ is shared by the channels, which makes it estimable; scales are each channel's own. The margin of step h is
+    μ_h ± radius · ``step_scale`` σ_h: the same as the diagonal of the refitted covariance where A does not change
+    from window to window, and no dense work when forecasting.
+    """
+
+    step_scale: Values  # (C, H)
+    patch_scale: Values  # (C, g)
+    whitener: Values  # (g, p, p) Ĉ^(-1/2); the identity beyond the horizon
+    full: bool
+    """Whether correlations were fitted, or the diagonal of Ĉ alone."""
+    shrinkage: Values  # (g,) ρ of Ledoit and Wolf
+    bias: Values  # (C,) mean standardised residual
+    n_eff: float
+
+    def distances(
+        self,
+        whitened: NDArray[np.floating[Any]],  # (n, C, H)
+        channels: NDArray[Any] | slice = ALL,
+    ) -> Values:  # (n, c, g)
+        """r_p = ‖Ĉ^(-1/2) z_p‖ / (s √m) of these channels: about 1 in each patch if the refitted law is right."""
+        horizon, patch_size = whitened.shape[-1], self.whitener.shape[-1]
+        z = self._whitened(whitened[:, channels].astype(np.float64))
+        squares = np.add.reduceat(np.square(z), np.arange(0, horizon, patch_size), axis=-1)
+        result: Values = np.sqrt(squares / patch_lengths(horizon, patch_size)) / self.patch_scale[channels]
+        return result
+
+    def margins(
+        self,
+        standardised: NDArray[np.floating[Any]],  # (n, C, H)
+        channels: NDArray[Any] | slice = ALL,
+    ) -> Values:  # (n, c, H)
+        """(y_h − μ_h) / (step_scale σ_h) of these channels, signed."""
+        result: Values = standardised[:, channels] / self.step_scale[channels]
+        return result
+
+    def scale_by_step(self) -> Values:  # (C, H)
+        """Each patch's scale at each of its steps."""
+        lengths = patch_lengths(self.step_scale.shape[1], self.whitener.shape[-1])
+        result: Values = np.repeat(self.patch_scale, lengths, axis=-1)
+        return result
+
+    def _whitened(self, z: Values) -> Values:  # (..., H)
+        patches, patch_size, _ = self.whitener.shape
+        horizon = z.shape[-1]
+        if not self.full:
+            weights = np.einsum("gpp->gp", self.whitener).reshape(-1)[:horizon]
+            return z * weights
+        padded = np.zeros((*z.shape[:-1], patches * patch_size))
+        padded[..., :horizon] = z
+        blocks = padded.reshape(*z.shape[:-1], patches, patch_size)
+        # One matrix product a patch: far quicker than one einsum over all.
+        for patch in range(patches):
+            blocks[..., patch, :] = blocks[..., patch, :] @ self.whitener[patch]
+        result: Values = padded[..., :horizon]
+        return result
+
+
+def patch_lengths(horizon: int, patch_size: int) -> NDArray[np.int64]:  # (g,)
+    """The number of steps of each patch; the last may be shorter.
+
+    Example:
+        >>> patch_lengths(10, 4)
+        array([4, 4, 2])
+    """
+    starts = np.arange(0, horizon, patch_size)
+    return np.minimum(patch_size, horizon - starts)
+
+
+def no_shape(residuals: Residuals) -> Shape:
+    """The law's own shape."""
+    g, p = residuals.patches, residuals.patch_size
+    return Shape(
+        np.ones((residuals.channels, residuals.horizon)),
+        np.ones((residuals.channels, g)),
+        np.broadcast_to(np.eye(p), (g, p, p)).copy(),
+        False,
+        np.ones(g),
+        np.zeros(residuals.channels),
+        0.0,
+    )
+
+
+def fit_shape(
+    residuals: Residuals,
+    *,
+    weights: Values,  # (n,)
+    correlated: bool = True,
+) -> Shape:
+    """The shape on these windows; their own where there are none.
+
+    S_p = Σ w z zᵀ about zero, not about the mean: a bias widens the law (and is reported) rather than vanishing.
+    Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal.
+    """
+    if not len(residuals):
+        return no_shape(residuals)
+    lengths = patch_lengths(residuals.horizon, residuals.patch_size)
+    starts = np.arange(0, residuals.horizon, residuals.patch_size)
+    shares = weights / weights.sum()
+    squares = _mean_squares(residuals.whitened, shares)
+    standard = _mean_squares(residuals.standardised, shares)
+    n_eff = _windows_worth(residuals, weights)
+    alone = min(n_eff, 1 / float(np.square(shares).sum()))  # what one channel can show
+
+    by_patch = np.add.reduceat(squares, starts, axis=-1) / lengths
+    patch_scale = np.sqrt(_pulled(by_patch, by_patch.mean(axis=0), alone))
+    whole = np.repeat(np.add.reduceat(standard, starts, axis=-1) / lengths, lengths, axis=-1)
+    step_scale = np.sqrt(_pulled(standard, whole, alone))
+    patch_scale, step_scale = np.maximum(patch_scale, LEAST_SCALE), np.maximum(step_scale, LEAST_SCALE)
+
+    full = correlated and n_eff >= 2 * residuals.patch_size
+    whitener = no_shape(residuals).whitener
+    shrinkage = np.ones(len(lengths))
+    for patch, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        z = residuals.whitened[..., start : start + length].astype(np.float64) / patch_scale[:, patch, None]
+        rows = np.repeat(shares / residuals.channels, residuals.channels)
+        covariance, shrinkage[patch] = ledoit_wolf(z.reshape(-1, length), rows, n_eff=n_eff, diagonal=not full)
+        whitener[patch, :length, :length] = _inverse_root(covariance)
+    bias = np.einsum("nch,n->c", residuals.standardised, shares, dtype=np.float64) / residuals.horizon
+    return Shape(step_scale, patch_scale, whitener, full, shrinkage, bias, n_eff)
+
+
+def ledoit_wolf(
+    z: Values,  # (n, m)
+    weights: Values,  # (n,) sum 1
+    *,
+    n_eff: float,
+    diagonal: bool = False,
+) -> tuple[Values, float]:  # (m, m) with trace m, and ρ
+    """The covariance about zero, shrunk towards the sphere: Ĉ = (1 − ρ) S + ρ tr(S)/m I, scaled to trace m.
+
+    ρ = min(1, β²/δ²) with δ² = ‖S − tr(S)/m I‖² and β² = (Σ w ‖z zᵀ − S‖²)/n (Ledoit and Wolf 2004), where n
+    is n_eff: dependent windows are worth less. ``diagonal`` does the same for the diagonal alone.
+
+    Example:
+        >>> z = np.random.default_rng(0).normal(size=(4000, 2)) @ np.array([[1, 0.5], [0, 1]])
+        >>> covariance, shrinkage = ledoit_wolf(z, np.full(4000, 1 / 4000), n_eff=4000)
+        >>> covariance.round(1), bool(shrinkage < 0.05)
+        (array([[0.9, 0.4],
+               [0.4, 1.1]]), True)
+    """
+    m = z.shape[1]
+    if diagonal:
+        variances = weights @ np.square(z)
+        sample, noise = np.diag(variances), weights @ np.square(np.square(z)).sum(-1) - np.square(variances).sum()
+    else:
+        sample = (z * weights[:, None]).T @ z
+        noise = weights @ np.square(np.square(z).sum(-1)) - np.square(sample).sum()
+    level = float(np.trace(sample)) / m
+    if level <= LEAST_SCALE**2:
+        return np.eye(m), 1.0
+    distance = float(np.square(sample - level * np.eye(m)).sum())
+    rho = 1.0 if distance <= 0 else min(1.0, max(0.0, float(noise)) / n_eff / distance)
+    return ((1 - rho) * sample / level + rho * np.eye(m)), rho
+
+
+def _mean_squares(values: NDArray[np.floating[Any]], shares: Values) -> Values:  # (n, C, H) -> (C, H)
+    result: Values = np.einsum("nch,nch,n->ch", values, values, shares, dtype=np.float64)
+    return result
+
+
+def _pulled(values: Values, towards: Values, n_eff: float) -> Values:
+    return (n_eff * values + PRIOR_WINDOWS * towards) / (n_eff + PRIOR_WINDOWS)
+
+
+def _windows_worth(residuals: Residuals, weights: Values) -> float:
+    """n_eff of the windows for their patches' mean squares: the least over the patches."""
+    starts = np.arange(0, residuals.horizon, residuals.patch_size)
+    sizes = np.add.reduceat(np.square(residuals.whitened.astype(np.float64)), starts, axis=-1)  # (n, C, g)
+    above = (sizes > np.median(sizes, axis=0)).mean(axis=1)
+    return float(
+        share_sizes(
+            above,
+            members=residuals.channels,
+            series=residuals.codes(),
+            lags=longest_lag(residuals),
+            weights=weights,
+        ).min()
+    )
+
+
+def _inverse_root(covariance: Values) -> Values:
+    values, vectors = np.linalg.eigh(covariance)
+    # The inverse of a direction that never erred would be boundless: at most a thousand-fold of the mean scale.
+    result: Values = (vectors / np.sqrt(np.maximum(values, LEAST_SCALE))) @ vectors.T
+    return result
