@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fern.errors import FernError
 from fern.metrics.arrays import WINDOWS, Array, require_finite, to_tensor, wide
-from fern.metrics.laws import CHANNEL_FIRST, require_fit
+from fern.metrics.laws import CHANNEL_FIRST, require_law_fits
 from fern.transport import Ellipsoid
 
 Floats = NDArray[np.floating[Any]]
@@ -171,7 +171,7 @@ def residuals_under(
         raise FernError(f"law: needs a fern.transport.Ellipsoid, got {type(law).__name__}")
     with torch.no_grad():
         mean, stddev = law.mean, law.stddev
-        require_fit(law, truth.to(mean.device))
+        require_law_fits(law, truth.to(mean.device))
         target = truth.to(mean.device).transpose(1, 2)
         standardised = (wide(target) - wide(mean)) / wide(stddev)
         require_finite("law or y: standardised residual", standardised, CHANNEL_FIRST)

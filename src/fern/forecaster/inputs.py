@@ -142,7 +142,7 @@ class Table:
     form: Form
 
     @property
-    def channels(self) -> tuple[str, ...]:
+    def channel_names(self) -> tuple[str, ...]:
         """The names of the value columns."""
         return self.series[0].channel_names
 

@@ -26,8 +26,9 @@ def law_of(
     """
     with torch.no_grad():
         forecast = model(past)
-        if forecast.ellipsoid is not None:
-            return forecast.ellipsoid
+        law: Ellipsoid | None = forecast.ellipsoid
+        if law is not None:
+            return law
         return around(forecast.mean)
 
 

@@ -62,7 +62,7 @@ def _numbers(
     if given is None:
         return ()
     values = [given] if isinstance(given, int | float) and not isinstance(given, bool) else given
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
+    if not isinstance(values, list | tuple | np.ndarray) or len(values) == 0:
         raise FernError(f"{name}: got {given!r}, needs a list of numbers between {low:g} and {high:g}, as {example}")
     for value in values:
         real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

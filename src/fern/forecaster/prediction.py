@@ -48,8 +48,8 @@ def predict_series(state: State, series: Sequence[Recent], request: Request) -> 
     for places, batch in _batches(state, series):
         made = _predicted(state, batch, request)
         mean[places] = batch.invert(made.mean)
-        for place, values in zip(quantiles, made.quantiles, strict=True):
-            place[places] = batch.invert(values)
+        for number, values in enumerate(made.quantiles):
+            quantiles[number, places] = batch.invert(values)
     for place, simple in _simple(state, series, request.steps):
         mean[place] = simple.mean
         for number, share in enumerate(request.shares):
@@ -87,11 +87,18 @@ def array_forecast(
     state: State,
     past: Floats,  # (L, C) or (N, L, C)
 ) -> Floats:  # (H, C) or (N, H, C)
-    """The point forecast of contexts in the units of the data; each is scaled by itself."""
+    """The point forecast of contexts in the units of the data, at the scale of the series that was fitted.
+
+    Where several were fitted, each context is scaled by itself.
+    """
     if state.model is None:
         raise FernError("forecast: every series was too short to learn from; there is no model")
-    shift, spread = past.mean(axis=-2, keepdims=True), past.std(axis=-2, keepdims=True)
-    spread = np.where(spread > 0, spread, 1.0)
+    if len(state.scales) == 1:
+        scale = next(iter(state.scales.values()))
+        shift, spread = scale.shift, scale.spread
+    else:
+        shift, spread = past.mean(axis=-2, keepdims=True), past.std(axis=-2, keepdims=True)
+        spread = np.where(spread > 0, spread, 1.0)
     scaled = torch.from_numpy(((past - shift) / spread).astype(np.float32))
     with torch.no_grad():
         mean = state.model(scaled if scaled.ndim == 3 else scaled[None]).mean.numpy()

@@ -24,7 +24,8 @@ class SimpleForecast:
     def paths(self, count: int, generator: np.random.Generator) -> Floats:  # (count, H, C)
         """Paths whose steps go together as a random walk's do, with the standard deviation of each step."""
         steps = generator.standard_normal((count, *self.mean.shape)).cumsum(axis=1)
-        return self.mean + self.stddev * steps / np.sqrt(np.arange(1, len(self.mean) + 1))[:, None]
+        paths: Floats = self.mean + self.stddev * steps / np.sqrt(np.arange(1, len(self.mean) + 1))[:, None]
+        return paths
 
 
 def simple_forecast(
@@ -58,7 +59,8 @@ def _spread(values: Floats, *, lag: int, laps: NDArray[np.int64]) -> Floats:  # 
     rows = len(values)
 
     def size(laps: int) -> Floats:
-        return np.sqrt(np.square(values[laps * lag :] - values[: rows - laps * lag]).mean(axis=0))
+        differences = values[laps * lag :] - values[: rows - laps * lag]
+        return np.asarray(np.sqrt(np.square(differences).mean(axis=0)))
 
     if rows <= lag:  # a single row: nothing is known of its errors
         return np.repeat(np.maximum(np.abs(values).max(axis=0), 1.0)[None], len(laps), axis=0)
