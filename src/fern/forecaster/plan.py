@@ -87,12 +87,12 @@ def make_plan(
         wanted = max(CONTEXT_PER_HORIZON * horizon, 2 * step + 2)
         room = typical - 2 * _held_out(typical, horizon) - 2 * horizon
         context_length = int(max(SHORTEST_CONTEXT, min(wanted, LONGEST_CONTEXT, room)))
-    parts = tuple(_parts(one, context_length=context_length, horizon=horizon) for one in series)
-    if context_length > max(lengths):
+    elif context_length > lengths[-1]:
         raise FernError(
-            f"context_length: got {context_length:,}, the longest series has {max(lengths):,} rows in a row; "
+            f"context_length: got {context_length:,}, the longest series has {lengths[-1]:,} rows in a row; "
             "give fewer, or 'auto'"
         )
+    parts = tuple(_parts(one, context_length=context_length, horizon=horizon) for one in series)
     return Plan(context_length, horizon, step, parts)
 
 
