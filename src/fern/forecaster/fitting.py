@@ -13,6 +13,7 @@ from fern.data.windows import Windows
 from fern.forecaster.plan import Plan
 from fern.forecaster.recipes import Recipe, recipes_for
 from fern.forecaster.scales import Scale, scale_of
+from fern.forecaster.watching.findings import Findings, findings_of
 from fern.forecaster.windows import Learnt
 from fern.models import Forecaster, build_model
 from fern.training import TrainConfig, TrainResult, resumable, train
@@ -58,6 +59,7 @@ class Fit:
 
     model: Forecaster
     calibration: Calibration
+    findings: Findings
     recipe: Recipe
     notes: tuple[str, ...]
     seconds: float
@@ -80,16 +82,17 @@ def fit_model(
     work = _Work(training, validation, settings, directory, began)
     recipe, tried = work.chosen(recipes_for(settings.model, settings.model_settings))
     result = work.trained(recipe)
-    residuals = (
+    late, early = (
         learnt.residuals(result.model, part, most=CALIBRATION_WINDOWS) for part in ("calibration", "validation")
     )
-    calibration = fit_calibration(*residuals, settings=settings.calibration)
+    calibration = fit_calibration(late, early, settings=settings.calibration)
+    findings = findings_of(result.model, series, learnt, late, early, settings.calibration)
     notes = [*tried, *calibration.notes]
     model = result.model
     if len(training) * training.channels < REFIT_BELOW and result.stopped not in ("interrupted", "time"):
         model = work.refitted(recipe, learnt.everything(), result)
         notes.append("trained once more on all rows after calibration, with as many epochs as validation chose")
-    return Fit(model, calibration, recipe, tuple(notes), time.monotonic() - began, result.stopped)
+    return Fit(model, calibration, findings, recipe, tuple(notes), time.monotonic() - began, result.stopped)
 
 
 @dataclass(frozen=True)

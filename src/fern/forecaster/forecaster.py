@@ -144,7 +144,7 @@ class FernForecaster:
             season=None if self.season == "auto" else self.season,
         )
         scales = scales_of(table.series, plan)
-        model = calibration = None
+        model = calibration = findings = None
         notes: tuple[str, ...] = ()
         short = len(table.series) - plan.learnt
         if plan.learnt:
@@ -152,6 +152,7 @@ class FernForecaster:
                 table.series, scales, plan, settings, directory=None if directory is None else Path(directory)
             )
             model, calibration, notes = found.model.eval(), found.calibration, found.notes
+            findings = found.findings
         if short:
             least = plan.context_length + 3 * plan.horizon
             note = (
@@ -175,6 +176,7 @@ class FernForecaster:
             scales={one.name: scale for one, scale in zip(table.series, scales, strict=True)},
             recent=recent_rows(table.series, keep=plan.context_length + plan.horizon),
             notes=notes,
+            findings=findings,
         )
         return self
 
