@@ -53,9 +53,7 @@ def test_python_blocks_run_in_order(page):
         before, shown = _bound(names), io.StringIO()
         with contextlib.redirect_stdout(shown):
             exec(compile(code, str(page), "exec"), names)
-        assert _bound(names) != before or shown.getvalue(), (
-            f"{page.name}: a block that defines and prints nothing:\n{code}"
-        )
+        assert _bound(names) != before or shown.getvalue(), f"{page.name}: a block that does nothing:\n{code}"
 
 
 def _bound(names):
