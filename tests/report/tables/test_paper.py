@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 
 from fern.benchmark.tasks import read_task
-from fern.data.published import PUBLISHED
+from fern.data.catalogue import PUBLISHED
 from fern.errors import FernError
 from fern.report.tables.paper import Place, contradictions, paper_figures, paper_metrics, paper_value
 from fern.systems import SCENARIOS
