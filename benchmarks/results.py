@@ -11,7 +11,7 @@ from typing import Any
 from fern.benchmark.rows import Row
 from fern.benchmark.store import Store
 from fern.benchmark.tasks import read_task
-from fern.report.tables.render import render
+from fern.report.tables.rendering import render
 from fern.report.tables.tables import build_table
 
 ROOT = Path(__file__).parents[1]

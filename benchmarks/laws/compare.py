@@ -95,7 +95,7 @@ def compare(name: str, variant: str, seed: int) -> dict[str, Any]:
     model = build_model("fern", context_length=CONTEXT, horizon=HORIZON, channels=values.shape[1], **chosen.model)
     config = TrainConfig(epochs=EPOCHS, steps_per_epoch=STEPS_PER_EPOCH, seed=seed, threads=1, **chosen.train)
     began = time.process_time()
-    result = train(model, *windows[:2], config, progress="silent")
+    result = train(model, windows[0], windows[1], config, progress="silent")
     return {
         "command": f"python -m benchmarks.laws.compare --datasets {name} --variants '{variant}' --seeds {seed}",
         "dataset": name,

@@ -1,7 +1,9 @@
 """What every speed measurement shares: timing, a row with its peer, and the record that is committed."""
 
+import importlib
 import json
 import os
+import pkgutil
 import platform
 import subprocess
 import time
@@ -9,8 +11,36 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Protocol, cast
 
 RESULTS = Path(__file__).parent / "results"
+TOPICS = sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if m.name != "harness")
+PEERS = ("neuralforecast", "ot", "polars", "scoringrules")
+"""Modules to compare with that are no dependency of ours: a topic whose peer is not installed is left out."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a measurement does: all of it, or just enough to see that it runs.
+
+    ``most_rounds``  the most repetitions of one thing, None for as many as the measurement wants.
+    ``share``        of the sizes that the measurement wants.
+    """
+
+    most_rounds: int | None = None
+    share: float = 1.0
+
+    def rounds(self, wanted: int) -> int:
+        """How often to repeat."""
+        return wanted if self.most_rounds is None else min(wanted, self.most_rounds)
+
+    def size(self, wanted: int, *, least: int) -> int:
+        """How large to make something that makes sense from ``least`` on."""
+        return max(least, round(self.share * wanted))
+
+
+FULL = Effort()
+SMOKE = Effort(most_rounds=1, share=1e-3)
 
 
 @dataclass(frozen=True)
@@ -28,6 +58,28 @@ class Measurement:
     def ratio(self) -> float | None:
         """How many times better ours is than the peer's (times are lower-is-better)."""
         return None if self.peer is None else self.peer / self.ours
+
+
+class Topic(Protocol):
+    """A module of measurements. It writes nothing: `record` does, for who wants it."""
+
+    PACKAGES: tuple[str, ...]
+    """Those whose versions matter to the figures."""
+
+    def measure(self, effort: Effort) -> list[Measurement]:
+        """Every measurement of the topic."""
+        ...
+
+
+def measured(name: str, effort: Effort) -> tuple[Topic, list[Measurement]] | str:
+    """A topic and its measurements, or the name of the peer for whose absence it is left out."""
+    try:
+        topic = cast("Topic", importlib.import_module(f"benchmarks.speed.{name}"))
+        return topic, topic.measure(effort)
+    except ModuleNotFoundError as error:
+        if error.name not in PEERS:
+            raise
+        return error.name
 
 
 def best_seconds(
@@ -55,7 +107,7 @@ def record(
     topic: str,
     measurements: list[Measurement],
     *,
-    packages: tuple[str, ...] = ("numpy",),
+    packages: tuple[str, ...],
     command: str | None = None,
 ) -> None:
     """Print the measurements and write ``results/<topic>.json`` with the machine, the versions and the command."""

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fern.data import datasets
+from fern.data.catalogue import PUBLISHED, published
 from fern.data.datasets import find, load
-from fern.data.published import PUBLISHED, published
 from fern.data.tables.headers import DAMAGED, repaired
 from fern.errors import FernError
 

@@ -58,7 +58,7 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
 
 def scenario_named(name: str) -> Scenario | None:
     """The premade scenario, or the one a TOML file defines; None for a published dataset."""
-    from fern.data.published import PUBLISHED
+    from fern.data.catalogue import PUBLISHED
 
     if name.partition(":")[0] in PUBLISHED:
         return None
@@ -74,7 +74,7 @@ def dataset_name(choice: DatasetChoice) -> str:
         >>> dataset_name(DatasetChoice(dataset="Weather:air_parcel"))
         'Weather:air_parcel'
     """
-    from fern.data.published import PUBLISHED
+    from fern.data.catalogue import PUBLISHED
 
     if choice.dataset.partition(":")[0] in PUBLISHED or not is_scenario_file(choice.dataset):
         return choice.dataset
@@ -96,9 +96,9 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
 
 def _published(name: str, cleaning: Cleaning) -> Dataset:
     """A published dataset. Rows that cleaning removes leave no gap: their neighbours are joined, as in the paper."""
+    from fern.data.catalogue import published
     from fern.data.cleaning.clean import clean
     from fern.data.datasets import load
-    from fern.data.published import published
 
     title, _, variant = name.partition(":")
     frame = load(title, variant=variant or None)

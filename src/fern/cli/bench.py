@@ -50,7 +50,9 @@ def run(
             "(context_length, horizon, channels) that builds a torch model to be trained; can be repeated.",
         ),
     ] = None,
-    scenarios: Annotated[list[str] | None, typer.Option(help="Only these datasets, separated by commas.")] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Option("--datasets", "--scenarios", help="Only these datasets, separated by commas.")
+    ] = None,
     seeds: Annotated[list[str] | None, typer.Option(help="These seeds, separated by commas.")] = None,
     horizons: Annotated[list[str] | None, typer.Option(help="These horizons, separated by commas.")] = None,
     max_epochs: Annotated[int | None, typer.Option(help="At most so many epochs a run.")] = None,
@@ -78,7 +80,7 @@ def run(
         read_task(task)
         .narrowed(
             models=_names(models),
-            datasets=_names(scenarios),
+            datasets=_names(datasets),
             seeds=_numbers("seeds", seeds),
             horizons=_numbers("horizons", horizons),
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fern.benchmark.store import Contents
     from fern.benchmark.tasks import Task
     from fern.report.tables.comparison import Comparison
-    from fern.stress.shock_response import ForecastWindows, ShockResponse
+    from fern.stress.response import ForecastWindows, ShockResponse
     from fern.stress.targets import Target
     from fern.systems import Scenario, Trajectory
 
@@ -44,7 +44,7 @@ def table(
 ) -> None:
     """Show the table of a task's runs: mean over seeds ± standard error, best and second marked."""
     from fern.benchmark.store import Store
-    from fern.report.tables.render import FORMATS, render, to_rich
+    from fern.report.tables.rendering import FORMATS, render, to_rich
     from fern.report.tables.tables import build_table
 
     if output is not None:
@@ -129,7 +129,7 @@ def response(
     A model given by name is trained first, quickly, on the first 70 % of the shocked trajectory.
     """
     from fern.integrations.inward.outside import on_the_path
-    from fern.stress.shock_response import shock_response
+    from fern.stress.response import shock_response
     from fern.stress.targets import open_target
     from fern.systems import simulate
 
@@ -184,7 +184,7 @@ def _show_comparison(found: "Comparison") -> None:
 
     from fern.benchmark.quantities import title_of
     from fern.cli.console import console
-    from fern.report.tables.render import number
+    from fern.report.tables.rendering import number
 
     shown = Table(
         *("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict"),
@@ -219,7 +219,7 @@ def _show_comparison(found: "Comparison") -> None:
 
 
 def _scenario(source: str, *, at: str | None, steps: int | None) -> "Scenario":
-    from fern.stress.shock_response import with_shock_at
+    from fern.stress.response import with_shock_at
     from fern.systems import open_scenario
 
     plan = open_scenario(source)
@@ -257,7 +257,7 @@ def _show_response(found: "ShockResponse", target: str) -> None:
     from rich.table import Table
 
     from fern.cli.console import console
-    from fern.report.tables.render import number
+    from fern.report.tables.rendering import number
 
     lengths = f"{found.context_length} to {found.horizon}"
     shown = Table(

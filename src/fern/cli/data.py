@@ -142,8 +142,8 @@ def clean(
 
 def _opened(file: str, reading: "Reading") -> "Source":
     """The file, or the published data set of that name where there is no such file."""
+    from fern.data.catalogue import PUBLISHED
     from fern.data.datasets import find
-    from fern.data.published import PUBLISHED
     from fern.data.tables.readers import open_source
 
     return open_source(find(file) if file in PUBLISHED and not Path(file).exists() else file, reading)

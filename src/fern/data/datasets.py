@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fern.data.published import Published, published
+from fern.data.catalogue import Published, published
 from fern.data.tables.native import FrameKind, Native
 from fern.data.tables.readers import open_source
 from fern.errors import FernError, unknown_name

@@ -97,7 +97,8 @@ class Koopa(PointForecaster):
     on for ``steady_decoder``, ``changing_encoder`` (``time_var_encoder``) and ``changing_decoder``; ``operators.i`` is
     ``time_inv_kps.i.K``; ``mask_spectrum`` is `steady_frequencies`. Two things are theirs and kept: a context that is
     no whole number of segments gets its own last steps in front, and of the reconstruction the *first* L steps are
-    taken. (The port in Time-Series-Library differs: it drops the first forecast segment.)
+    taken. (The port in Time-Series-Library, which dropped the first forecast segment until January 2024, still differs:
+    its segments are as long as the horizon.)
 
     Example:
         >>> model = Koopa(KoopaConfig(context_length=96, horizon=24, channels=2)).eval()

@@ -1,6 +1,6 @@
 """From rows to a table: means over seeds with their standard errors, the best marked, the paper's numbers beside ours.
 
-A `Table` is what every renderer in `fern.report.tables.render` takes. How one is laid out depends on its kind:
+A `Table` is what every renderer in `fern.report.tables.rendering` takes. How one is laid out depends on its kind:
 
 ==============  ====================  ======================================  =======================
 kind            a line is             columns                                 the paper's table

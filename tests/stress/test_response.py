@@ -5,7 +5,7 @@ import pytest
 
 from fern.errors import FernError
 from fern.report.figures.shock_response import shock_response_figure
-from fern.stress.shock_response import shock_response, window_errors, with_shock_at
+from fern.stress.response import shock_response, window_errors, with_shock_at
 from fern.systems import ParamShock, Scenario, StateShock, scenario, simulate, twin
 
 L, H = 24, 12
