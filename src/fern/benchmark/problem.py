@@ -95,7 +95,12 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
 
 
 def _published(name: str, cleaning: Cleaning) -> Dataset:
-    """A published dataset. Rows that cleaning removes leave no gap: their neighbours are joined, as in the paper."""
+    """A published dataset.
+
+    Rows that cleaning removes leave no gap here: their neighbours are joined and windows run across the joint, as in
+    the paper, whose numbers stand beside ours. `fern.data.read_frame` keeps such gaps as breaks, which no window
+    crosses: that is for people's own tables.
+    """
     from fern.data.catalogue import published
     from fern.data.cleaning.clean import clean
     from fern.data.datasets import load

@@ -51,9 +51,16 @@ class Row(RunSettings):
 
     def epochs_trained(self) -> History:
         """The figures of every epoch, where the row has them; no epoch 0, which a model without training has."""
-        names = ("epoch", "train_loss", "validation", "test", "judged")
         return History(
-            EpochRecord(learning_rate=None, gradient_norm=None, **{name: record.get(name) for name in names})
+            EpochRecord(
+                epoch=record["epoch"],
+                train_loss=record.get("train_loss"),
+                learning_rate=None,
+                gradient_norm=None,
+                validation=record["validation"],
+                test=record.get("test"),
+                judged=record.get("judged"),
+            )
             for record in self.history or ()
             if record["epoch"] > 0
         )

@@ -238,6 +238,8 @@ class OrthogonalStart(nn.Linear):
 
     def initialise_parameters(self, generator: Generator | None) -> None:
         """The orthogonal factor of a Gaussian matrix."""
+        if self.weight.is_meta:
+            return  # an outline has no values, and to draw them there would load torch's compiler
         with torch.no_grad():
             left, _, right = torch.linalg.svd(self.weight.normal_(generator=generator))
             self.weight.copy_(left @ right)
