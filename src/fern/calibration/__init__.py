@@ -2,6 +2,8 @@
 
 from fern.calibration.calibration import Calibration, fit_calibration
 from fern.calibration.forecast import CalibratedForecast, Functional, Region
+from fern.calibration.online import OnlineCalibration
+from fern.calibration.report import CoverageReport, CoverageRow, coverage_report
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings, OnlineSettings
 
@@ -9,9 +11,13 @@ __all__ = [
     "CalibratedForecast",
     "Calibration",
     "CalibrationSettings",
+    "CoverageReport",
+    "CoverageRow",
     "Functional",
+    "OnlineCalibration",
     "OnlineSettings",
     "Region",
     "Residuals",
+    "coverage_report",
     "fit_calibration",
 ]

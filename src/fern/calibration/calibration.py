@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -54,6 +55,11 @@ class Calibration:
     def horizon(self) -> int:
         """H."""
         return int(self.shape.step_scale.shape[1])
+
+    @cached_property
+    def kept_distances(self) -> NDArray[np.float64]:  # (n, C, g)
+        """How far the kept windows' patches lie from their means, in units of the refitted law."""
+        return self.shape.distances(self.kept.whitened)
 
     def apply(
         self,

@@ -13,7 +13,7 @@ from fern.calibration.effective_size import effective_size, longest_lag, time_we
 from fern.calibration.quantiles import LEVELS, Gaussian, RadiusTable, conformal_radii, require_level
 from fern.calibration.radii import KINDS, Radii, blocks_of
 from fern.calibration.residuals import residuals_under
-from fern.calibration.shape import patch_lengths
+from fern.calibration.shape import PRIOR_WINDOWS, patch_lengths
 from fern.errors import FernError
 from fern.metrics.arrays import WINDOWS, Array, to_tensor
 from fern.transport import Ellipsoid
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from fern.calibration.calibration import Calibration
 
 Values = NDArray[np.float64]
+
+MIXED = 4
+"""The direction of a path mixes so many calibration windows. Simulated (AR(1), 48 steps), against one window's own
+errors and against uniform directions in each patch, it had the least energy score with 34, 118 and 242 windows (7.77
+against 7.80 and 7.77 with 242; 7.91 against 8.02 and 7.97 with 118 and a law without correlations), and sums whose
+90 % interval covered as with one window's own errors (86 %; uniform directions, which lose the correlation between
+patches, 78 %)."""
+
+
+PATH_VALUES = 2**18
+"""Paths are made so many values at a time, which stay in cache."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +150,14 @@ class CalibratedForecast:
         seed: int = 0,
         generator: np.random.Generator | None = None,
     ) -> Values:  # (paths, N, H, C)
-        """Joint paths y = μ + √a A z, z the whitened residuals of a calibration window drawn by its weight.
+        """Joint paths y = μ + √a A z with errors z as the calibration windows had them.
 
-        One window gives the errors of all steps, patches and channels of a path, so that they go together as they did
-        there, and each region holds the share of paths that it held of calibration windows. Windows are drawn
-        stratified: each comes up as often as its share, to one.
+        One window, drawn by its weight, gives the length of z in every patch of every channel: large errors go
+        together along the horizon and over channels as they did there, and each region holds the share of paths that
+        it held of calibration windows. The direction is a sum of `MIXED` windows with random signs, which has the
+        windows' covariance, across patches and channels too, and does not repeat itself; with few windows it is drawn
+        towards the refitted law, whose patches are independent. (With ``symmetric=False`` z is the window's own, which
+        keeps its skewness.) Windows are drawn stratified: each comes up as often as its share, to one.
         """
         if paths < 1:
             raise FernError(f"paths: got {paths}, needs at least 1")
@@ -153,11 +167,14 @@ class CalibratedForecast:
         rows = self._drawn_windows(rng, paths, windows) if len(kept) else None
         scale = 1.0 if self.path_scale is None else self.path_scale[:, None]
         drawn = np.empty((paths, windows, self.law.horizon, self.calibration.channels))
-        for path in range(paths):  # one at a time: no more memory than the result and one forecast
-            z = self._gaussian(rng, windows) if rows is None else kept.whitened[rows[path]]
+        at_once = max(1, PATH_VALUES // max(1, drawn[0].size))  # no more memory than the result and a few forecasts
+        for first in range(0, paths, at_once):
+            part = drawn[first : first + at_once]
+            count = len(part) * windows
+            z = self._gaussian(rng, count) if rows is None else self._errors(rng, rows[first : first + at_once].ravel())
+            z = (z * (scale * root)).reshape(len(part), windows, *z.shape[1:])
             with torch.no_grad():
-                pushed = self.law.push(torch.as_tensor(z * (scale * root)).to(like))
-            drawn[path] = _numpy(pushed).swapaxes(1, 2)
+                part[:] = _numpy(self.law.push(torch.as_tensor(z).to(like))).swapaxes(2, 3)
         return drawn
 
     # --- inside ---------------------------------------------------------------------------------------------
@@ -172,8 +189,8 @@ class CalibratedForecast:
         return self.mean - low * self.stddev, self.mean + high * self.stddev
 
     def _quantile(self, probability: float) -> Values:
-        level = abs(2 * probability - 1) * 100
-        if level < 1e-9:  # the median: both ends of the interval at level 0 (they differ by less than two scores)
+        level = round(abs(2 * probability - 1) * 100, 10)  # 0.95 asks for 90, not for 89.99…
+        if level == 0:  # the median: both ends of the interval at level 0 (they differ by less than two scores)
             low, high = (self._by_step(table.values[:, 0]) for table in (self.radii.low, self.radii.high))
             return self.mean + (high - low) / 2 * self.stddev
         return self.interval(level)[probability > 0.5]
@@ -236,6 +253,23 @@ class CalibratedForecast:
         rows: NDArray[np.int64] = np.minimum(np.searchsorted(total, share.T * total[-1], side="right"), len(total) - 1)
         return rows
 
+    def _errors(self, rng: np.random.Generator, rows: NDArray[np.int64]) -> Values:  # (N,) -> (N, C, H)
+        kept, shape = self.calibration.kept, self.calibration.shape
+        if not self.calibration.settings.symmetric:
+            return kept.whitened[rows].astype(np.float64)
+        pull = PRIOR_WINDOWS / (PRIOR_WINDOWS + min(self.radii.region.least, len(kept)))
+        z = sqrt(pull) * self._gaussian(rng, len(rows))
+        for _ in range(MIXED):
+            signs = rng.choice((-1.0, 1.0), size=(len(rows), 1, 1)) * sqrt((1 - pull) / MIXED)
+            z += signs * kept.whitened[rng.integers(len(kept), size=len(rows))]
+        wanted, got = self.calibration.kept_distances[rows], shape.distances(z)
+        result: Values = z * np.repeat(wanted / np.maximum(got, 1e-300), self._lengths, axis=-1)
+        return result
+
+    @property
+    def _lengths(self) -> NDArray[np.int64]:
+        return patch_lengths(self.law.horizon, self.law.patch_size)
+
     def _gaussian(self, rng: np.random.Generator, windows: int) -> Values:  # (N, C, H)
         """Errors of the refitted law, where no window was kept to take them from."""
         shape = self.calibration.shape
@@ -281,7 +315,7 @@ class Region:
     def half_axes(self, *, joint: bool = True) -> Values:  # (N, C, g)
         """The geometric mean half-axis of each ellipsoid in the unit of the series: its size, of whatever length m."""
         shape, law = self.forecast.calibration.shape, self.forecast.law
-        lengths = patch_lengths(law.horizon, law.patch_size)
+        lengths = self.forecast._lengths
         with torch.no_grad():
             stretch = _numpy(law.log_det)
         root = stretch - np.linalg.slogdet(shape.whitener)[1]

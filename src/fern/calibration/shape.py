@@ -70,7 +70,8 @@ class Shape:
         horizon = z.shape[-1]
         if not self.full:
             weights = np.einsum("gpp->gp", self.whitener).reshape(-1)[:horizon]
-            return z * weights
+            scaled: Values = z * weights
+            return scaled
         padded = np.zeros((*z.shape[:-1], patches * patch_size))
         padded[..., :horizon] = z
         blocks = padded.reshape(*z.shape[:-1], patches, patch_size)

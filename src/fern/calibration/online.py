@@ -1,0 +1,232 @@
+"""Radii that follow what comes in: long-run coverage on any sequence, with outcomes that arrive late."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from math import ceil
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fern.calibration.calibration import Calibration
+from fern.calibration.forecast import CalibratedForecast
+from fern.calibration.quantiles import LEVELS
+from fern.calibration.residuals import residuals_under
+from fern.calibration.settings import OnlineSettings
+from fern.errors import FernError
+from fern.metrics.arrays import WINDOWS, Array, to_tensor
+from fern.settings import from_mapping
+from fern.transport import Ellipsoid
+
+Values = NDArray[np.float64]
+
+FORMAT = 1
+LOG_LIMIT = 20.0
+"""Log factors stay within ±20: a radius changes by at most e^20, half a billion times, and is always finite."""
+
+SMALLEST = 1e-9
+DEFAULT = OnlineSettings()
+MARGIN, PATCH = 0, 1
+STATE = ("log_factors", "weights", "squared_loss", "past")
+
+
+@dataclass(frozen=True)
+class OnlineCalibration:
+    """A calibration whose radii are multiplied by factors that learn from each outcome.
+
+    For each level 1 − α, experts e with steps η_e move a log factor by each arrival (the step of ACI, Gibbs and Candès
+    2021, on the log radius, so that it is always finite and positive)::
+
+        θ_e ← θ_e + η_e (g / D) (1{score > radius · exp θ_e at the time of the forecast} − α)
+
+    g the rows between arrivals, D the rows after which an outcome is known; experts are weighed by the pinball loss of
+    what they had forecast, as in DtACI (Gibbs and Candès 2024), and the factor is exp of their weighted mean. Only the
+    *first patch* of a window is looked at, and all patches share its factor; margins and bands have one, patches and
+    regions another, for each group of channels. (A factor for each patch, fed by that patch, did no better when
+    simulated: a patch late in the horizon is known at the same time as the first patch of a later window.)
+
+    Over T arrivals an expert's share of misses on the first patch is within O(1/(η T)) of α on any sequence; nothing is
+    promised for a single time, and nothing right after a shock. Simulated with the error scale doubled, nominal 90 %
+    patches of 12 rows: 91 % before; 1, 19, 70 and 87 % in rows 0–12, 12–24, 24–48 and 48–96 after; then 88–92 %.
+
+    The object does not change: `update` gives a new one.
+
+    Example: errors three times as large as those calibrated on.
+        >>> import torch
+        >>> from fern.calibration import Residuals, fit_calibration
+        >>> rng = torch.Generator().manual_seed(0)
+        >>> law = Ellipsoid(torch.ones(200, 1, 1, 4), torch.zeros(200, 1, 1, 4), torch.zeros(200, 1, 1, 0, 4),
+        ...                 base_variance=1.0)
+        >>> y = torch.randn(200, 4, 1, generator=rng)
+        >>> static = fit_calibration(Residuals.of(law, y, origins=range(0, 800, 4)))
+        >>> online = OnlineCalibration.start(static, settings=OnlineSettings(stride=4))
+        >>> later = online.update(law, 3 * y)
+        >>> wider = later.apply(law).interval(90)[1].mean() / online.apply(law).interval(90)[1].mean()
+        >>> bool(2.3 < wider < 3.7)
+        True
+    """
+
+    calibration: Calibration
+    settings: OnlineSettings
+    log_factors: Values  # (2, K, levels, experts)
+    weights: Values  # (2, K, levels, experts)
+    squared_loss: Values  # (2, K, levels) running mean; 0 before the first arrival
+    past: Values  # (delay, 2, K, levels, experts) log factors at former arrivals, the newest last
+    arrivals: int = 0
+
+    @classmethod
+    def start(cls, calibration: Calibration, *, settings: OnlineSettings = DEFAULT) -> Self:
+        """Factors of 1, experts of equal weight."""
+        groups = int(calibration.group.max()) + 1
+        shape = (2, groups, len(settings.levels), len(settings.rates))
+        delay = ceil(min(calibration.patch_size, calibration.horizon) / settings.stride)
+        even = np.full(shape, 1 / shape[-1])
+        return cls(calibration, settings, np.zeros(shape), even, np.zeros(shape[:-1]), np.zeros((delay, *shape)))
+
+    @property
+    def factors(self) -> Values:  # (2, K, levels)
+        """What radii are multiplied by: margins and bands first, then patches and regions."""
+        return np.exp(self._mean())
+
+    def update(
+        self,
+        law: Ellipsoid,  # batch (N, C), event (H,)
+        y: Array,  # (N, h, C), the first h <= H steps
+    ) -> Self:
+        """Learn from windows whose first h steps are known now, in the order in which they were forecast.
+
+        Each window is given once, as soon as its first patch is known (or earlier: then margins alone learn, from the
+        steps there are).
+        """
+        self.calibration.apply(law)  # refuses a law of another shape
+        known = to_tensor("y", y, WINDOWS)
+        if known.shape[1] > law.horizon:
+            raise FernError(f"y: {known.shape[1]} steps, needs at most the horizon, {law.horizon}")
+        if (known.shape[0], known.shape[2]) != tuple(law.batch_shape):
+            raise FernError(
+                f"y: shape {tuple(known.shape)}, needs ({law.batch_shape[0]}, steps, {law.batch_shape[1]}) as the law"
+            )
+        with torch.no_grad():
+            filled = law.mean.transpose(1, 2).to(known.dtype).cpu().clone()
+        filled[:, : known.shape[1]] = known
+        whitened, standardised = residuals_under(law, filled)
+        length = min(law.patch_size, law.horizon)
+        steps = min(length, known.shape[1])
+        margins = self._margin_ratios(standardised, steps)
+        patches = self._patch_ratios(whitened) if steps == length else None
+        state = self
+        for window in range(len(known)):
+            state = state._learn(MARGIN, margins[window], steps)
+            if patches is not None:
+                state = state._learn(PATCH, patches[window], length)
+            state = replace(state, past=np.concatenate([state.past[1:], state.log_factors[None]]))
+        return replace(state, arrivals=self.arrivals + len(known))
+
+    def apply(
+        self,
+        law: Ellipsoid,  # batch (N, C), event (H,)
+    ) -> CalibratedForecast:
+        """The forecast with the present factors. Paths and sums take the patches' mean factor over the levels."""
+        plain = self.calibration.apply(law)
+        spread = np.array(
+            [[np.interp(LEVELS, self.settings.levels, values) for values in kind] for kind in self._mean()]
+        )
+        radii = self.calibration.radii.scaled(np.exp(spread[MARGIN]), np.exp(spread[PATCH]))
+        path_scale = np.exp(self._mean()[PATCH].mean(axis=-1))[self.calibration.group]
+        return replace(plain, radii=radii, path_scale=path_scale)
+
+    # --- saving ---------------------------------------------------------------------------------------------
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The state, without the calibration it started from, as a JSON-able mapping and named arrays."""
+        plain = {"format": FORMAT, "settings": asdict(self.settings), "arrivals": self.arrivals}
+        arrays = {name: getattr(self, name) for name in STATE}
+        return plain, arrays
+
+    @classmethod
+    def from_parts(cls, calibration: Calibration, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The state that `to_parts` took apart, on its calibration."""
+        if plain.get("format") != FORMAT:
+            raise FernError(f"online calibration: format {plain.get('format')!r} is not known, needs {FORMAT}")
+        settings = from_mapping(OnlineSettings, plain["settings"], where="online calibration")
+        fresh = cls.start(calibration, settings=settings)
+        for name in STATE:
+            if name not in arrays or arrays[name].shape != getattr(fresh, name).shape:
+                raise FernError(f"online calibration: {name} is missing or does not fit the calibration")
+        return replace(
+            fresh,
+            log_factors=arrays["log_factors"],
+            weights=arrays["weights"],
+            squared_loss=arrays["squared_loss"],
+            past=arrays["past"],
+            arrivals=int(plain["arrivals"]),
+        )
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _mean(self) -> Values:  # (2, K, levels)
+        mean: Values = (self.weights * self.log_factors).sum(axis=-1)
+        return mean
+
+    def _margin_ratios(self, standardised: NDArray[Any], steps: int) -> Values:  # (N, K, levels, members)
+        margins = self.calibration.shape.margins(standardised)[..., :steps]
+        radii, block = self.calibration.radii, self.calibration.settings.pooled_steps
+        of_step = np.arange(steps) // min(block, self.calibration.horizon)
+        ratios = []
+        for level in self.settings.levels:
+            low, high = (
+                np.maximum(table.at(level).reshape(self.log_factors.shape[1], -1), SMALLEST)[:, of_step]
+                for table in (radii.low, radii.high)
+            )
+            group = self.calibration.group
+            ratios.append(np.maximum(margins / high[group], -margins / low[group]))
+        return self._grouped(np.stack(ratios, axis=2))
+
+    def _patch_ratios(self, whitened: NDArray[Any]) -> Values:  # (N, K, levels, members)
+        first = self.calibration.shape.distances(whitened)[..., :1]
+        groups = self.log_factors.shape[1]
+        radii = np.stack(
+            [self.calibration.radii.patch.at(level).reshape(groups, -1)[:, 0] for level in self.settings.levels], axis=1
+        )
+        return self._grouped(first[:, :, None] / np.maximum(radii, SMALLEST)[self.calibration.group][..., None])
+
+    def _grouped(self, ratios: Values) -> Values:  # (N, C, levels, m) -> (N, K, levels, members), as logarithms
+        logs = np.log(np.clip(ratios, np.exp(-LOG_LIMIT), np.exp(LOG_LIMIT)))
+        if self.log_factors.shape[1] == len(self.calibration.group):
+            return logs
+        return logs.transpose(0, 2, 1, 3).reshape(len(logs), 1, logs.shape[2], -1)
+
+    def _learn(self, kind: int, ratios: Values, delay: int) -> Self:  # (K, levels, members)
+        miss_rate = 1 - np.asarray(self.settings.levels)[:, None] / 100
+        theta, weights = self.log_factors[kind], self.weights[kind]
+        rates = np.asarray(self.settings.rates) * self.settings.stride / delay
+        # Experts answer for the radii they gave when the window was forecast. Judged by those of today, quick ones
+        # would win by following the overlap of windows, which is of no use a patch ahead.
+        then = self.past[-ceil(delay / self.settings.stride), kind]
+        over = ratios[..., None, :] - then[..., None]  # (K, levels, experts, members)
+        missed = (over > 0).mean(axis=-1)
+        loss = np.where(over > 0, (1 - miss_rate[..., None]) * over, -miss_rate[..., None] * over).mean(axis=-1)
+
+        memory = self.settings.memory
+        combined = (weights * loss).sum(axis=-1)
+        before = self.squared_loss[kind]
+        squared = np.where(before > 0, before + (combined**2 - before) / memory, combined**2)
+        sharpness = np.sqrt((np.log(2 * theta.shape[-1] * memory) + 1) / (memory * np.maximum(squared, 1e-12)))
+        # Relative to the best expert, so that the exponential cannot vanish for all of them.
+        gained = weights * np.exp(-sharpness[..., None] * (loss - loss.min(axis=-1, keepdims=True)))
+        gained /= gained.sum(axis=-1, keepdims=True)
+        mixing = self.settings.mixing
+        changed = np.clip(theta + rates * (missed - miss_rate), -LOG_LIMIT, LOG_LIMIT)
+        return replace(
+            self,
+            log_factors=_with(self.log_factors, kind, changed),
+            weights=_with(self.weights, kind, (1 - mixing) * gained + mixing / theta.shape[-1]),
+            squared_loss=_with(self.squared_loss, kind, squared),
+        )
+
+
+def _with(array: Values, kind: int, values: Values) -> Values:
+    changed = array.copy()
+    changed[kind] = values
+    return changed
