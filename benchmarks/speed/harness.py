@@ -60,9 +60,7 @@ def record(
 ) -> None:
     """Print the measurements and write ``results/<topic>.json`` with the machine, the versions and the command."""
     rows = [{**asdict(m), "ratio": m.ratio} for m in measurements]
-    for m in measurements:
-        against = "" if m.peer is None else f"   {m.peer_name}: {m.peer:.4g} {m.unit}   ratio {m.ratio:.2f}"
-        print(f"  {m.name}: {m.ours:.4g} {m.unit}{against}   (target: {m.target})")
+    show(measurements)
     document = {
         "topic": topic,
         "command": command or f"python -m benchmarks {topic}",
@@ -73,6 +71,13 @@ def record(
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{topic}.json").write_text(json.dumps(document, indent=2) + "\n")
+
+
+def show(measurements: list[Measurement]) -> None:
+    """Print the measurements."""
+    for m in measurements:
+        against = "" if m.peer is None else f"   {m.peer_name}: {m.peer:.4g} {m.unit}   ratio {m.ratio:.2f}"
+        print(f"  {m.name}: {m.ours:.4g} {m.unit}{against}   (target: {m.target})")
 
 
 def _commit() -> str:

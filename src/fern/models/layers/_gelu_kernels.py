@@ -60,35 +60,35 @@ def _both(h: Value) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gelu(h: Array, start: int, keys: Keys, out: Array) -> None:
-    """out = mask · h Φ(h), with the masks of entries ``start``, start + 1, … of the whole; 16 divides start."""
+def gelu(h: Array, start: int, keys: Keys) -> None:
+    """h ← mask · h Φ(h), with the masks of entries ``start``, start + 1, … of the whole; 16 divides start."""
     first, second, last, scale = keys
     if scale == _ONE:
-        for n in range(0, out.size, LANES):
-            store(out, n, _value(load(h, n)))
+        for n in range(0, h.size, LANES):
+            store(h, n, _value(load(h, n)))
         return
-    for n in range(0, out.size, 2 * LANES):  # a hash decides for two
+    for n in range(0, h.size, 2 * LANES):  # a hash decides for two
         drawn = hashed(first, second, np.uint32((start + n) // (2 * LANES)))
-        store(out, n, mul(_value(load(h, n)), kept_high(drawn, last, scale)))
-        store(out, n + LANES, mul(_value(load(h, n + LANES)), kept_low(drawn, last, scale)))
+        store(h, n, mul(_value(load(h, n)), kept_high(drawn, last, scale)))
+        store(h, n + LANES, mul(_value(load(h, n + LANES)), kept_low(drawn, last, scale)))
 
 
 @njit(inline="always")
-def _store_both(h: Array, n: int, mask: Value, out: Array, grad: Array) -> None:
+def _store_both(h: Array, n: int, mask: Value, grad: Array) -> None:
     value, slope = _both(load(h, n))
-    store(out, n, mul(value, mask))
+    store(h, n, mul(value, mask))
     store(grad, n, mul(load(grad, n), mul(slope, mask)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def gelu_backward(h: Array, start: int, keys: Keys, out: Array, grad: Array) -> None:
+def gelu_backward(h: Array, start: int, keys: Keys, grad: Array) -> None:
     """`gelu` again, and grad ← grad · mask · (Φ(h) + h φ(h))."""
     first, second, last, scale = keys
     if scale == _ONE:
-        for n in range(0, out.size, LANES):
-            _store_both(h, n, spread(_ONE), out, grad)
+        for n in range(0, h.size, LANES):
+            _store_both(h, n, spread(_ONE), grad)
         return
-    for n in range(0, out.size, 2 * LANES):
+    for n in range(0, h.size, 2 * LANES):
         drawn = hashed(first, second, np.uint32((start + n) // (2 * LANES)))
-        _store_both(h, n, kept_high(drawn, last, scale), out, grad)
-        _store_both(h, n + LANES, kept_low(drawn, last, scale), out, grad)
+        _store_both(h, n, kept_high(drawn, last, scale), grad)
+        _store_both(h, n + LANES, kept_low(drawn, last, scale), grad)

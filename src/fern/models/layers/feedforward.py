@@ -1,8 +1,8 @@
 """Linear map, GELU, dropout, linear map, in blocks of rows that stay in the processor's cache.
 
 The inner vectors are several times as wide as the outer ones: whole, they would go to memory and back some ten times
-a training step, which costs more than the products. In blocks they never leave the cache, and where the outer
-vectors are narrow the first product is computed again for the gradient rather than kept.
+a training step, which costs more than the products where the outer ones are narrow. In blocks they never leave the
+cache: the first product is computed again for the gradient rather than kept.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from fern.models.layers import _gelu_kernels as kernels
 from fern.models.layers.dropout import Dropout, Keys, compiled
 
 BLOCK = 1 << 17  # inner numbers a block: half a megabyte
-KEPT_FROM = 64  # outer width from which reading the inner numbers is cheaper than computing them again
+NARROW = 64  # outer width from which computing the inner numbers again costs more than keeping them
 
 
 def feedforward(
@@ -34,8 +34,9 @@ def feedforward(
         tensor([1., 1., 1., 1., 1.])
     """
     linear = torch.nn.functional.linear
+    inner, inputs = first[0].shape
     # The compiled loops take 16 numbers at a time: another inner width would leave a remainder in every block.
-    if not compiled(x) or first[0].shape[0] % 16:
+    if not compiled(x) or inner % 16 or inputs >= NARROW:
         return linear(dropout(gelu(linear(x, *first))), *second)
     out: Tensor = _FeedForward.apply(x.reshape(-1, x.shape[-1]), *first, *second, dropout.keys())  # type: ignore[no-untyped-call]
     return out.view(*x.shape[:-1], -1)
@@ -52,22 +53,20 @@ class _FeedForward(torch.autograd.Function):
         x = x.contiguous()
         rows, inner = x.shape[0], w1.shape[0]
         out = x.new_empty(rows, w2.shape[0])
-        keep = x.shape[1] >= KEPT_FROM and any(ctx.needs_input_grad)
-        kept = x.new_empty(rows, inner) if keep else None
         scratch = x.new_empty(max(8, BLOCK // inner), inner)
         for rows_of in _blocks(rows, inner):
             a = scratch[: rows_of.stop - rows_of.start]
-            h = torch.addmm(b1, x[rows_of], w1.t(), out=a if kept is None else kept[rows_of])
-            kernels.gelu(_flat(h), rows_of.start * inner, keys, _flat(a))
+            torch.addmm(b1, x[rows_of], w1.t(), out=a)
+            kernels.gelu(_flat(a), rows_of.start * inner, keys)
             torch.addmm(b2, a, w2.t(), out=out[rows_of])
-        ctx.save_for_backward(x, w1, b1, w2, kept)
+        ctx.save_for_backward(x, w1, b1, w2)
         ctx.keys = keys
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, w1, b1, w2, kept = ctx.saved_tensors
+        x, w1, b1, w2 = ctx.saved_tensors
         grad = grad.contiguous()
         rows, inner = x.shape[0], w1.shape[0]
         grad_x, grad_w1, grad_w2 = torch.empty_like(x), w1.new_zeros(w1.shape[::-1]), torch.zeros_like(w2)
@@ -75,9 +74,9 @@ class _FeedForward(torch.autograd.Function):
         scratch = x.new_empty(2, max(8, BLOCK // inner), inner)
         for rows_of in _blocks(rows, inner):
             a, g = scratch[:, : rows_of.stop - rows_of.start]
-            h = torch.addmm(b1, x[rows_of], w1.t(), out=a) if kept is None else kept[rows_of]
+            torch.addmm(b1, x[rows_of], w1.t(), out=a)
             torch.mm(grad[rows_of], w2, out=g)
-            kernels.gelu_backward(_flat(h), rows_of.start * inner, ctx.keys, _flat(a), _flat(g))
+            kernels.gelu_backward(_flat(a), rows_of.start * inner, ctx.keys, _flat(g))
             grad_w2.addmm_(grad[rows_of].t(), a)
             grad_w1.addmm_(x[rows_of].t(), g)  # transposed, the product is faster
             grad_b1 += g.sum(dim=0)
