@@ -9,7 +9,6 @@ import contextlib
 import importlib
 import io
 import logging
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import mse_loss
 
-from benchmarks.speed.harness import Effort, Measurement
+from benchmarks.speed.harness import Effort, Measurement, best_in_turns, training_step
 from fern.models import DLinear, Forecast, PatchTST, TimeMixer, build_model
 from fern.training.machine.hardware import threads
 
@@ -27,7 +26,6 @@ CONTEXT, BATCH = 336, 32
 SIZES = {"336→96, 7 channels": (96, 7), "336→336, 3 channels": (336, 3)}
 TARGET = "ratio of at least 1"
 
-Step = Callable[[], None]
 Sizes = tuple[int, int]  # horizon, channels
 
 
@@ -53,10 +51,10 @@ def _compare(name: str, label: str, size: Sizes, effort: Effort) -> Measurement:
         return ours.loss(past, future, _squared, generator=generator)
 
     steps = {
-        "ours": _step(ours, own_loss),
-        "theirs": _step(theirs, lambda: mse_loss(theirs(batch), target)),
+        "ours": training_step(ours, own_loss),
+        "theirs": training_step(theirs, lambda: mse_loss(theirs(batch), target)),
     }
-    seconds = _best_in_turns(steps, rounds=effort.rounds(300 if name == "dlinear" else 25))
+    seconds = best_in_turns(steps, rounds=effort.rounds(300 if name == "dlinear" else 25))
     peer = f"neuralforecast {type(theirs).__name__}"
     return Measurement(
         f"{name}, {label}, batch {BATCH}", 1e3 * seconds["ours"], 1e3 * seconds["theirs"], "ms", peer, TARGET
@@ -69,29 +67,6 @@ def _squared(forecast: Forecast, future: Tensor) -> Tensor:
 
 def _rows(x: Tensor) -> Tensor:  # (B, T, C) -> (B·C, T, 1)
     return x.transpose(1, 2).flatten(0, 1)[..., None].contiguous()
-
-
-def _step(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    model.train()
-
-    def step() -> None:
-        optimiser.zero_grad()
-        loss().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-
-    return step
-
-
-def _best_in_turns(steps: dict[str, Step], *, rounds: int) -> dict[str, float]:
-    best = dict.fromkeys(steps, float("inf"))
-    for turn in range(rounds + 2):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            if turn >= 2:  # the first are warm-ups
-                best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 def _require_same(ours: Any, theirs: nn.Module, past: Tensor, batch: dict[str, Any]) -> None:

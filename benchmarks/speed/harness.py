@@ -7,11 +7,14 @@ import pkgutil
 import platform
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol, cast
+
+import torch
+from torch import Tensor, nn
 
 RESULTS = Path(__file__).parent / "results"
 TOPICS = sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if m.name != "harness")
@@ -103,6 +106,33 @@ def best_seconds(
     return min(timings)
 
 
+def training_step(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
+    """A step of AdamW on the loss."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    model.train()
+
+    def step() -> None:
+        optimiser.zero_grad()
+        loss().backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+    return step
+
+
+def best_in_turns(
+    steps: Mapping[str, Callable[[], object]], *, rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
+    """The shortest time of each; in turns, so that a busy machine disturbs them alike."""
+    best = dict.fromkeys(steps, float("inf"))
+    for turn in range(rounds + 2):
+        for name, step in steps.items():
+            start = clock()
+            step()
+            if turn >= 2:  # the first are warm-ups
+                best[name] = min(best[name], clock() - start)
+    return best
+
+
 def record(
     topic: str,
     measurements: list[Measurement],
@@ -112,9 +142,7 @@ def record(
 ) -> None:
     """Print the measurements and write ``results/<topic>.json`` with the machine, the versions and the command."""
     rows = [{**asdict(m), "ratio": m.ratio} for m in measurements]
-    for m in measurements:
-        against = "" if m.peer is None else f"   {m.peer_name}: {m.peer:.4g} {m.unit}   ratio {m.ratio:.2f}"
-        print(f"  {m.name}: {m.ours:.4g} {m.unit}{against}   (target: {m.target})")
+    show(measurements)
     document = {
         "topic": topic,
         "command": command or f"python -m benchmarks {topic}",
@@ -125,6 +153,13 @@ def record(
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{topic}.json").write_text(json.dumps(document, indent=2) + "\n")
+
+
+def show(measurements: list[Measurement]) -> None:
+    """Print the measurements."""
+    for m in measurements:
+        against = "" if m.peer is None else f"   {m.peer_name}: {m.peer:.4g} {m.unit}   ratio {m.ratio:.2f}"
+        print(f"  {m.name}: {m.ours:.4g} {m.unit}{against}   (target: {m.target})")
 
 
 def _commit() -> str:
