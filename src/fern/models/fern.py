@@ -41,9 +41,9 @@ class FernConfig(ModelConfig):
     ``normalise``    what is taken off each context of each channel and given back to the law: nothing, its mean and
                      deviation (``instance``), or its last value and deviation (``last``). See `Normaliser`.
     ``skip``         ``linear`` adds a linear map of the (normalised) context to the mean, shared over channels.
-    ``channels_seen``  ``own``: a channel's forecast sees its own context. ``all``: one encoder reads the contexts of all
-                     channels together and its head has a law for each; the number of channels is then part of the
-                     weights. The skip reads the channel's own context either way.
+    ``channels_seen``  ``own``: a channel's forecast sees its own context. ``all``: one encoder reads the contexts of
+                     all channels together and its head has a law for each; the number of channels is then part of
+                     the weights. The skip reads the channel's own context either way.
     """
 
     patch_size: int | None = 24
@@ -210,10 +210,8 @@ class Fern(Forecaster):
         """The forecast of the mode the model is in; see the class."""
         seen = self._seen(past)
         law = self._law(seen, self._latent(seen, generator))
-        if self.training:
-            path = law.push(self._noise(past, (*seen.size, self.config.horizon), generator))
-        else:
-            path = law.mean
+        size = (*seen.size, self.config.horizon)
+        path = law.push(self._noise(past, size, generator)) if self.training else law.mean
         drawn = self._paths(seen, samples, generator) if samples else None
         # Contiguous: torch's losses are several times slower in the backward pass of a transposed view.
         return Forecast(mean=path.transpose(1, 2).contiguous(), ellipsoid=law, samples=drawn)
