@@ -24,11 +24,13 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the table and the pictures.")] = Path("demo"),
-    epochs: Annotated[int, typer.Option(help="Epochs of training for Fern and for DLinear.", min=1)] = 8,
-    seed: Annotated[int, typer.Option(help="Decides starting weights, order and noise.")] = 7,
+    out: Annotated[Path, typer.Option("--out", "-o", "--output", help="Folder for the table and the plots.")] = Path(
+        "demo"
+    ),
+    epochs: Annotated[int, typer.Option(help="Training epochs for Fern and DLinear.", min=1)] = 8,
+    seed: Annotated[int, typer.Option(help="Seed for initial weights, batch order and noise.")] = 7,
 ) -> None:
-    """Simulate a shocked Lorenz system, train Fern on it, compare it with DLinear, naive and oracle, and draw it."""
+    """Simulate a shocked Lorenz system, train Fern, compare it with DLinear, a naive forecast and the oracle."""
     from fern.data.splits import split
     from fern.data.windows import Windows
     from fern.models import build_model
@@ -39,7 +41,7 @@ def demo(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FernError(f"{out}: the folder cannot be made ({error.strerror})") from None
+        raise FernError(f"{out}: the folder cannot be created ({error.strerror})") from None
     t = simulate(SCENARIO)
     parts = split(len(t.values), "shock")
     windows = {
@@ -48,7 +50,7 @@ def demo(
     }
     typer.echo(
         f"{SCENARIO}: {len(t.values):,} steps of Lorenz-63. Its parameters change at row {t.shock_index:,}, in\n"
-        "the middle of the training part. Task: from 336 steps forecast the next 336, judged on the last tenth."
+        "the middle of the training set. Task: forecast 336 steps from the previous 336; the last 10 % is the test set."
     )
     models: dict[str, Forecaster] = {}
     # A small latent generalises better on chaotic systems; see docs/results.md.
@@ -117,7 +119,7 @@ def _draw(t: "Trajectory", windows: "dict[str, Windows]", models: "dict[str, For
     past, future = test.gather(torch.tensor([len(test) // 2]))
     with torch.no_grad():
         forecasts = {name: model(past).mean[0].numpy() for name, model in models.items() if name != "last-value"}
-    title = f"{SCENARIO}: a test window, 336 steps from 336"
+    title = f"{SCENARIO}: a test window, context 336, horizon 336"
     picture = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=t.channel_names, title=title)
     save_figure(picture, out / "forecast.png")
     save_figure(trajectory_figure(t), out / "trajectory.png")
@@ -133,8 +135,8 @@ def _draw(t: "Trajectory", windows: "dict[str, Windows]", models: "dict[str, For
     save_figure(picture, out / "diagnostics.png")
     lines = [
         f"{rule.name}: {rule.explanation}\n"
-        f"  on validation, {rules.lead} rows ahead: flagged {rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, "
-        f"{rule.rates.false_alarm_rate:.0%} of quiet rows, lift {rule.rates.lift:.2f}"
+        f"  on validation data, {rules.lead} rows ahead: flagged {rule.rates.hit_rate:.0%} of "
+        f"{rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows, lift {rule.rates.lift:.2f}"
         for rule in rules.rules
     ]
     (out / "warnings.txt").write_text("\n".join(lines) + "\n")
@@ -143,11 +145,11 @@ def _draw(t: "Trajectory", windows: "dict[str, Windows]", models: "dict[str, For
 def _what_to_look_at(rows: dict[str, dict[str, float]], out: Path, seconds: float) -> str:
     ratio = rows["dlinear"]["MSE"] / rows["fern"]["MSE"]
     return (
-        f"Done in {seconds:.0f} s. DLinear's squared error is {ratio:.1f} times Fern's. The oracle knows the\n"
-        "equations: its error is the floor. EPT counts the steps before the error passes one standard deviation.\n"
-        "Look at:\n"
-        f"  {out / 'forecast.png'}     a test window, Fern and DLinear beside the truth\n"
-        f"  {out / 'diagnostics.png'}  the eigen-profile: error spikes, and what the ellipsoids did before them\n"
-        f"  {out / 'trajectory.png'}   the data and its shock\n"
+        f"Done in {seconds:.0f} s. DLinear's MSE is {ratio:.1f} times Fern's. The oracle knows the equations: its\n"
+        "error is the floor. EPT counts the steps before the error exceeds one standard deviation.\n"
+        "Files:\n"
+        f"  {out / 'forecast.png'}     a test window: Fern, DLinear and the truth\n"
+        f"  {out / 'diagnostics.png'}  the eigen-profile: error spikes and the ellipsoids before them\n"
+        f"  {out / 'trajectory.png'}   the data and the shock\n"
         f"  {out / 'table.md'}, {out / 'warnings.txt'}"
     )
