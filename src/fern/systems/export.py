@@ -25,7 +25,9 @@ def export_format(path: Path) -> str:
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise FernError(f"{path}: a trajectory is written as {', '.join(FORMATS)}, got {suffix or 'no ending'!r}")
+        raise FernError(
+            f"{path}: got the suffix {suffix or 'none'!r}, trajectories are written as {', '.join(FORMATS)}"
+        )
     return suffix
 
 

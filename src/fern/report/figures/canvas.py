@@ -31,7 +31,7 @@ def figure_format(path: Path) -> str:
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise FernError(f"{path}: a picture is written as {', '.join(FORMATS)}, got {suffix or 'no ending'!r}")
+        raise FernError(f"{path}: got the suffix {suffix or 'none'!r}, plots are written as {', '.join(FORMATS)}")
     return suffix
 
 
