@@ -56,6 +56,9 @@ VARIANTS: Mapping[str, Variant] = {
     "state, crps": Variant(STATE, {"loss": "crps", **BY_CRPS}),
     "level without skip, whitened_crps": Variant({**LEVEL, "skip": "none"}, {"loss": "whitened_crps", **BY_CRPS}),
     "last, whitened_crps": Variant({**LEVEL, "normalise": "last"}, {"loss": "whitened_crps", **BY_CRPS}),
+    "last, crps": Variant({**LEVEL, "normalise": "last"}, {"loss": "crps", **BY_CRPS}),
+    "last, beta_nll": Variant({**LEVEL, "normalise": "last"}, {"loss": "beta_nll", **BY_CRPS}),
+    "state, beta_nll": Variant(STATE, {"loss": "beta_nll", **BY_CRPS}),
     "level, transported, whitened_crps": Variant(
         {**LEVEL, "mean": "transported"}, {"loss": "whitened_crps", **BY_CRPS}
     ),

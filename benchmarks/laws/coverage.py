@@ -1,10 +1,10 @@
 """``python -m benchmarks.laws.coverage [--systems …] [--series 40]``: coverage over many fresh series, and its price.
 
-One Fern is trained on one series of each system. Each of many fresh series (other noise, other start) is then calibrated
-on its own first part and forecast on its last: the mean coverage over series is what a level promises. Beside it the
-CRPS and energy score before and after calibration, DLinear with split-conformal margins, DLinear with neuralforecast's
-conformal margins (the errors of two windows, one row apart, at each step; no correction), and the law of the oracle
-where it is known in closed form. Rows go to ``benchmarks/laws/results/coverage/``.
+One Fern is trained on one series of each system. Each of many fresh series (other noise, other start) is then
+calibrated on its own first part and forecast on its last: the mean coverage over series is what a level promises. Beside
+it the CRPS and energy score before and after calibration, DLinear with split-conformal margins, DLinear with
+neuralforecast's conformal margins (the errors of two windows, one row apart, at each step; no correction), and the law
+of the oracle where it is known in closed form. Rows go to ``benchmarks/laws/results/coverage/``.
 """
 
 import argparse
@@ -93,7 +93,8 @@ def measured(system: System, *, series: int, epochs: int, seed: int) -> dict[str
         f"{name} (sd over series)": float(np.std([one[name] for one in found])) for name in found[0] if "/" in name
     }
     return {
-        "command": f"python -m benchmarks.laws.coverage --systems {system.scenario} --series {series} --epochs {epochs} --seed {seed}",
+        "command": f"python -m benchmarks.laws.coverage --systems {system.scenario} --series {series} "
+        f"--epochs {epochs} --seed {seed}",
         "system": system.scenario,
         "observation_noise": system.noise,
         "recipe": recipe.name,
@@ -160,7 +161,7 @@ def _fresh(
             chosen, initial_state=tuple(rng.normal(0, 5, 3) + np.array([0.0, 0.0, 25.0])), steps=FRESH_ROWS + 1000
         )
     observed = _observed(chosen, system.noise)[-FRESH_ROWS:]
-    values, _, spread = _standardised(observed, by)
+    values, _, _ = _standardised(observed, by)
     calibration_part, test_part = Part(CONTEXT, CALIBRATION_ROWS), Part(CALIBRATION_ROWS + HORIZON, FRESH_ROWS)
     found: dict[str, float] = {}
     calibrations: dict[str, Calibration] = {}
@@ -221,7 +222,8 @@ def _nixtla(model: Forecaster, values: NDArray[np.float32], truth: Floats, past:
         errors = (model(context).mean - future).abs().numpy().astype(np.float64)  # (2, H, C)
         mean = model(past).mean.numpy().astype(np.float64)
     spread = np.concatenate((errors, -errors))
-    return mean[None] + np.quantile(spread, SHARES, axis=0)[:, None]
+    quantiles: Floats = mean[None] + np.quantile(spread, SHARES, axis=0)[:, None]
+    return quantiles
 
 
 def _oracle_quantiles(system: System, chosen: Scenario, test: Windows, by: tuple[Floats, Floats]) -> Floats | None:
@@ -239,7 +241,8 @@ def _oracle_quantiles(system: System, chosen: Scenario, test: Windows, by: tuple
     starts = test.starts(torch.arange(len(test))).numpy() + CONTEXT
     mean = (oracle(simulate(chosen), starts, HORIZON) - by[0]) / by[1]
     normal = torch.special.ndtri(torch.from_numpy(SHARES)).numpy()
-    return mean[None] + normal[:, None, None, None] * (np.sqrt(variance) / by[1])[None, None, :, None]
+    quantiles: Floats = mean[None] + normal[:, None, None, None] * (np.sqrt(variance) / by[1])[None, None, :, None]
+    return quantiles
 
 
 if __name__ == "__main__":

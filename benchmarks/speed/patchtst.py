@@ -1,7 +1,7 @@
 """A training step of the authors' PatchTST for ETTh1, at their batch of 128, in processor time.
 
-Peers: `torch.nn`'s own encoder of the same sizes, which has less to do (no scores passed on, LayerNorm), and the model's
-matrix products alone at the rate of a large one: a bound that no implementation reaches.
+Peers: `torch.nn`'s own encoder of the same sizes, which has less to do (no scores passed on, LayerNorm), and the
+model's matrix products alone at the rate of a large one: a bound that no implementation reaches.
 """
 
 import time
