@@ -1,8 +1,8 @@
 """``python -m benchmarks.laws.coverage [--systems …] [--series 40]``: coverage over many fresh series, and its price.
 
 One Fern is trained on one series of each system. Each of many fresh series (other noise, other start) is then
-calibrated on its own first part and forecast on its last: the mean coverage over series is what a level promises. Beside
-it the CRPS and energy score before and after calibration, DLinear with split-conformal margins, DLinear with
+calibrated on its own first part and forecast on its last: the mean coverage over series is what a level promises.
+Beside it the CRPS and energy score before and after calibration, DLinear with split-conformal margins, DLinear with
 neuralforecast's conformal margins (the errors of two windows, one row apart, at each step; no correction), and the law
 of the oracle where it is known in closed form. Rows go to ``benchmarks/laws/results/coverage/``.
 """
