@@ -12,7 +12,7 @@ from fern.benchmark.tasks import DatasetChoice
 
 def test_the_demo_trains_compares_and_draws(fern) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    ran = fern("demo", "--epochs", 1, "--steps", 4000, "--out", "shown")
+    ran = fern("demo", "--epochs", 1, "--steps", 3500, "--out", "shown")
     assert ran.code == 0, ran.err
     written = {path.name for path in Path("shown").iterdir()}
     assert written == {"table.md", "forecast.png", "diagnostics.png", "trajectory.png", "warnings.txt"}
@@ -25,7 +25,7 @@ def test_the_demo_trains_compares_and_draws(fern) -> None:
         "| dlinear",
         "| last-value",
     ]
-    problem = Problem(load_dataset(DatasetChoice(dataset="LORENZ_PARAM", steps=4000)), "shock", "none", 336, 336)
+    problem = Problem(load_dataset(DatasetChoice(dataset="LORENZ_PARAM", steps=3500)), "shock", "none", 336, 336)
     assert f"| oracle | {number(score_oracle(problem).metrics['mse'])} |" in table
 
 
