@@ -29,12 +29,14 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the table and the pictures.")] = Path("demo"),
-    epochs: Annotated[int, typer.Option(help="Epochs of training for Fern and for DLinear.", min=1)] = 8,
-    seed: Annotated[int, typer.Option(help="Decides starting weights, order and noise.")] = 7,
-    steps: Annotated[int | None, typer.Option(help="Another number of steps than the scenario's.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", "--output", help="Folder for the table and the plots.")] = Path(
+        "demo"
+    ),
+    epochs: Annotated[int, typer.Option(help="Training epochs for Fern and DLinear.", min=1)] = 8,
+    seed: Annotated[int, typer.Option(help="Seed for initial weights, batch order and noise.")] = 7,
+    steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
 ) -> None:
-    """Simulate a shocked Lorenz system, train Fern on it, compare it with DLinear, naive and oracle, and draw it."""
+    """Simulate a shocked Lorenz system, train Fern, compare it with DLinear, a naive forecast and the oracle."""
     from fern.benchmark.problem import Problem, load_dataset
     from fern.benchmark.scoring import score_model, score_oracle
     from fern.benchmark.tasks import DatasetChoice
@@ -44,7 +46,7 @@ def demo(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FernError(f"{out}: the folder cannot be made ({error.strerror})") from None
+        raise FernError(f"{out}: the folder cannot be created ({error.strerror})") from None
     dataset = load_dataset(DatasetChoice(dataset=SCENARIO, steps=steps))
     problem = Problem(dataset, "shock", "none", CONTEXT_LENGTH, HORIZON)
     _ = problem.train, problem.validation, problem.test  # an error where one has no window
@@ -52,8 +54,8 @@ def demo(
     shock = trajectory.shock_index if trajectory is not None else None
     typer.echo(
         f"{SCENARIO}: {len(dataset.values):,} steps of Lorenz-63. Its parameters change at row {shock:,}, in\n"
-        f"the middle of the training part. Task: from {CONTEXT_LENGTH} steps forecast the next {HORIZON}, "
-        "judged on the last tenth."
+        f"the middle of the training set. Task: forecast {HORIZON} steps from the previous {CONTEXT_LENGTH}; the last\n"
+        "10 % is the test set."
     )
     models = {name: _trained(name, problem, epochs=epochs, seed=seed) for name in MODELS}
     scores = {"oracle": score_oracle(problem)}
@@ -124,8 +126,8 @@ def _draw(problem: "Problem", models: "dict[str, Forecaster]", out: Path) -> Non
     save_figure(picture, out / "diagnostics.png")
     lines = [
         f"{rule.name}: {rule.explanation}\n"
-        f"  on validation, {rules.lead} rows ahead: flagged {rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, "
-        f"{rule.rates.false_alarm_rate:.0%} of quiet rows, lift {rule.rates.lift:.2f}"
+        f"  on validation data, {rules.lead} rows ahead: flagged {rule.rates.hit_rate:.0%} of "
+        f"{rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows, lift {rule.rates.lift:.2f}"
         for rule in rules.rules
     ]
     (out / "warnings.txt").write_text("\n".join(lines) + "\n")
@@ -134,11 +136,11 @@ def _draw(problem: "Problem", models: "dict[str, Forecaster]", out: Path) -> Non
 def _what_to_look_at(scores: "dict[str, Score]", out: Path, seconds: float) -> str:
     ratio = scores["dlinear"].metrics["mse"] / scores["fern"].metrics["mse"]
     return (
-        f"Done in {seconds:.0f} s. DLinear's squared error is {ratio:.1f} times Fern's. The oracle knows the\n"
-        "equations: its error is the floor. EPT counts the steps before the error passes one standard deviation.\n"
-        "Look at:\n"
-        f"  {out / 'forecast.png'}     a test window, Fern and DLinear beside the truth\n"
-        f"  {out / 'diagnostics.png'}  the eigen-profile: error spikes, and what the ellipsoids did before them\n"
-        f"  {out / 'trajectory.png'}   the data and its shock\n"
+        f"Done in {seconds:.0f} s. DLinear's MSE is {ratio:.1f} times Fern's. The oracle knows the equations: its\n"
+        "error is the floor. EPT counts the steps before the error exceeds one standard deviation.\n"
+        "Files:\n"
+        f"  {out / 'forecast.png'}     a test window: Fern, DLinear and the truth\n"
+        f"  {out / 'diagnostics.png'}  the eigen-profile: error spikes and the ellipsoids before them\n"
+        f"  {out / 'trajectory.png'}   the data and the shock\n"
         f"  {out / 'table.md'}, {out / 'warnings.txt'}"
     )
