@@ -116,7 +116,7 @@ def test_a_damaged_row_is_named_and_done_again_on_request(fern, task, inline):
     path.write_text(json.dumps({**whole, "metrics": {**whole["metrics"], "mse": 0.0}}))
     ran = fern("bench", "run", task, "--out", "runs")
     assert ran.code == 1
-    assert f"left out: {path}: its checksum does not fit" in ran.out
+    assert f"left out: {path}: its checksum does not match" in ran.out
     assert fern("bench", "run", task, "--out", "runs", "--retry-failed").code == 0
     assert Store("runs").read(victim.key).result() == victim.result()
 

@@ -100,7 +100,7 @@ def test_mistakes_are_one_line_and_exit_code_2(fern, runs, arguments, message):
 def test_a_folder_that_holds_no_runs_is_said_to_hold_none(fern, tmp_path):
     ran = fern("bench", "table", "shock", "--runs", tmp_path / "nothing")
     assert ran.code == 2
-    assert "is not a folder of runs" in ran.err
+    assert "is not a results folder" in ran.err
 
 
 def test_compare_gives_a_verdict_for_each_dataset_and_over_all(fern, runs):
@@ -150,7 +150,7 @@ def test_response_takes_anyones_function(fern, tmp_path, monkeypatch):
         (("last-value", "OU_BASE"), "OU_BASE: has no shock"),
         (("last-value", "OU_PARAM", "--at", "late"), "--at: got 'late', needs a row number"),
         (("last-value", "OU_PARAM", "--at", "0.999"), "no window lies after the shock"),
-        (("last-value", "OU_PARAM", "--plot", "x.bmp"), "a picture is written as"),
+        (("last-value", "OU_PARAM", "--plot", "x.bmp"), "a plot needs one of"),
     ],
 )
 def test_mistakes_in_a_response_are_one_line_and_exit_code_2(fern, arguments, message):

@@ -192,7 +192,7 @@ def test_a_mistake_in_a_scenario_file_names_the_file_and_the_key(text, words):
         ({"shocks": (ParamShock(1.0, {"rho": 30.0}),)}, "outside the trajectory"),
         ({"shocks": (ParamShock(0, {"rho": 30.0}),)}, "outside the trajectory"),
         ({"shocks": (ParamShock(-5, {"rho": 30.0}),)}, "outside the trajectory"),
-        ({"shocks": (StateShock(0.5, 1.0), StateShock(0.5, 1.0))}, "each shock must come after the one before it"),
+        ({"shocks": (StateShock(0.5, 1.0), StateShock(0.5, 1.0))}, "needs increasing rows"),
     ],
 )
 def test_bad_settings_are_refused_when_the_scenario_is_made(changes, words):

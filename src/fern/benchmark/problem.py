@@ -52,7 +52,7 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
     if plan is not None:
         return _simulated(plan, choice)
     if choice.steps is not None:
-        raise FernError(f"{choice.dataset}: steps is for scenarios; this is a published dataset")
+        raise FernError(f"{choice.dataset}: steps applies to scenarios only; this is a published dataset")
     return _published(choice.dataset, choice.cleaning)
 
 
@@ -83,7 +83,9 @@ def dataset_name(choice: DatasetChoice) -> str:
 
 def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
     if choice.cleaning != "none":
-        raise FernError(f"{choice.dataset}: cleaning is for published datasets; a simulated one has nothing to clean")
+        raise FernError(
+            f"{choice.dataset}: cleaning applies to published datasets only; a simulated one has nothing to clean"
+        )
     if choice.steps is not None:
         plan = replace(plan, steps=choice.steps)
     trajectory = simulate(plan)
@@ -180,7 +182,7 @@ class Problem:
                 part=getattr(self.split, part),
             )
         except FernError as error:
-            raise FernError(f"{self.dataset.name}: the {part} part has no window ({error})") from None
+            raise FernError(f"{self.dataset.name}: has no {part} windows ({error})") from None
 
     def best_forecasts(
         self,

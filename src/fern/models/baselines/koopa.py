@@ -49,7 +49,7 @@ class KoopaConfig(ModelConfig):
         for name in ("blocks", "dynamic", "hidden"):
             require_whole(name, getattr(self, name), 1)
         if not 0.0 <= self.alpha <= 1.0:
-            raise FernError(f"alpha: got {self.alpha}, needs a share from 0 to 1")
+            raise FernError(f"alpha: got {self.alpha}, needs a fraction from 0 to 1")
         if not 0.0 <= self.dropout < 1.0:
             raise FernError(f"dropout: got {self.dropout}, needs a rate of at least 0 and below 1")
         if self.context_length < 2:
