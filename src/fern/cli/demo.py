@@ -40,7 +40,7 @@ def demo(
     from fern.benchmark.problem import Problem, load_dataset
     from fern.benchmark.scoring import score_model, score_oracle
     from fern.benchmark.tasks import DatasetChoice
-    from fern.report.tables.render import render
+    from fern.report.tables.rendering import render
 
     start = time.monotonic()
     try:
