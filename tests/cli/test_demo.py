@@ -3,16 +3,16 @@
 from pathlib import Path
 
 import pytest
-from fern.report.tables.render import number
 
 from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.scoring import score_oracle
 from fern.benchmark.tasks import DatasetChoice
+from fern.report.tables.rendering import number
 
 
 def test_the_demo_trains_compares_and_draws(fern) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    ran = fern("demo", "--epochs", 1, "--steps", 3500, "--out", "shown")
+    ran = fern("demo", "--epochs", 1, "--steps", 4000, "--out", "shown")
     assert ran.code == 0, ran.err
     written = {path.name for path in Path("shown").iterdir()}
     assert written == {"table.md", "forecast.png", "diagnostics.png", "trajectory.png", "warnings.txt"}
@@ -25,7 +25,7 @@ def test_the_demo_trains_compares_and_draws(fern) -> None:
         "| dlinear",
         "| last-value",
     ]
-    problem = Problem(load_dataset(DatasetChoice(dataset="LORENZ_PARAM", steps=3500)), "shock", "none", 336, 336)
+    problem = Problem(load_dataset(DatasetChoice(dataset="LORENZ_PARAM", steps=4000)), "shock", "none", 336, 336)
     assert f"| oracle | {number(score_oracle(problem).metrics['mse'])} |" in table
 
 
