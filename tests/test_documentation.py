@@ -1,7 +1,9 @@
 """Every example in the documentation runs: docstrings, README and the guide."""
 
+import contextlib
 import doctest
 import importlib
+import io
 import os
 import pkgutil
 import re
@@ -33,6 +35,13 @@ def blocks(page, *languages):
     ]
 
 
+def test_no_block_of_python_is_left_unread():
+    # What the pattern above does not match, an indented or a longer fence, would be a block that no test runs.
+    for page in PAGES:
+        opened = re.findall(r"^\s*`{3,}\s*(?:python|py)\b", page.read_text(), re.M)
+        assert len(opened) == len(blocks(page, "python")), page.name
+
+
 def pages_with(*languages):
     return [page for page in PAGES if blocks(page, *languages)]
 
@@ -41,8 +50,15 @@ def pages_with(*languages):
 def test_python_blocks_run_in_order(page):
     names: dict[str, object] = {"__name__": "example"}
     for code in blocks(page, "python"):
-        exec(compile(code, str(page), "exec"), names)
-    assert names
+        before, shown = _bound(names), io.StringIO()
+        with contextlib.redirect_stdout(shown):
+            exec(compile(code, str(page), "exec"), names)
+        assert _bound(names) != before or shown.getvalue(), f"{page.name}: a block that does nothing:\n{code}"
+
+
+def _bound(names):
+    """What each name stands for, by identity: arrays and tensors do not compare as a whole."""
+    return {name: id(value) for name, value in names.items()}
 
 
 @pytest.mark.parametrize("page", pages_with("bash"), ids=lambda page: page.name)
@@ -78,3 +94,9 @@ def test_the_pages_name_no_file_of_the_repository_that_is_not_there():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} points to {target}"
+
+
+def test_contributing_names_no_path_that_is_not_there():
+    named = re.findall(r"`([\w.]+/[\w./]*)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert "src/fern/models/layers/" in named
+    assert [path for path in named if not (ROOT / path).exists()] == []

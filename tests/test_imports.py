@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "training": GROUND | {"transport", "data", "models", "metrics"},
     "calibration": GROUND | {"transport", "metrics"},
     "diagnostics": GROUND | {"transport", "models"},
-    "forecaster": GROUND | {"transport", "data", "models", "metrics", "training", "calibration", "diagnostics"},
+    "forecaster": GROUND
+    | {"transport", "data", "models", "metrics", "training", "calibration", "diagnostics", "report"},
     "integrations": GROUND | {"transport", "data", "models"},
     "benchmark": GROUND
     | {"systems", "transport", "data", "models", "metrics", "training", "diagnostics", "integrations"},
@@ -41,12 +42,12 @@ DATA_MAY_IMPORT = {
     "tables": set(),
     "splits": set(),
     "shuffle": set(),
-    "published": {"tables"},
+    "catalogue": {"tables"},
     "scale": {"splits"},
     "windows": {"splits", "shuffle"},
     "missing": {"tables"},
     "frames": {"tables", "missing"},
-    "datasets": {"tables", "published"},
+    "datasets": {"tables", "catalogue"},
     "auditing": {"tables", "frames", "splits"},
     "cleaning": {"tables", "frames", "splits", "auditing"},
 }

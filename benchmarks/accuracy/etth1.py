@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from fern.data import Windows, fit_scaler, load, split
-from fern.data.published import published
+from fern.data.catalogue import published
 from fern.metrics import MetricAccumulator, ObjectiveWeights
 from fern.models import build_model, parameter_count
 from fern.training import TrainConfig, resumable, train
@@ -63,8 +63,16 @@ def main() -> None:
     if given.epochs is not None:
         name += f"-epochs{given.epochs}"
     folder = Path("runs/accuracy") / name
-    kept = {"resume": folder} if resumable(folder) else {"directory": folder}
-    result = train(model, training, validation, config, progress="lines", **kept)
+    again = resumable(folder)
+    result = train(
+        model,
+        training,
+        validation,
+        config,
+        progress="lines",
+        directory=None if again else folder,
+        resume=folder if again else None,
+    )
     row = {
         "command": _command(given),
         "data": "ETTh1",

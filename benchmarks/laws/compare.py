@@ -56,6 +56,9 @@ VARIANTS: Mapping[str, Variant] = {
     "state, crps": Variant(STATE, {"loss": "crps", **BY_CRPS}),
     "level without skip, whitened_crps": Variant({**LEVEL, "skip": "none"}, {"loss": "whitened_crps", **BY_CRPS}),
     "last, whitened_crps": Variant({**LEVEL, "normalise": "last"}, {"loss": "whitened_crps", **BY_CRPS}),
+    "last, crps": Variant({**LEVEL, "normalise": "last"}, {"loss": "crps", **BY_CRPS}),
+    "last, beta_nll": Variant({**LEVEL, "normalise": "last"}, {"loss": "beta_nll", **BY_CRPS}),
+    "state, beta_nll": Variant(STATE, {"loss": "beta_nll", **BY_CRPS}),
     "level, transported, whitened_crps": Variant(
         {**LEVEL, "mean": "transported"}, {"loss": "whitened_crps", **BY_CRPS}
     ),
@@ -95,7 +98,7 @@ def compare(name: str, variant: str, seed: int) -> dict[str, Any]:
     model = build_model("fern", context_length=CONTEXT, horizon=HORIZON, channels=values.shape[1], **chosen.model)
     config = TrainConfig(epochs=EPOCHS, steps_per_epoch=STEPS_PER_EPOCH, seed=seed, threads=1, **chosen.train)
     began = time.process_time()
-    result = train(model, *windows[:2], config, progress="silent")
+    result = train(model, windows[0], windows[1], config, progress="silent")
     return {
         "command": f"python -m benchmarks.laws.compare --datasets {name} --variants '{variant}' --seeds {seed}",
         "dataset": name,

@@ -2,47 +2,41 @@
 
 Both have the same weights, which is checked by their forecasts, the same batch, loss and optimiser, and take turns
 in the same run on one thread. A step is forward, MSE, backward and AdamW; neuralforecast's windowing and Lightning's
-loop are left out. neuralforecast is no dependency of ours: without it the topic is skipped.
+loop are left out. neuralforecast is no dependency of ours: without it the topic is left out.
 """
 
 import contextlib
-import importlib.util
+import importlib
 import io
 import logging
-import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import mse_loss
 
-from benchmarks.speed.harness import Measurement, record
+from benchmarks.speed.harness import Effort, Measurement, best_in_turns, training_step
 from fern.models import DLinear, Forecast, PatchTST, TimeMixer, build_model
+from fern.training.machine.hardware import threads
 
+PACKAGES = ("torch", "numpy", "neuralforecast")
 CONTEXT, BATCH = 336, 32
 SIZES = {"336→96, 7 channels": (96, 7), "336→336, 3 channels": (336, 3)}
 TARGET = "ratio of at least 1"
 
-Step = Callable[[], None]
 Sizes = tuple[int, int]  # horizon, channels
 
 
-def measure() -> None:
-    if importlib.util.find_spec("neuralforecast") is None:
-        print("  neuralforecast is not installed, skipped (pip install neuralforecast)")
-        return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        measurements = [_compare(name, label, size) for name in PEERS for label, size in SIZES.items()]
-    finally:
-        torch.set_num_threads(threads)
-    record("baselines", measurements, packages=("torch", "numpy", "neuralforecast"))
+def measure(effort: Effort) -> list[Measurement]:
+    with _quiet():
+        importlib.import_module("neuralforecast")  # absent, it is said before anything is built
+    with threads(1):
+        return [_compare(name, label, size, effort) for name in PEERS for label, size in SIZES.items()]
 
 
-def _compare(name: str, label: str, size: Sizes) -> Measurement:
+def _compare(name: str, label: str, size: Sizes, effort: Effort) -> Measurement:
     horizon, channels = size
     generator = Generator().manual_seed(7)
     past = torch.randn(BATCH, CONTEXT, channels, generator=generator).cumsum(dim=1).div_(8.0)
@@ -57,10 +51,10 @@ def _compare(name: str, label: str, size: Sizes) -> Measurement:
         return ours.loss(past, future, _squared, generator=generator)
 
     steps = {
-        "ours": _step(ours, own_loss),
-        "theirs": _step(theirs, lambda: mse_loss(theirs(batch), target)),
+        "ours": training_step(ours, own_loss),
+        "theirs": training_step(theirs, lambda: mse_loss(theirs(batch), target)),
     }
-    seconds = _best_in_turns(steps, rounds=300 if name == "dlinear" else 25)
+    seconds = best_in_turns(steps, rounds=effort.rounds(300 if name == "dlinear" else 25))
     peer = f"neuralforecast {type(theirs).__name__}"
     return Measurement(
         f"{name}, {label}, batch {BATCH}", 1e3 * seconds["ours"], 1e3 * seconds["theirs"], "ms", peer, TARGET
@@ -75,29 +69,6 @@ def _rows(x: Tensor) -> Tensor:  # (B, T, C) -> (B·C, T, 1)
     return x.transpose(1, 2).flatten(0, 1)[..., None].contiguous()
 
 
-def _step(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    model.train()
-
-    def step() -> None:
-        optimiser.zero_grad()
-        loss().backward()
-        optimiser.step()
-
-    return step
-
-
-def _best_in_turns(steps: dict[str, Step], *, rounds: int) -> dict[str, float]:
-    best = dict.fromkeys(steps, float("inf"))
-    for turn in range(rounds + 2):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            if turn >= 2:  # the first are warm-ups
-                best[name] = min(best[name], time.perf_counter() - start)
-    return best
-
-
 def _require_same(ours: Any, theirs: nn.Module, past: Tensor, batch: dict[str, Any]) -> None:
     """Both are the same model: the same forecast from the same weights."""
     with torch.no_grad():
@@ -109,7 +80,7 @@ def _require_same(ours: Any, theirs: nn.Module, past: Tensor, batch: dict[str, A
 
 
 @contextlib.contextmanager
-def _quiet() -> Any:
+def _quiet() -> Iterator[None]:
     """neuralforecast and Lightning announce themselves."""
     with (
         warnings.catch_warnings(),
@@ -157,6 +128,7 @@ def _patchtst(ours: PatchTST, past: Tensor) -> tuple[nn.Module, dict[str, Any]]:
     backbone = theirs.model.backbone
     _same(backbone.W_P, ours.embedding.linear)
     backbone.W_pos.data.copy_(ours.embedding.positions)
+    own: Any
     for layer, own in zip(backbone.encoder.layers, ours.encoder, strict=True):
         for name, part in (("W_Q", "query"), ("W_K", "key"), ("W_V", "value")):
             _same(getattr(layer.self_attn, name), getattr(own.attention, part))
@@ -186,6 +158,7 @@ def _timemixer(ours: TimeMixer, past: Tensor) -> tuple[nn.Module, dict[str, Any]
         channel_independence=1,
         dropout=config.dropout,
     )
+    own: Any
     for block, own in zip(theirs.pdm_blocks, ours.blocks, strict=True):
         season, trend = block.mixing_multi_scale_season, block.mixing_multi_scale_trend
         for pairs, mixing in ((season.down_sampling_layers, own.down), (trend.up_sampling_layers, own.up)):

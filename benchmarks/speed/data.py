@@ -1,5 +1,6 @@
 """Speed and memory of the audit and of the windows."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -11,10 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from benchmarks.speed.harness import Measurement, best_seconds, record
+from benchmarks.speed.harness import Effort, Measurement, best_seconds
 from fern.data.windows import Windows
+from fern.training.machine.hardware import threads
 
-ROWS, COLUMNS = 10_000_000, 10
+PACKAGES = ("numpy", "pyarrow", "polars", "numba", "torch")
+ROWS, COLUMNS, HEAD = 10_000_000, 10, 200_000
+BATCHES = 1000
 
 # Each in a process of its own, so that peaks of memory do not mix. Imports are not timed; a first pass over the head
 # of the file loads compiled code and libraries.
@@ -80,25 +84,26 @@ def epoch(rows, batches):
 series = np.zeros((2000, 4), np.float32)
 epoch(2000, 5)
 before = peak()
-series = np.ones((10_000_000, 4), np.float32)
-epoch(len(series), 1000)
+series = np.ones((int(sys.argv[1]), 4), np.float32)
+epoch(len(series), int(sys.argv[2]))
 print(json.dumps({"ratio": (peak() - before) * 2**20 / series.nbytes}))
 """
 )
 
 
-def measure() -> None:
-    measurements = [*_audit(), *_gather(), _window_memory()]
-    record("data", measurements, packages=("numpy", "pyarrow", "polars", "numba", "torch"))
+def measure(effort: Effort) -> list[Measurement]:
+    return [*_audit(effort), *_gather(effort), _window_memory(effort)]
 
 
-def _audit() -> list[Measurement]:
+def _audit(effort: Effort) -> list[Measurement]:
+    importlib.import_module("polars")  # absent, it is said before the work and not by a child in the middle of it
+    rows = effort.size(ROWS, least=2000)
     with tempfile.TemporaryDirectory() as folder:
         path, head = Path(folder) / "sensors.parquet", Path(folder) / "head.parquet"
-        _write_sensors(path, head)
-        ours = [_child(_OURS, path, head) for _ in range(3)]
-        peer = [_child(_POLARS, path, head) for _ in range(3)]
-    name = f"audit of a Parquet file of {ROWS:,} rows × {COLUMNS} columns"
+        _write_sensors(path, head, rows)
+        ours = [_child(_OURS, path, head) for _ in range(effort.rounds(3))]
+        peer = [_child(_POLARS, path, head) for _ in range(effort.rounds(3))]
+    name = f"audit of a Parquet file of {rows:,} rows × {COLUMNS} columns"
     seconds, work, memory = (
         [min(run[figure] for run in runs) for runs in (ours, peer)] for figure in ("seconds", "work", "mb")
     )
@@ -110,12 +115,11 @@ def _audit() -> list[Measurement]:
     ]
 
 
-def _gather() -> list[Measurement]:
+def _gather(effort: Effort) -> list[Measurement]:
     measurements = []
     generator = torch.Generator().manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # one core's bandwidth for both sides
-    for rows, channels, batch in ((17_420, 7, 128), (1_000_000, 7, 128), (1_000_000, 7, 2048), (10_000_000, 1, 128)):
+    for wanted, channels, batch in ((17_420, 7, 128), (1_000_000, 7, 128), (1_000_000, 7, 2048), (10_000_000, 1, 128)):
+        rows = effort.size(wanted, least=1000)
         windows = Windows(
             np.random.default_rng(0).standard_normal((rows, channels), dtype=np.float32),
             context_length=336,
@@ -129,7 +133,11 @@ def _gather() -> list[Measurement]:
             "copy": lambda: (past.clone(), future.clone()),  # noqa: B023
             "collate": lambda: [torch.stack(part) for part in zip(*(windows[i] for i in numbers), strict=True)],  # noqa: B023
         }
-        seconds = {name: best_seconds(run, repeats=100, warmups=10) for name, run in figures.items()}
+        with threads(1):  # one core's bandwidth for both sides
+            seconds = {
+                name: best_seconds(run, repeats=effort.rounds(100), warmups=effort.rounds(10))
+                for name, run in figures.items()
+            }
         speed = (past.nbytes + future.nbytes) / 1e9 / seconds["gather"]
         name = f"gather {batch:,} windows of 336 + 336 from {rows:,} rows × {channels} ({speed:.1f} GB/s)"
         ours = 1e6 * seconds["gather"]
@@ -139,14 +147,14 @@ def _gather() -> list[Measurement]:
             ),
             Measurement(name, ours, 1e6 * seconds["collate"], "µs", "stacking the windows one by one", "well above 1"),
         ]
-    torch.set_num_threads(threads)
     return measurements
 
 
-def _window_memory() -> Measurement:
-    found = _child(_WINDOWS)
+def _window_memory(effort: Effort) -> Measurement:
+    rows, batches = effort.size(ROWS, least=2000), effort.size(BATCHES, least=1)
+    found = _child(_WINDOWS, rows, batches)
     return Measurement(
-        "peak memory over series size, 1,000 shuffled batches from 10,000,000 rows × 4",
+        f"peak memory over series size, {batches:,} shuffled batches from {rows:,} rows × 4",
         found["ratio"],
         None,
         "×",
@@ -159,19 +167,20 @@ def _child(code: str, *arguments: object) -> dict[str, float]:
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=True
     )
-    return json.loads(done.stdout)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
 
 
-def _write_sensors(path: Path, head: Path) -> None:
+def _write_sensors(path: Path, head: Path, rows: int) -> None:
     """Ten years at half a minute: daily cycles in three decimals, plain noise, a walk, rain and a stuck sensor."""
     rng = np.random.default_rng(0)
-    stamps = np.datetime64("2014-01-01", "ms") + np.arange(ROWS) * np.timedelta64(30_000, "ms")
-    cycle = np.sin(np.arange(ROWS) * (2 * np.pi / 2880))
-    columns = {f"sensor_{i}": np.round(20 + 5 * cycle + rng.standard_normal(ROWS), 3) for i in range(6)}
-    columns["noise"] = rng.standard_normal(ROWS)
-    columns["walk"] = rng.standard_normal(ROWS).cumsum()
-    columns["rain"] = np.where(rng.random(ROWS) < 0.95, 0.0, rng.random(ROWS))
-    columns["stuck"] = np.where(np.arange(ROWS) % 1_000_000 < 50_000, 88.298, rng.standard_normal(ROWS))
+    stamps = np.datetime64("2014-01-01", "ms") + np.arange(rows) * np.timedelta64(30_000, "ms")
+    cycle = np.sin(np.arange(rows) * (2 * np.pi / 2880))
+    columns = {f"sensor_{i}": np.round(20 + 5 * cycle + rng.standard_normal(rows), 3) for i in range(6)}
+    columns["noise"] = rng.standard_normal(rows)
+    columns["walk"] = rng.standard_normal(rows).cumsum()
+    columns["rain"] = np.where(rng.random(rows) < 0.95, 0.0, rng.random(rows))
+    columns["stuck"] = np.where(np.arange(rows) % 1_000_000 < 50_000, 88.298, rng.standard_normal(rows))
     table = pa.table({"ds": stamps, **columns})
     pq.write_table(table, path, compression="zstd")
-    pq.write_table(table.slice(0, 200_000), head, compression="zstd")
+    pq.write_table(table.slice(0, HEAD), head, compression="zstd")

@@ -6,7 +6,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from benchmarks.speed.harness import Measurement, record
+from benchmarks.speed.harness import Effort, Measurement
 from fern.benchmark.engines.local import LocalEngine
 from fern.benchmark.plan import Plan, make_plan
 from fern.benchmark.rows import Row
@@ -15,15 +15,18 @@ from fern.benchmark.store import Store
 from fern.benchmark.sweep import Watcher, run_sweep
 from fern.benchmark.tasks import task_from_mapping
 
+PACKAGES = ("numpy", "numba", "torch")
 
-def plan(*, seeds: int, epochs: int) -> Plan:
+
+def plan(effort: Effort, *, seeds: int, epochs: int) -> Plan:
     """Runs of Fern at the paper's sizes on a short series; every epoch takes the same time."""
+    length = effort.size(336, least=24)
     values = {
         "schema": 1,
         "models": ["fern"],
-        "datasets": [{"dataset": "LORENZ_BASE", "steps": 7000}],
-        "context_length": 336,
-        "horizons": [336],
+        "datasets": [{"dataset": "LORENZ_BASE", "steps": effort.size(7000, least=600)}],
+        "context_length": length,
+        "horizons": [length],
         "seeds": list(range(seeds)),
         "train": {"preset": "shock", "epochs": epochs, "patience": epochs, "grace": 0},
     }
@@ -54,37 +57,34 @@ def swept(runs: Plan, *, slots: int) -> tuple[float, list[float], list[Row]]:
     return spent, clock.ends, summary.rows
 
 
-def measure() -> None:
-    short = plan(seeds=6, epochs=6)
-    timings = {1: [], 2: []}
-    for _ in range(2):  # in turns: what disturbs the machine disturbs both
+def measure(effort: Effort) -> list[Measurement]:
+    epochs = effort.rounds(6)
+    short = plan(effort, seeds=effort.size(6, least=2), epochs=epochs)
+    timings: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(effort.rounds(2)):  # in turns: what disturbs the machine disturbs both
         for slots, seconds in timings.items():
             seconds.append(swept(short, slots=slots)[0])
     one, two = (min(seconds) for seconds in timings.values())
-    epochs = 6 * round(60 / (one / len(short.runs)))  # so many as make a run of about a minute
-    _, ends, rows = swept(plan(seeds=3, epochs=epochs), slots=1)
+    minute = max(1, epochs * round(60 * effort.share / (one / len(short.runs))))  # the epochs of about one
+    _, ends, rows = swept(plan(effort, seeds=effort.size(3, least=2), epochs=minute), slots=1)
     # Runs in a worker that is warm, as most of a sweep are: from the end of the one before to its own end.
     wall = sum(later - earlier for earlier, later in pairwise(ends)) / (len(ends) - 1)
     bare = sum(row.seconds["train"] + row.seconds["evaluate"] for row in rows[1:]) / (len(rows) - 1)
-    record(
-        "engines",
-        [
-            Measurement(
-                name="6 runs of Fern, 336 to 336, two jobs of one thread",
-                ours=two,
-                peer=one,
-                unit="s",
-                peer_name="one job of one thread",
-                target="ratio >= 1.7",
-            ),
-            Measurement(
-                name="a run of about a minute in a local sweep, with its messages, claim and row",
-                ours=wall,
-                peer=bare,
-                unit="s",
-                peer_name="its training and scoring alone",
-                target="ratio >= 0.97 (overhead below 3 %)",
-            ),
-        ],
-        packages=("numpy", "numba", "torch"),
-    )
+    return [
+        Measurement(
+            name=f"{len(short.runs)} runs of Fern, 336 to 336, two jobs of one thread",
+            ours=two,
+            peer=one,
+            unit="s",
+            peer_name="one job of one thread",
+            target="ratio >= 1.7",
+        ),
+        Measurement(
+            name="a run of about a minute in a local sweep, with its messages, claim and row",
+            ours=wall,
+            peer=bare,
+            unit="s",
+            peer_name="its training and scoring alone",
+            target="ratio >= 0.97 (overhead below 3 %)",
+        ),
+    ]

@@ -3,71 +3,85 @@
 The share is (1.17 M multiply-adds a channel x 2 FLOPs x 3 for forward and backward x 285 series) per second of the
 step, over the rate of a 2048³ product of matrices, measured in turns in the same run with the same threads. The
 peer is the same network in plain eager operations: softplus clamps, and a loop over the reflections.
+
+Beside it the step that trains a law: normalised contexts, a linear skip, a direct mean and the CRPS along the law's
+axes. Its work counts the skip's 336² multiply-adds a channel too, and its peer is the Huber step.
 """
 
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import huber_loss, softplus
 
-from benchmarks.speed.harness import Measurement, record
+from benchmarks.speed.harness import Effort, Measurement
 from fern.models import Fern, Forecast, build_model
+from fern.training.losses import criterion
+from fern.training.machine.hardware import threads
 
+PACKAGES = ("torch", "numpy", "numba")
 BATCH, CHANNELS, LENGTH, HORIZON = 95, 3, 336, 336
-WORK = 1.17e6 * 6 * BATCH * CHANNELS
+PRODUCT = 2048
+LAW = {"normalise": "instance", "skip": "linear", "mean": "direct"}
 ROUNDS = 12
 
 
-def measure() -> None:
+def measure(effort: Effort) -> list[Measurement]:
     measurements = []
-    for threads in [n for n in (1, 2) if n <= (os.cpu_count() or 1)]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(threads)
-        try:
-            measurements += _at(threads)
-        finally:
-            torch.set_num_threads(before)
-    record("fern_step", measurements, packages=("torch", "numpy", "numba"))
+    for count in [n for n in (1, 2) if n <= (os.cpu_count() or 1)]:
+        with threads(count):
+            measurements += _at(count, effort)
+    return measurements
 
 
-def _at(threads: int) -> list[Measurement]:
+def _at(threads: int, effort: Effort) -> list[Measurement]:
     generator = Generator().manual_seed(7)
-    past = 8 * torch.randn(BATCH, LENGTH, CHANNELS, generator=generator)
-    future = 8 * torch.randn(BATCH, HORIZON, CHANNELS, generator=generator)
-    ours, plain = _fern(), _fern()
-    a, out = torch.randn(2048, 2048, generator=generator), torch.empty(2048, 2048)
-    parts = {
+    batch, size = effort.size(BATCH, least=2), effort.size(PRODUCT, least=64)
+    past = 8 * torch.randn(batch, LENGTH, CHANNELS, generator=generator)
+    future = 8 * torch.randn(batch, HORIZON, CHANNELS, generator=generator)
+    ours, plain, law = _fern(), _fern(), _fern(**LAW)
+    whitened = criterion({"whitened_crps": 1.0})
+    a, out = torch.randn(size, size, generator=generator), torch.empty(size, size)
+    parts: dict[str, Callable[[], object]] = {
         "sgemm": lambda: torch.mm(a, a, out=out),
         "fern": _training(ours, lambda: ours.loss(past, future, _huber, generator=generator)),
+        "law": _training(law, lambda: law.loss(past, future, whitened, generator=generator)),
         "plain": _training(plain, lambda: huber_loss(plain_forecast(plain, past, generator), future)),
         "forward": lambda: ours.loss(past, future, _huber, generator=generator),
     }
-    seconds = _best_in_turns(parts, threads)
-    rate = 2 * 2048**3 / seconds["sgemm"]
-    share = {name: WORK / seconds[name] / rate for name in ("fern", "plain")}
+    seconds = _best_in_turns(parts, threads, rounds=effort.rounds(ROUNDS))
+    rate = 2 * size**3 / seconds["sgemm"]
+    work = 1.17e6 * 6 * batch * CHANNELS
+    share = {name: work / seconds[name] / rate for name in ("fern", "plain")}
+    share["law"] = (work + LENGTH * HORIZON * 6 * batch * CHANNELS) / seconds["law"] / rate
     name = f"{threads} thread{'s' if threads > 1 else ''}"
     print(f"  {name}: sgemm {rate / 1e9:.1f} GFLOP/s; plain eager step {share['plain']:.3f} of it")
     print(f"  {name}: forward {1e3 * seconds['forward']:.2f} ms of {1e3 * seconds['fern']:.2f} ms; by operation:")
-    for line in _breakdown(parts["fern"]):
-        print(f"    {line}")
+    for part in ("fern", "law"):
+        print(f"    {part}: {'; '.join(_breakdown(parts[part], steps=effort.rounds(10)))}")
     return [
         Measurement(f"share of the sgemm rate, {name}", share["fern"], None, "", "", "at least 0.35"),
         Measurement(
             f"training step, {name}", 1e3 * seconds["fern"], 1e3 * seconds["plain"], "ms", "plain eager", "ratio > 1.5"
         ),
+        Measurement(f"law: share of the sgemm rate, {name}", share["law"], None, "", "", "at least 0.55"),
+        Measurement(
+            f"law: training step, {name}", 1e3 * seconds["law"], 1e3 * seconds["fern"], "ms", "Huber", "ratio > 0.87"
+        ),
     ]
 
 
-def _fern() -> Fern:
+def _fern(**settings: Any) -> Fern:
     model = build_model(
         "fern",
         context_length=LENGTH,
         horizon=HORIZON,
         channels=CHANNELS,
         generator=Generator().manual_seed(7),
+        **settings,
     )
     assert isinstance(model, Fern)
     return model.train()
@@ -83,20 +97,20 @@ def _training(model: Fern, loss: Callable[[], Tensor]) -> Callable[[], None]:
     def step() -> None:
         value = loss()
         optimiser.zero_grad()
-        value.backward()
+        value.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
     return step
 
 
-def _best_in_turns(parts: dict[str, Callable[[], object]], threads: int) -> dict[str, float]:
+def _best_in_turns(parts: dict[str, Callable[[], object]], threads: int, *, rounds: int) -> dict[str, float]:
     """The shortest time of each part; in turns, so that a busy machine disturbs them alike.
 
     One thread is timed by its processor time, which other processes disturb less than the clock on the wall.
     """
     clock = time.thread_time if threads == 1 else time.perf_counter
     best = dict.fromkeys(parts, float("inf"))
-    for turn in range(ROUNDS + 1):
+    for turn in range(rounds + 1):
         for name, part in parts.items():
             for _ in range(1 if name == "sgemm" else 4):
                 start = clock()
@@ -106,14 +120,14 @@ def _best_in_turns(parts: dict[str, Callable[[], object]], threads: int) -> dict
     return best
 
 
-def _breakdown(step: Callable[[], object], steps: int = 10) -> list[str]:
+def _breakdown(step: Callable[[], object], *, steps: int) -> list[str]:
     """The share of a step that each kind of operation takes, the largest first."""
     with torch.autograd.profiler.profile(use_kineto=False) as profile:
         for _ in range(steps):
             step()
     kinds = {
         "products of matrices": ("aten::mm", "aten::addmm"),
-        "transport": ("Push", "PushBackward"),
+        "transport": ("Push", "PushBackward", "Reflect", "ReflectBackward"),
         "clamps and updates": ("_Update", "_UpdateBackward", "_ClampedPair", "_ClampedPairBackward"),
         "optimiser": ("aten::_fused_adamw_",),
         "noise": ("aten::normal_",),
@@ -130,16 +144,18 @@ def plain_forecast(model: Fern, past: Tensor, generator: Generator) -> Tensor:
     """Fern's training forward pass in plain operations, from the same parameters."""
     x = past.transpose(1, 2).reshape(-1, LENGTH)
     z = 0.1**0.5 * torch.randn(x.shape[0], model.config.latent, generator=generator)
+    head_x: Any
+    heads_z: list[Any] = [*model.heads_z]
     for i, head_x in enumerate(model.heads_x):
         scale, shift = head_x.linear(model.features_x(x).relu()).chunk(2, dim=-1)
         z = _soft(scale, 0.0, 5.5) * z + _soft(shift, -15.0, 15.0)
-        if i < len(model.heads_z):
-            head_z = model.heads_z[i].linear
+        if i < len(heads_z):
+            head_z = heads_z[i].linear
             scale, shift = head_z(model.features_z(z).relu()).chunk(2, dim=-1)
             shift = _soft(shift, -15.0, 15.0)
             if head_z.rotating:
-                a, b = _soft(scale, -4.5, 4.5).unflatten(-1, (-1, 2)).unbind(-1)
-                u, v = x.unflatten(-1, (-1, 2)).unbind(-1)
+                a, b = _soft(scale, -4.5, 4.5).unflatten(-1, (-1, 2)).unbind(-1)  # type: ignore[no-untyped-call]
+                u, v = x.unflatten(-1, (-1, 2)).unbind(-1)  # type: ignore[no-untyped-call]
                 x = torch.stack((a * u - b * v, b * u + a * v), dim=-1).flatten(-2) + shift
             else:
                 x = _soft(scale, 0.0, 5.5) * x + shift
@@ -155,7 +171,8 @@ def plain_forecast(model: Fern, past: Tensor, generator: Generator) -> Tensor:
     y = _soft(scale, 0.0, 5.5).reshape(patched) * y
     for v in reversed(vectors.unbind(2)):
         y = y - 2 * (v * y).sum(-1, keepdim=True) * v
-    return y.reshape(BATCH, CHANNELS, HORIZON).transpose(1, 2)
+    forecast: Tensor = y.reshape(-1, CHANNELS, HORIZON).transpose(1, 2)
+    return forecast
 
 
 def _soft(x: Tensor, low: float, high: float) -> Tensor:

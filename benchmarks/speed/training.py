@@ -7,13 +7,14 @@ between two steps: order and gathering of the windows, learning rate, Fabric, fi
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from torch.nn.functional import huber_loss
 from torch.optim import AdamW
 
-from benchmarks.speed.harness import Measurement, best_seconds, record
+from benchmarks.speed.harness import Effort, Measurement, best_seconds
 from fern.data.splits import Part, split
 from fern.data.windows import Windows
 from fern.models import Forecaster, build_model
@@ -29,49 +30,53 @@ from fern.training.order import EpochOrder
 from fern.training.records.progress import Silent
 from fern.training.saving.checkpoint import FORMAT as RUN
 
+PACKAGES = ("torch", "lightning-fabric", "numpy")
 LENGTH, HORIZON, BATCH, STEPS = 336, 336, 95, 150
+WARMUPS = 5
+COMPILED = ("dlinear", "fern")
 
 
-def measure() -> None:
+def measure(effort: Effort) -> list[Measurement]:
+    batch, steps = effort.size(BATCH, least=4), effort.size(STEPS, least=WARMUPS + 2)
     values = simulate("LORENZ_BASE").values
     part = split(len(values), "shock").train
-    short = Part(part.start, part.start + LENGTH + HORIZON - 1 + BATCH * STEPS)
+    short = Part(part.start, part.start + LENGTH + HORIZON - 1 + batch * steps)
     windows = Windows(values, context_length=LENGTH, horizon=HORIZON, part=short, lookback=False)
     few = Windows(values[-1000:], context_length=LENGTH, horizon=HORIZON)
     measurements = []
-    for name, settings in {
-        "the paper's protocol": {"preset": "shock"},
-        "with clipping and averaged weights": {"preset": "shock", "clip_norm": 1.0, "averaging": 0.99},
+    paper = TrainConfig(preset="shock", epochs=1, accelerator="cpu", threads=1, batch_size=batch)
+    for name, config in {
+        "the paper's protocol": paper,
+        "with clipping and averaged weights": replace(paper, clip_norm=1.0, averaging=0.99),
     }.items():
-        config = TrainConfig(**settings, epochs=1, accelerator="cpu", threads=1)
-        turns = Turns(windows)
+        turns = Turns(windows, batch)
         with tempfile.TemporaryDirectory() as folder:
             train(_model(), windows, few, config, directory=folder, progress=turns)
             writing = _seconds_to_write(Path(folder))
         measurements.append(
             Measurement(
                 name=f"one step of train on Fern, {name}, 1 thread",
-                ours=1e3 * median(turns.ours[5:]),
-                peer=1e3 * median(turns.bare[5:]),
+                ours=1e3 * median(turns.ours[WARMUPS:]),
+                peer=1e3 * median(turns.bare[WARMUPS:]),
                 unit="ms",
                 peer_name="bare forward/backward/AdamW(fused) loop",
                 target="ratio >= 0.953 (overhead below 5 %)",
             )
         )
-    steps = -(-(len(part) - LENGTH - HORIZON + 1) // BATCH)
+    whole = -(-(len(part) - LENGTH - HORIZON + 1) // batch)
     measurements.append(
         Measurement(
             name="both checkpoints of an epoch on LORENZ_BASE, down to the disk",
             ours=writing,
-            peer=steps * median(turns.ours[5:]),
+            peer=whole * median(turns.ours[WARMUPS:]),
             unit="s",
-            peer_name=f"the {steps} steps of the epoch",
+            peer_name=f"the {whole} steps of the epoch",
             target="ratio >= 50",
         )
     )
     with threads(1):
-        measurements += [_compiled(name, windows) for name in ("dlinear", "fern")]
-    record("training", measurements, packages=("torch", "lightning-fabric", "numpy"))
+        measurements += [_compiled(name, windows, batch) for name in COMPILED[: effort.rounds(len(COMPILED))]]
+    return measurements
 
 
 def _seconds_to_write(folder: Path) -> float:
@@ -88,10 +93,10 @@ def _seconds_to_write(folder: Path) -> float:
     return best_seconds(write)
 
 
-def _compiled(name: str, windows: Windows) -> Measurement:
+def _compiled(name: str, windows: Windows, batch: int) -> Measurement:
     """A forward and backward pass under torch.compile against itself: why ``compile`` is off and decides by timing."""
     loss_of = LossOf(_model(name), criterion({"huber": 1.0}))
-    share = EpochOrder(windows, batch_size=BATCH, seed=7, epoch=1).share(0)
+    share = EpochOrder(windows, batch_size=batch, seed=7, epoch=1).share(0)
     eager, compiled = seconds_both_ways(loss_of, share, generator_for(7, "noise"))
     return Measurement(
         f"forward and backward of {name} under torch.compile", 1e3 * compiled, 1e3 * eager, "ms", "eager", "recorded"
@@ -101,13 +106,13 @@ def _compiled(name: str, windows: Windows) -> Measurement:
 class Turns(Silent):
     """Times each step of the loop it listens to, and takes a bare step of its own after it."""
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: Windows, batch: int) -> None:
         self.ours: list[float] = []
         self.bare: list[float] = []
         self._model = _model()
         self._optimiser = AdamW(self._model.parameters(), lr=3e-4, weight_decay=0.0, fused=True)
         self._noise = generator_for(7, "noise")
-        self._batches = windows.batches(BATCH, generator=generator_for(7, "order"))
+        self._batches = windows.batches(batch, generator=generator_for(7, "order"))
         self._since = 0.0
 
     def start(self, *, epochs: int, steps: int, done: int) -> None:
@@ -123,7 +128,7 @@ class Turns(Silent):
     def _bare_step(self) -> None:
         past, future = next(self._batches)
         loss = huber_loss(self._model(past, generator=self._noise).mean, future)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         self._optimiser.zero_grad(set_to_none=True)
 

@@ -7,19 +7,26 @@ thread they are processor time, which other processes disturb less: a busy machi
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from benchmarks.speed.harness import Measurement, best_seconds, record
+from benchmarks.speed.harness import Effort, Measurement, best_seconds
+from fern.training.machine.hardware import threads
 from fern.transport import spd_push
 
+PACKAGES = ("torch", "numba")
 PATCH, REFLECTIONS = 24, 8
-LENGTHS = [3072 * 2**k for k in range(6)]  # 3,072 to 98,304
+DOUBLINGS = 5  # of the length, from 3,072 to 98,304
 COUNTS = [4, 8, 12, 16, 24]  # below 4 the cost beyond R = 0 is within the noise of the clock
 Push = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class Timer(Protocol):
+    def __call__(self, function: Callable[[], object], *, repeats: int) -> float: ...
 
 
 def plain_loop(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> Tensor:
@@ -37,7 +44,8 @@ def dense_with_eigh(matrix: Tensor, x: Tensor) -> Tensor:
     """The map of a symmetric matrix whose eigenvalues are made positive: what a dense parameterisation costs."""
     eigenvalues, frame = torch.linalg.eigh(matrix)
     turned = (frame.mT @ x.unsqueeze(-1)).squeeze(-1)
-    return (frame @ (eigenvalues.abs() * turned).unsqueeze(-1)).squeeze(-1)
+    mapped: Tensor = (frame @ (eigenvalues.abs() * turned).unsqueeze(-1)).squeeze(-1)
+    return mapped
 
 
 def arguments(*shape: int, reflections: int = REFLECTIONS) -> tuple[Tensor, Tensor, Tensor]:
@@ -74,80 +82,85 @@ def kept_bytes(push: Push, given: tuple[Tensor, Tensor, Tensor]) -> int:
 
 
 def exponent(name: str, sizes: list[int], costs: list[float]) -> Measurement:
-    """The least-squares slope of log cost over log size."""
+    """The least-squares slope of log cost over log size; NaN where a cost is below what the clock tells apart."""
+    if min(costs) <= 0.0:
+        return Measurement(f"exponent of {name}", math.nan, None, "", "", "1 ± 0.15")
     xs, ys = [math.log(s) for s in sizes], [math.log(c) for c in costs]
     mx, my = sum(xs) / len(xs), sum(ys) / len(ys)
     slope = sum((x - mx) * (y - my) for x, y in zip(xs, ys, strict=True)) / sum((x - mx) ** 2 for x in xs)
     return Measurement(f"exponent of {name}", slope, None, "", "", "1 ± 0.15")
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def lengths_of(effort: Effort) -> list[int]:
+    return [effort.size(128, least=2) * PATCH * 2**k for k in range(DOUBLINGS + 1)]
 
 
-def against_the_loop() -> list[Measurement]:
-    given = arguments(285, 14, PATCH)
-    name = f"push at batch 285, 14 patches of {PATCH}, R = {REFLECTIONS}"
+def against_the_loop(effort: Effort) -> list[Measurement]:
+    batch = effort.size(285, least=2)
+    given = arguments(batch, 14, PATCH)
+    name = f"push at batch {batch}, 14 patches of {PATCH}, R = {REFLECTIONS}"
     rows = []
-    for count, timer, unit in ((1, best_processor_seconds, "processor s"), (2, best_seconds, "s")):
+    timers: tuple[tuple[int, Timer, str], ...] = (1, best_processor_seconds, "processor s"), (2, best_seconds, "s")
+    for count, timer, unit in timers:
         with threads(count):
             rows.append(
                 Measurement(
                     f"{name}, forward + backward, {count} thread{'s' * (count > 1)}",
-                    timer(both_ways(spd_push, given), repeats=200),
-                    timer(both_ways(plain_loop, given), repeats=100),
+                    timer(both_ways(spd_push, given), repeats=effort.rounds(200)),
+                    timer(both_ways(plain_loop, given), repeats=effort.rounds(100)),
                     unit,
                     "plain autograd loop",
                     "ratio >= 3",
                 )
             )
-    kept = [float(kept_bytes(push, given)) for push in (spd_push, plain_loop)]
-    rows.append(Measurement(f"{name}, kept for backward", *kept, "bytes", "plain autograd loop", "ratio >= 2"))
-    weight = torch.randn(285, 14, PATCH, generator=torch.Generator().manual_seed(8))
+    kept, kept_by_loop = (float(kept_bytes(push, given)) for push in (spd_push, plain_loop))
+    rows.append(
+        Measurement(f"{name}, kept for backward", kept, kept_by_loop, "bytes", "plain autograd loop", "ratio >= 2")
+    )
+    weight = torch.randn(batch, 14, PATCH, generator=torch.Generator().manual_seed(8))
     pairs = zip(gradients(spd_push, given, weight), gradients(plain_loop, given, weight), strict=True)
     worst = max((ours - theirs).abs().max().item() for ours, theirs in pairs)
     rows.append(Measurement(f"{name}, largest difference of a gradient", worst, None, "", "", "<= 1e-5"))
     return rows
 
 
-def growth() -> list[Measurement]:
+def growth(effort: Effort) -> list[Measurement]:
     """With n at fixed p and R, and with R at fixed n.
 
     Eigenvalues and x are read and kept whatever R is, so the growth with R is that of what exceeds R = 0.
     """
-    by_length = [arguments(8, n // PATCH, PATCH) for n in LENGTHS]
-    by_count = [arguments(8, 512, PATCH, reflections=r) for r in (0, *COUNTS)]
+    sizes, patches = lengths_of(effort), effort.size(512, least=8)
+    by_length = [arguments(8, n // PATCH, PATCH) for n in sizes]
+    by_count = [arguments(8, patches, PATCH, reflections=r) for r in (0, *COUNTS)]
     with threads(1):
-        lengths = [best_processor_seconds(both_ways(spd_push, given), repeats=30) for given in by_length]
-        base, *counts = [best_processor_seconds(both_ways(spd_push, given), repeats=60) for given in by_count]
+        lengths = [best_processor_seconds(both_ways(spd_push, given), repeats=effort.rounds(30)) for given in by_length]
+        base, *counts = [
+            best_processor_seconds(both_ways(spd_push, given), repeats=effort.rounds(60)) for given in by_count
+        ]
     kept_base, *kept_counts = [kept_bytes(spd_push, given) for given in by_count]
-    over_n = f"n = {LENGTHS[0]:,} to {LENGTHS[-1]:,} (p = {PATCH}, R = {REFLECTIONS}, batch 8)"
-    over_r = f"R = {COUNTS[0]} to {COUNTS[-1]} (p = {PATCH}, n = 12,288, batch 8)"
+    over_n = f"n = {sizes[0]:,} to {sizes[-1]:,} (p = {PATCH}, R = {REFLECTIONS}, batch 8)"
+    over_r = f"R = {COUNTS[0]} to {COUNTS[-1]} (p = {PATCH}, n = {patches * PATCH:,}, batch 8)"
     return [
         *(
             Measurement(f"push, forward + backward, n = {n:,}, batch 8", cost, None, "processor s", "", "recorded")
-            for n, cost in zip(LENGTHS, lengths, strict=True)
+            for n, cost in zip(sizes, lengths, strict=True)
         ),
         *(
-            Measurement(f"push, forward + backward, R = {r}, n = 12,288", cost, None, "processor s", "", "recorded")
+            Measurement(
+                f"push, forward + backward, R = {r}, n = {patches * PATCH:,}", cost, None, "processor s", "", "recorded"
+            )
             for r, cost in zip((0, *COUNTS), (base, *counts), strict=True)
         ),
-        exponent(f"time, {over_n}", LENGTHS, lengths),
-        exponent(f"kept memory, {over_n}", LENGTHS, [float(kept_bytes(spd_push, given)) for given in by_length]),
+        exponent(f"time, {over_n}", sizes, lengths),
+        exponent(f"kept memory, {over_n}", sizes, [float(kept_bytes(spd_push, given)) for given in by_length]),
         exponent(f"time beyond R = 0, {over_r}", COUNTS, [cost - base for cost in counts]),
         exponent(f"kept memory beyond R = 0, {over_r}", COUNTS, [float(k - kept_base) for k in kept_counts]),
     ]
 
 
-def against_eigh() -> list[Measurement]:
+def against_eigh(effort: Effort) -> list[Measurement]:
     """Forward only, which favours the dense map: the gradient of eigh is dearer still. One thread."""
-    shapes = [(4, n // PATCH, PATCH) for n in LENGTHS] + [(16, 1, n) for n in (24, 48, 96, 192, 336)]
+    shapes = [(4, n // PATCH, PATCH) for n in lengths_of(effort)] + [(16, 1, n) for n in (24, 48, 96, 192, 336)]
     rows = []
     with threads(1), torch.no_grad():
         for shape in shapes:
@@ -158,8 +171,8 @@ def against_eigh() -> list[Measurement]:
             rows.append(
                 Measurement(
                     f"push at n = {shape[1] * shape[2]:,} in {patches}, batch {shape[0]}, forward",
-                    best_processor_seconds(lambda given=given: spd_push(*given), repeats=40),
-                    best_processor_seconds(lambda matrix=matrix, x=x: dense_with_eigh(matrix, x), repeats=1),
+                    best_processor_seconds(partial(spd_push, *given), repeats=effort.rounds(40)),
+                    best_processor_seconds(partial(dense_with_eigh, matrix, x), repeats=1),
                     "processor s",
                     "dense map with eigh",
                     "ratio > 1",
@@ -168,5 +181,5 @@ def against_eigh() -> list[Measurement]:
     return rows
 
 
-def measure() -> None:
-    record("transport", [*against_the_loop(), *growth(), *against_eigh()], packages=("torch", "numba"))
+def measure(effort: Effort) -> list[Measurement]:
+    return [*against_the_loop(effort), *growth(effort), *against_eigh(effort)]

@@ -43,6 +43,6 @@ def require_number(name: str, value: object, needs: str, fits: Callable[[float],
             ...
         fern.errors.FernError: dt: got nan, needs a finite number above 0
     """
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    if not numeric or not math.isfinite(value) or not fits(value):
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number) or not fits(number):
         raise FernError(f"{name}: got {value!r}, needs {needs}")

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -55,6 +55,19 @@ def check_writable(path: Path) -> None:
         raise FernError(f"{path}: the folder {path.parent} does not exist")
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise FernError(f"{path}: cannot be written (no permission)")
+
+
+def ending_of(path: Path, endings: Collection[str], *, what: str) -> str:
+    """The ending of a file's name in lower case, which must be one that ``what`` can be written as.
+
+    Example:
+        >>> ending_of(Path("shock.PNG"), (".png", ".svg"), what="a picture")
+        '.png'
+    """
+    ending = path.suffix.lower()
+    if ending not in endings:
+        raise FernError(f"{path}: got the suffix {ending or 'none'!r}, {what} needs one of {', '.join(endings)}")
+    return ending
 
 
 def _sync_folder(folder: Path) -> None:

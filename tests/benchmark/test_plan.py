@@ -102,7 +102,7 @@ def test_a_dataset_may_have_its_own_sizes_split_and_scaling():
         ({"models": ["oracle:best"]}, "oracle: has no presets"),
         ({"models": [{"model": "dlinear", "settings": {"kernl": 5}}]}, "did you mean 'kernel'"),
         ({"datasets": ["LORENZ_BAS"]}, "did you mean 'LORENZ_BASE'"),
-        ({"horizons": [600]}, "OU_PARAM: the .* part has no window"),
+        ({"horizons": [600]}, "OU_PARAM: has no .* windows"),
         ({"train": {"preset": "shok"}}, "did you mean 'shock'"),
         ({"train": {"lerning_rate": 1.0}}, "did you mean 'learning_rate'"),
         ({"train": {"start": "given"}}, "runs start 'fresh'"),
@@ -121,7 +121,7 @@ def test_a_cap_below_one_epoch_is_refused():
 def test_values_other_than_the_planned_ones_are_refused():
     plan = tiny_plan(models=["dlinear"])
     other = tiny_plan(models=["dlinear"], datasets=[{"dataset": "OU_PARAM", "steps": 800}])
-    with pytest.raises(FernError, match="not those the run was planned for"):
+    with pytest.raises(FernError, match="differ from those the run was planned for"):
         plan.runs[0].problem(next(iter(other.datasets.values())))
 
 

@@ -46,7 +46,7 @@ def test_a_scenario_file_is_recorded_whole(tmp_path):
         ("ETTh3", {}, "did you mean 'ETTh"),
         ("none.toml", {}, r"none\.toml: no such file"),
         ("OU_BASE", {"cleaning": "paper"}, "has nothing to clean"),
-        ("ETTh1", {"steps": 5}, "steps is for scenarios"),
+        ("ETTh1", {"steps": 5}, "steps applies to scenarios only"),
     ],
 )
 def test_a_dataset_that_cannot_be_had_is_named(name, settings, message):
@@ -97,7 +97,7 @@ def test_the_oracle_is_that_of_the_trajectory():
 
 
 def test_a_part_without_a_window_is_named():
-    with pytest.raises(FernError, match="OU_BASE: the test part has no window"):
+    with pytest.raises(FernError, match="OU_BASE: has no test windows"):
         _ = Problem(choose("OU_BASE", steps=100), "shock", "none", 12, 24).test
 
 

@@ -78,12 +78,12 @@ def test_rows_of_equal_results_agree_whatever_the_time_and_the_machine():
         (lambda text: b"", "is not JSON"),
         (lambda text: b"[1]", "needs a JSON object"),
         (lambda text: b"\xff\xfe", "is not JSON"),
-        (lambda text: text.replace(b"0.30000000000000004", b"0.20000000000000004"), "checksum does not fit"),
-        (lambda text: text.replace(b'"seed": 7', b'"seed": 8'), "checksum does not fit"),
+        (lambda text: text.replace(b"0.30000000000000004", b"0.20000000000000004"), "checksum does not match"),
+        (lambda text: text.replace(b'"seed": 7', b'"seed": 8'), "checksum does not match"),
         (lambda text: text.replace(b'"schema": 1', b'"schema": 9'), "schema is 9"),
-        (lambda text: text.replace(b'"horizon"', b'"horizont"'), "checksum does not fit"),
+        (lambda text: text.replace(b'"horizon"', b'"horizont"'), "checksum does not match"),
         (lambda text: text.replace(b'"checksum"', b'"cheksum"'), "has no checksum"),
-        (lambda text: edited(text, seed=8), "belong to key"),
+        (lambda text: edited(text, seed=8), "give the key"),
         (lambda text: edited(text, status="fine"), "status"),
         (lambda text: edited(text, metrics={}), "needs at least its mse"),
         (lambda text: edited(text, metrics={"mse": "low"}), "metrics"),
@@ -109,5 +109,5 @@ def test_a_metric_that_is_not_finite_never_becomes_a_row(bad):
 
 
 def test_a_run_that_failed_needs_its_reason():
-    with pytest.raises(FernError, match="needs its reason"):
+    with pytest.raises(FernError, match="needs a reason"):
         replace(ROW, status="failed", metrics={})

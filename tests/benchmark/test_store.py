@@ -107,7 +107,7 @@ def test_pickled_window_errors_are_refused(store):
 
 
 def test_reading_a_folder_that_is_no_store_is_an_error_and_makes_nothing(tmp_path):
-    with pytest.raises(FernError, match="is not a folder of runs"):
+    with pytest.raises(FernError, match="is not a results folder"):
         Store(tmp_path / "none").contents()
     assert not (tmp_path / "none").exists()
 
@@ -118,7 +118,7 @@ def test_a_store_that_cannot_be_written_is_an_error_before_anything_is_made(tmp_
     for check in (Store(file).check_writable, Store(file / "below").check_writable):
         with pytest.raises(FernError, match="is a file, needs a folder"):
             check()
-    with pytest.raises(FernError, match="cannot be made"):
+    with pytest.raises(FernError, match="cannot be created"):
         Store(file / "below").for_writing()
 
 

@@ -81,9 +81,9 @@ def test_a_name_alone_stands_for_a_model_or_dataset_and_may_carry_a_preset():
         ({"split": "shok"}, "unknown split 'shok': did you mean 'shock'"),
         ({"scaling": "window"}, "scaling"),
         ({"horizons": [0]}, "horizons: got 0"),
-        ({"seeds": [7, 7]}, "seeds: .* holds one twice"),
+        ({"seeds": [7, 7]}, "seeds: .* contains duplicates"),
         ({"seeds": ["x"]}, "seeds"),
-        ({"train": {"seed": 3}}, "seed is not set here"),
+        ({"train": {"seed": 3}}, "the seed cannot be set here"),
     ],
 )
 def test_a_mistake_in_a_task_is_named(change, message):

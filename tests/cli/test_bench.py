@@ -72,7 +72,7 @@ def test_run_again_does_nothing(fern, task, inline):
 def test_options_narrow_and_widen_the_task(fern, task, inline):
     ran = fern(
         *("bench", "run", task, "--out", "runs", "--models", "dlinear,training-mean", "--seeds", "1,2"),
-        *("--horizons", "4", "--horizons", "6", "--scenarios", "OU_PARAM", "--max-epochs", "1"),
+        *("--horizons", "4", "--horizons", "6", "--datasets", "OU_PARAM", "--max-epochs", "1"),
     )
     assert ran.code == 0, ran.err
     rows = Store("runs").contents().rows
@@ -116,7 +116,7 @@ def test_a_damaged_row_is_named_and_done_again_on_request(fern, task, inline):
     path.write_text(json.dumps({**whole, "metrics": {**whole["metrics"], "mse": 0.0}}))
     ran = fern("bench", "run", task, "--out", "runs")
     assert ran.code == 1
-    assert f"left out: {path}: its checksum does not fit" in ran.out
+    assert f"left out: {path}: its checksum does not match" in ran.out
     assert fern("bench", "run", task, "--out", "runs", "--retry-failed").code == 0
     assert Store("runs").read(victim.key).result() == victim.result()
 
@@ -128,10 +128,10 @@ def test_a_damaged_row_is_named_and_done_again_on_request(fern, task, inline):
         (["none.toml"], "none.toml: no such file"),
         (["quick", "--models", "dlinaer"], "did you mean 'dlinear'"),
         (["quick", "--models", "fern:papr"], "did you mean 'paper'"),
-        (["quick", "--scenarios", "LORENZ_BAS"], "did you mean 'LORENZ_BASE'"),
+        (["quick", "--datasets", "LORENZ_BAS"], "did you mean 'LORENZ_BASE'"),
         (["quick", "--engine", "rey"], "did you mean 'ray'"),
         (["quick", "--address", "auto"], "is for the engine 'ray'"),
-        (["quick", "--seeds", "a"], "--seeds: got 'a', needs whole numbers"),
+        (["quick", "--seeds", "a"], "--seeds: got 'a', needs comma-separated whole numbers"),
         (["quick", "--horizons", "-1"], "--horizons: got '-1'"),
         (["quick", "--horizons", "99999"], "has no window"),
         (["quick", "--max-epochs", "0"], "max_epochs: got 0"),
@@ -163,7 +163,7 @@ def test_an_interrupt_ends_with_what_to_do_next(fern, task, monkeypatch, inline)
     monkeypatch.setattr(sweep, "run_sweep", interrupted)
     ran = fern("bench", "run", task, "--out", "runs")
     assert ran.code == 130
-    assert "the same command goes on from here" in ran.err
+    assert "run the same command to resume" in ran.err
 
 
 def test_tasks_lists_what_there_is(fern):

@@ -73,7 +73,7 @@ def test_a_damaged_row_is_named_and_left_out(fern, runs):
     damaged.write_text(damaged.read_text().replace('"seed": 7', '"seed": 8'))
     ran = fern("bench", "table", "shock", "--runs", runs, "--format", "md")
     assert ran.code == 0
-    assert f"Left out as damaged: {damaged}" in ran.out
+    assert f"Skipped: {damaged}" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_mistakes_are_one_line_and_exit_code_2(fern, runs, arguments, message):
 def test_a_folder_that_holds_no_runs_is_said_to_hold_none(fern, tmp_path):
     ran = fern("bench", "table", "shock", "--runs", tmp_path / "nothing")
     assert ran.code == 2
-    assert "is not a folder of runs" in ran.err
+    assert "is not a results folder" in ran.err
 
 
 def test_compare_gives_a_verdict_for_each_dataset_and_over_all(fern, runs):
@@ -117,14 +117,14 @@ def test_compare_gives_every_figure_as_json(fern, runs):
     assert found["over_scenarios"]["ranks"]["average"] == [1.0, 2.0]
 
 
-SHORT = ("--steps", 1500, "--context", 24, "--horizon", 12)
+SHORT = ("--steps", 1500, "--context-length", 24, "--horizon", 12)
 
 
 def test_response_tells_the_phases_and_draws_them(fern, tmp_path):
     picture = tmp_path / "response.png"
     ran = fern("bench", "response", "last-value", "OU_PARAM", *SHORT, "--at", "0.9", "--plot", picture)
     assert ran.code == 0, ran.err
-    for part in ("before", "across", "adapting", "after", "shock at row 1,350", "error before the shock"):
+    for part in ("before", "across", "adapting", "after", "shock at row 1,350", "MSE before the shock"):
         assert part in ran.out
     assert picture.stat().st_size > 1000
 
@@ -150,7 +150,7 @@ def test_response_takes_anyones_function(fern, tmp_path, monkeypatch):
         (("last-value", "OU_BASE"), "OU_BASE: has no shock"),
         (("last-value", "OU_PARAM", "--at", "late"), "--at: got 'late', needs a row number"),
         (("last-value", "OU_PARAM", "--at", "0.999"), "no window lies after the shock"),
-        (("last-value", "OU_PARAM", "--plot", "x.bmp"), "a picture is written as"),
+        (("last-value", "OU_PARAM", "--plot", "x.bmp"), "a plot needs one of"),
     ],
 )
 def test_mistakes_in_a_response_are_one_line_and_exit_code_2(fern, arguments, message):

@@ -45,7 +45,7 @@ def test_audit_of_a_table_with_problems_ends_with_one(fern: Any) -> None:
     ran = fern("audit", "bad.csv")
     assert ran.code == 1
     assert "problem: 1 duplicate time stamp" in ran.out
-    assert "problem: column 'empty' has no value at all" in ran.out
+    assert "problem: column 'empty' has no values" in ran.out
 
 
 def test_clean_writes_csv_parquet_and_the_log(fern: Any, file: Path) -> None:
@@ -141,11 +141,11 @@ def empty_column() -> str:
 
 
 BAD: dict[str, tuple[Callable[[], str], str]] = {
-    "empty file": (lambda: write("\n"), "nothing but white space"),
+    "empty file": (lambda: write("\n"), "contains only whitespace"),
     "0-byte file": (lambda: write(""), "is empty (0 bytes)"),
     "header only": (lambda: write("date,load\n"), "has a header but no rows"),
     "text column": (lambda: write("date,load,site\n2020-01-01,1,A\n2020-01-02,2,B\n"), "column 'site' holds text"),
-    "all-NaN column": (empty_column, "column 'temp' has no value at all"),
+    "all-NaN column": (empty_column, "column 'temp' has no values"),
     "mixed frequencies": (mixed, "mixed frequencies"),
     "duplicate stamps": (doubled, "1 duplicate time stamp"),
     "unreadable encoding": (lambda: write(bytes(range(256)) * 4), "unreadable encoding"),
@@ -219,7 +219,7 @@ def test_a_path_without_permission_is_refused(fern: Any, monkeypatch: pytest.Mon
 
 def test_the_output_must_be_another_file_of_a_known_kind(fern: Any, file: Path) -> None:
     before = file.read_bytes()
-    assert "nothing is changed in place" in fern("clean", file, "-o", file).err
+    assert "files are not changed in place" in fern("clean", file, "-o", file).err
     assert "ends in .csv or .parquet" in fern("clean", file, "-o", "out.xlsx").err
     assert "does not exist" in fern("clean", file, "-o", "no/such/out.csv").err
     assert "does not exist" in fern("audit", file, "--html", "no/such/out.html").err

@@ -127,7 +127,7 @@ def test_an_impossible_parameter_says_what_it_takes(name, params):
 
 
 def test_a_premade_system_cannot_be_replaced():
-    with pytest.raises(FernError, match="'lorenz63' is a premade system"):
+    with pytest.raises(FernError, match="'lorenz63' is a built-in system"):
         register_system(Flow(**{**vars(PENDULUM), "name": "lorenz63"}))
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fern.data.catalogue import PUBLISHED
 from fern.data.datasets import cache_folder, local_folders
-from fern.data.published import PUBLISHED
 
 
 @pytest.fixture

@@ -176,14 +176,14 @@ def two_frequencies() -> pd.DataFrame:
 
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "no frame": (lambda: [1, 2], "got list, needs a data frame"),
+    "no frame": (lambda: [1, 2], "got list, needs a pandas, polars or pyarrow data frame"),
     "lazy": (lambda: pl.LazyFrame({"a": [1.0]}), r"collected one"),
-    "a pandas series": (lambda: pd.Series([1.0]), "needs a data frame"),
+    "a pandas series": (lambda: pd.Series([1.0]), "needs a pandas, polars or pyarrow data frame"),
     "duplicates": (lambda: WIDE.iloc[[0, 1, 1, *range(2, 48)]], "1 duplicate time stamp"),
     "unordered": (lambda: WIDE.iloc[[1, 0, *range(2, 48)]], "1 time stamp earlier than the one before"),
     "mixed": (mixed, "mixed frequencies"),
     "two frequencies": (two_frequencies, "mixed frequencies: series 'x' steps by 1 day, series 'y' by 1 hour"),
-    "all missing": (lambda: WIDE.assign(b=np.nan), "column 'b' has no value at all"),
+    "all missing": (lambda: WIDE.assign(b=np.nan), "column 'b' has no values"),
     "missing": (lambda: WIDE.assign(b=[np.nan, *range(47)]), r"column 'b' has 1 missing .*data row 1\)"),
     "infinite": (lambda: WIDE.assign(b=[1.0, np.inf, *range(46)]), r"1 missing or infinite .*data row 2\)"),
     "text": (lambda: WIDE.assign(b="x"), "column 'b' holds text"),
@@ -191,8 +191,8 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no rows": (lambda: WIDE.iloc[:0], "no rows"),
     "empty series name": (lambda: LONG.assign(unique_id=[None, *LONG["unique_id"][1:]]), "1 empty series names"),
     "doubled column": (lambda: pd.concat([WIDE, WIDE[["a"]]], axis=1), "'a' appears 2 times"),
-    "two-level index": (lambda: WIDE.set_index(["ds", "a"]), "several levels"),
-    "kinds in one column": (lambda: WIDE.assign(b=[1, "x", *range(46)]), "several kinds|holds text"),
+    "two-level index": (lambda: WIDE.set_index(["ds", "a"]), "MultiIndex"),
+    "kinds in one column": (lambda: WIDE.assign(b=[1, "x", *range(46)]), "mixed types|holds text"),
 }
 
 

@@ -160,7 +160,7 @@ def test_values_after_a_part_change_none_of_its_windows() -> None:
     ("make", "message"),
     [
         (lambda: Windows(torch.zeros(10), context_length=1, horizon=1), r"shape \(10,\)"),
-        (lambda: Windows(torch.zeros(0, 2), context_length=1, horizon=1), "neither empty"),
+        (lambda: Windows(torch.zeros(0, 2), context_length=1, horizon=1), "both non-empty"),
         (lambda: Windows(counting(671), context_length=336, horizon=336), "671 rows, fewer than one window of 672"),
         (lambda: Windows(counting(9), context_length=0, horizon=3), "context_length: got 0"),
         (lambda: Windows(counting(9), context_length=3, horizon=0), "horizon: got 0"),
@@ -174,8 +174,8 @@ def test_values_after_a_part_change_none_of_its_windows() -> None:
         (lambda: Windows(counting(9), context_length=2, horizon=2).gather(torch.tensor([-1])), "got -1"),
         (lambda: Windows(torch.zeros(9, 1, dtype=torch.complex64), context_length=2, horizon=2), "real numbers"),
         (lambda: Windows.over([counting(9, 1), counting(9, 2)], context_length=2, horizon=2), "channel counts"),
-        (lambda: Windows.over([], context_length=2, horizon=2), "none is given"),
-        (lambda: Windows.over([counting(9)], context_length=2, horizon=2, parts=[]), "needs as many"),
+        (lambda: Windows.over([], context_length=2, horizon=2), "needs at least one series"),
+        (lambda: Windows.over([counting(9)], context_length=2, horizon=2, parts=[]), "needs one of each per series"),
         (
             lambda: Windows.over([counting(9)], context_length=2, horizon=2, parts=[Part(0, 10)]),
             "its series has 9",

@@ -219,7 +219,7 @@ def test_a_bad_batch_leaves_everything_as_it_was() -> None:
         (["objective"], {"distance": "wd"}, "unknown distance 'wd'"),
         (["sliced_w2"], {"directions": 3 * torch.eye(4)}, "directions: column 0 has length 3"),
         (["coverage"], {"levels": (0.9, 1.5)}, "level: got 1.5"),
-        (["coverage"], {"levels": (0.9, 0.9)}, "levels: .* holds one twice"),
+        (["coverage"], {"levels": (0.9, 0.9)}, "levels: .* contains duplicates"),
     ],
 )
 def test_bad_settings_are_refused_at_once(arguments, options, words: str) -> None:
@@ -241,7 +241,7 @@ def test_nothing_to_compute_is_an_error() -> None:
 def test_merging_what_was_set_up_otherwise_is_refused() -> None:
     base = MetricAccumulator(["mse", "ept"], std=[1.0])
     for other, words in (
-        (MetricAccumulator(["mse"]), "merge: metrics is .* here and .* there"),
+        (MetricAccumulator(["mse"]), "merge: metrics is .* here and .* in the other"),
         (MetricAccumulator(["mse", "ept"], std=[2.0]), "merge: std differ"),
         (MetricAccumulator(["mse", "ept"], std=[1.0], directions=torch.eye(2)), "merge: directions differ"),
         (MetricAccumulator(["mse", "ept"], std=[1.0], levels=[0.5]), "merge: levels is"),
@@ -261,7 +261,7 @@ def test_a_damaged_or_foreign_state_is_refused_and_changes_nothing() -> None:
     before, state = accumulator.compute(), accumulator.state_dict()
     lacking = {name: values for name, values in state.items() if name != "sum.mse"}
     cases = [
-        (lacking, "state: lacks 'sum.mse'"),
+        (lacking, "state: has no 'sum.mse'"),
         ({**state, "sum.mso": state["sum.mse"]}, "state: unknown entry 'sum.mso': did you mean 'sum.mse'"),
         ({**state, "std": state["std"] + 1}, "state: its std are not those of this accumulator"),
         ({**state, "sum.mse": torch.tensor(torch.nan)}, "state: sum.mse is nan"),

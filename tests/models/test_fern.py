@@ -33,8 +33,8 @@ def stirred(model: Fern, seed: int) -> Fern:
     return model
 
 
-def windows(batch: int = 3, seed: int = 5) -> Tensor:
-    return 4 * torch.randn(batch, SIZES["context_length"], SIZES["channels"], generator=Generator().manual_seed(seed))
+def windows(batch: int = 3, seed: int = 5, length: int = SIZES["context_length"]) -> Tensor:
+    return 4 * torch.randn(batch, length, SIZES["channels"], generator=Generator().manual_seed(seed))
 
 
 def algorithm(model: Fern, x: Tensor, z: Tensor, y0: Tensor) -> Tensor:
@@ -416,6 +416,42 @@ def test_a_loss_of_the_law_alone_draws_z_and_no_y0() -> None:
     assert torch.equal(drawn.get_state(), z_alone.get_state())
     forecast = model(past, generator=Generator().manual_seed(1))
     assert loss.item() == criterion({"crps": 1.0})(forecast, future).item()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        LAW,
+        {"channels_seen": "all"},
+        {"horizon": 31, "hidden": 17, "context_length": 39},
+        {"layers": 1},
+        {"latent": 1},
+    ],
+)
+def test_few_windows_without_gradients_take_a_shorter_way_to_the_same_law(
+    settings: dict[str, object], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build_model("fern", generator=Generator().manual_seed(7), **{**SMALL, **settings}).eval().to(dtype)
+    past = windows(length=model.config.context_length).to(dtype)
+    with torch.no_grad():
+        short = model(past, samples=2, generator=Generator().manual_seed(1))
+        monkeypatch.setattr("fern.models.few_rows.FEW", 0)
+        usual = model(past, samples=2, generator=Generator().manual_seed(1))
+    assert short.samples is not None
+    assert usual.samples is not None
+    tolerance = 2e-6 if dtype == torch.float32 else 1e-13  # sums of 40 products in another order
+    for ours, theirs in ((short.mean, usual.mean), (short.stddev, usual.stddev), (short.samples, usual.samples)):
+        assert (ours - theirs).abs().max() <= tolerance * max(1.0, float(theirs.abs().max()))
+
+
+def test_the_shorter_way_shows_diverged_weights_too() -> None:
+    model = fern()
+    with torch.no_grad():
+        model.features_x.bias[0] = torch.nan
+        with pytest.raises(FernError, match="eigenvalues"):
+            model(windows())
 
 
 def test_the_papers_model_trains_to_the_same_weights_as_ever() -> None:

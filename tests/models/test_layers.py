@@ -29,6 +29,27 @@ def test_dropout_keeps_the_mean_and_zeroes_at_its_rate() -> None:
     assert float(out.mean()) == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_dropout_of_neighbours_is_independent(dtype: torch.dtype) -> None:
+    layer = Dropout(0.3)
+    with drawing_from(layer, Generator().manual_seed(1)):
+        seen = [layer(torch.ones(100_000, dtype=dtype)) for _ in range(2)]
+    shifted = [seen[0].roll(lag) for lag in (1, 2, 4, 8, 64, 1024)]
+    # 100,000 draws: a correlation of 0 is known to 0.003.
+    assert float(torch.corrcoef(torch.stack((*seen, *shifted)))[0, 1:].abs().max()) < 0.015
+
+
+def test_dropout_drops_the_same_numbers_in_the_gradient_and_in_the_gradients_gradient() -> None:
+    layer = Dropout(0.3)
+    x, towards = torch.ones(4, 6).t().requires_grad_(), torch.ones(6, 4, requires_grad=True)
+    with drawing_from(layer, Generator().manual_seed(1)):
+        out = layer(x)
+    (first,) = torch.autograd.grad(out, x, towards, create_graph=True)
+    (second,) = torch.autograd.grad(first, towards, torch.ones(6, 4))
+    assert torch.equal(first, out)
+    assert torch.equal(second, out)
+
+
 def test_dropout_draws_from_the_generator_it_is_handed_and_from_no_other() -> None:
     model = nn.Sequential(nn.Identity(), nn.Sequential(Dropout(0.5)))
     x, before = torch.ones(64), torch.get_rng_state()

@@ -71,7 +71,7 @@ def test_windows_are_spread_over_the_test_part_and_never_before_the_last_shock()
 
 def test_a_scenario_whose_shock_leaves_no_window_is_refused():
     late = replace(TINY, shocks=(StateShock(at=695, eps=3.0),))
-    with pytest.raises(FernError, match="no window of the test part lies after the shock at row 695"):
+    with pytest.raises(FernError, match="no test window lies after the shock at row 695"):
         stress_test(last_value, [late], settings=SETTINGS)
 
 
@@ -120,7 +120,7 @@ def test_a_built_model_brings_its_lengths():
     model = build_model("last-value", context_length=24, horizon=12, channels=1)
     report = stress_test(model, [TINY])
     assert (report.settings.context_length, report.settings.horizon) == (24, 12)
-    with pytest.raises(FernError, match="horizon: got 13, the model is made for 12"):
+    with pytest.raises(FernError, match="horizon: got 13, but the model was built for 12"):
         stress_test(model, [TINY], settings=StressSettings(horizon=13))
 
 
@@ -145,7 +145,7 @@ def test_the_default_scenarios_have_every_kind_of_shock():
         ([TINY, TINY], {}, "TINY is given twice"),
         ([TINY], {"context_length": 0}, "context_length: got 0"),
         ([TINY], {"windows": None}, "windows: got None"),
-        ([TINY], {"horizon": 400}, "the test part has no window"),
+        ([TINY], {"horizon": 400}, "has no test windows"),
         ([TINY], {"time_limit": -1.0}, "time_limit: got -1.0"),
         ([TINY], {"time_limit": float("nan")}, "time_limit: got nan"),
         ([TINY], {"takes": "batches"}, "did you mean 'batch'"),
@@ -162,6 +162,6 @@ def test_mistakes_are_told_before_anything_is_asked(scenarios, settings, says):
 
 def test_an_ept_beyond_the_horizon_cannot_be_asked_for():
     asked = parse_requirements(["ept>=13"])
-    with pytest.raises(FernError, match="ept>=13: ept is at most the horizon, which is 12"):
+    with pytest.raises(FernError, match="ept>=13: ept cannot exceed the horizon, which is 12"):
         stress_test(last_value, [TINY], requirements=asked, settings=SETTINGS)
     assert stress_test(cheat(TINY), [TINY], requirements=parse_requirements(["ept>=1"]), settings=SETTINGS).survived

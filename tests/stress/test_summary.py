@@ -27,7 +27,7 @@ CRASHED = Result("OU_PARAM", 64, 0.5, ASKED, reason=NASTY)
 
 def test_the_table_tells_what_failed_and_by_how_much():
     text = as_text(report(BROKEN, CRASHED))
-    assert "LORENZ_PARAM: regret is 1.25, needs regret<0.5 (off by 0.75)" in text
+    assert "LORENZ_PARAM: regret is 1.25, needs regret<0.5 (missed by 0.75)" in text
     assert "ept is" not in text
     assert "OU_PARAM: raised ValueError: <a & 'b'>" in text
     assert text.endswith("did not survive 2 of 2 scenarios")
@@ -38,7 +38,7 @@ def test_the_table_tells_what_failed_and_by_how_much():
 
 def test_a_figure_that_is_not_defined_is_told_as_that():
     failed = Result("X", 64, 1.5, parse_requirements(["skill>0"]), figures=FIGURES)
-    assert "X: skill is not defined here, needs skill>0" in as_text(report(failed))
+    assert "X: skill is undefined here, needs skill>0" in as_text(report(failed))
 
 
 def test_a_table_of_survivors_has_no_failures():
@@ -62,7 +62,7 @@ def test_junit_has_a_case_for_each_scenario_and_requirement():
         assert float(suite.get("time")) == pytest.approx(sum(float(case.get("time")) for case in cases))
         assert all(case.get("classname").startswith("my.module:f<x>.") for case in cases)
     message = suites[0].find("testcase/failure").get("message")
-    assert message == "regret is 1.25, needs regret<0.5 (off by 0.75)"
+    assert message == "regret is 1.25, needs regret<0.5 (missed by 0.75)"
     assert "<a & 'b'>" in suites[1].find("testcase/failure").text
     figures = {entry.get("name"): entry.get("value") for entry in suites[0].find("properties")}
     assert figures["regret"] == "1.25"
@@ -74,7 +74,7 @@ def test_junit_of_a_scenario_without_requirements_says_whether_it_gave_forecasts
         report(Result("A", 64, 1.0, (), figures=FIGURES), Result("B", 64, 1.0, (), reason="hung")), Path("o.xml")
     )
     first, second = ElementTree.parse("o.xml").getroot().iter("testcase")
-    assert first.get("name") == second.get("name") == "gives forecasts"
+    assert first.get("name") == second.get("name") == "returns forecasts"
     assert first.find("failure") is None
     assert second.find("failure").get("message") == "hung"
 

@@ -76,10 +76,10 @@ def raises(context, horizon):
     [
         (raises, "raised RuntimeError: no weights"),
         (quits, "called sys.exit(4)"),
-        (lambda c, h: last_value(c, h) * np.nan, "gave nan for window 0, step 0, channel 0"),
-        (lambda c, h: last_value(c, h) + np.inf, "gave inf"),
-        (lambda c, h: c, "gave shape (3, 24, 2), needs (3, 12, 2)"),
-        (lambda c, h: None, "gave shape (), needs (3, 12, 2)"),
+        (lambda c, h: last_value(c, h) * np.nan, "returned nan for window 0, step 0, channel 0"),
+        (lambda c, h: last_value(c, h) + np.inf, "returned inf"),
+        (lambda c, h: c, "returned shape (3, 24, 2), needs (3, 12, 2)"),
+        (lambda c, h: None, "returned shape (), needs (3, 12, 2)"),
         (lambda c, h: last_value(c, h).astype(str), "needs real numbers"),
         (lambda c, h: last_value(c, h).astype(complex), "needs real numbers"),
     ],
@@ -114,7 +114,7 @@ def test_a_registered_model_is_trained_before_it_is_asked(material):
 def test_registered_names_come_before_folders():
     Path("dlinear").mkdir()
     assert open_target("dlinear").source == "dlinear"
-    with pytest.raises(FernError, match="the folder dlinear holds no saved model"):
+    with pytest.raises(FernError, match="the folder dlinear has no saved model"):
         open_target("./dlinear")
 
 
@@ -136,10 +136,10 @@ def test_a_callable_is_found_by_module_and_dotted_name(monkeypatch):
     on_the_path(str(Path.cwd()))
     assert open_target("targets_under_test:Box.ask").source(5, 1) == 5
     for text, says in {
-        "targets_under_test:Box": "is the class Box, needs something to call",
+        "targets_under_test:Box": "is the class Box, needs a callable",
         "targets_under_test:bocks": "has no 'bocks'",
         "targets_under_test:Bx": "did you mean 'Box'?",
-        "targets_under_test:__name__": "is str, needs something to call",
+        "targets_under_test:__name__": "is str, needs a callable",
         "targets_under_test:": "needs a module and a callable in it",
         "no_such_module:f": "no_such_module cannot be imported: ModuleNotFoundError",
         "dlinaer": "did you mean 'dlinear'?",

@@ -57,7 +57,7 @@ def test_a_function_that_hangs_is_interrupted_and_the_alarm_is_gone(function):
     handler = signal.getsignal(signal.SIGALRM)
     with (
         examinee_of(function) as examinee,
-        pytest.raises(FernError, match="gave no forecast within the time limit of 1 s"),
+        pytest.raises(FernError, match="returned no forecast within the time limit of 1 s"),
     ):
         examinee.answer(material(), time_limit=1.0, training_limit=60.0)
     assert signal.getsignal(signal.SIGALRM) is handler
@@ -99,7 +99,7 @@ def test_off_the_main_thread_a_hanging_function_is_left_behind():
     thread.start()
     thread.join(60)
     release.set()
-    assert outcome == ["gave no forecast within the time limit of 0.2 s", (4, 5, 1)]
+    assert outcome == ["returned no forecast within the time limit of 0.2 s", (4, 5, 1)]
 
 
 def alive(pid):
@@ -114,7 +114,7 @@ def alive(pid):
 def test_a_target_that_hangs_is_killed_with_its_children_and_the_next_question_is_answered():
     Path("moods.py").write_text(SOURCE)
     with examinee_of("moods:moody") as examinee:
-        with pytest.raises(FernError, match="gave no forecast within the time limit of 2 s"):
+        with pytest.raises(FernError, match="returned no forecast within the time limit of 2 s"):
             examinee.answer(material(1), time_limit=2.0, training_limit=60.0)
         pids = [int(pid) for pid in Path("pids").read_text().split()]
         assert len(pids) == 2
@@ -127,7 +127,7 @@ def test_a_target_that_hangs_is_killed_with_its_children_and_the_next_question_i
             examinee.answer(material(7), time_limit=60.0, training_limit=60.0).tolist()
             == np.full((4, 5, 1), 7.0).tolist()
         )
-        with pytest.raises(FernError, match="its process ended with exit code 3"):
+        with pytest.raises(FernError, match="its process exited with code 3"):
             examinee.answer(material(2), time_limit=60.0, training_limit=60.0)
 
 

@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from fern.errors import FernError
-from fern.systems import SCENARIOS, ParamShock, Scenario, StateShock, SwitchShock, read_scenario, scenario, simulate
+from fern.systems import (
+    SCENARIOS,
+    ParamShock,
+    Scenario,
+    StateShock,
+    SwitchShock,
+    open_scenario,
+    read_scenario,
+    scenario,
+    simulate,
+)
 
 # The paper's table of systems, transcribed:
 # id -> (system, dt, steps, channels, parameters, what the shock changes, kind of shock).
@@ -182,7 +192,7 @@ def test_a_mistake_in_a_scenario_file_names_the_file_and_the_key(text, words):
         ({"shocks": (ParamShock(1.0, {"rho": 30.0}),)}, "outside the trajectory"),
         ({"shocks": (ParamShock(0, {"rho": 30.0}),)}, "outside the trajectory"),
         ({"shocks": (ParamShock(-5, {"rho": 30.0}),)}, "outside the trajectory"),
-        ({"shocks": (StateShock(0.5, 1.0), StateShock(0.5, 1.0))}, "each shock must come after the one before it"),
+        ({"shocks": (StateShock(0.5, 1.0), StateShock(0.5, 1.0))}, "needs increasing rows"),
     ],
 )
 def test_bad_settings_are_refused_when_the_scenario_is_made(changes, words):
@@ -194,3 +204,25 @@ def test_bad_settings_are_refused_when_the_scenario_is_made(changes, words):
 def test_an_unknown_id_is_answered_with_near_matches():
     with pytest.raises(FernError, match="did you mean 'OU_PARAM'"):
         scenario("OU_PARM")
+
+
+def test_a_scenario_is_opened_by_id_by_file_or_as_it_is() -> None:
+    Path("mine.toml").write_text('system = "garch"\nsteps = 100\ndt = 1.0\n')
+    Path("plain").write_text('system = "garch"\nsteps = 100\ndt = 1.0\n')
+    assert open_scenario("OU_PARAM") == SCENARIOS["OU_PARAM"]
+    for source in ("mine.toml", Path("mine.toml"), "plain"):
+        assert open_scenario(source).steps == 100
+    own = Scenario(system="garch", steps=100, dt=1.0)
+    assert open_scenario(own) is own
+
+
+def test_an_id_wins_over_a_file_of_that_name() -> None:
+    Path("OU_PARAM").write_text("not a scenario")
+    assert open_scenario("OU_PARAM") == SCENARIOS["OU_PARAM"]
+
+
+def test_what_is_neither_id_nor_file_is_refused() -> None:
+    with pytest.raises(FernError, match="did you mean 'OU_PARAM'"):
+        open_scenario("OU_PARM")
+    with pytest.raises(FernError, match="scenario: got int, needs an id, a TOML file or a Scenario"):
+        open_scenario(3)  # type: ignore[arg-type]

@@ -72,4 +72,4 @@ def test_a_divergence_in_one_process_alone_is_told_by_all(two: tuple[Outcomes, s
 def test_only_the_first_process_speaks_and_nothing_but_progress(two: tuple[Outcomes, str]) -> None:
     lines = two[1].splitlines()
     assert len([line for line in lines if line.startswith("epoch 1/40 ")]) == 1
-    assert all(line.startswith(("epoch ", "stopped by ", "resumed after ")) for line in lines), two[1]
+    assert all(line.startswith(("epoch ", "stopped by ", "resuming after ")) for line in lines), two[1]

@@ -96,7 +96,7 @@ def execute_run(run: Run, place: Workplace, bench: Workbench) -> Outcome:
     present = code_version_of(run.settings.model)
     if run.settings.code_version != present:
         raise FernError(
-            f"this worker has the code {present}, {run.settings.describe()} was planned with "
+            f"this worker has code version {present}, but {run.settings.describe()} was planned with "
             f"{run.settings.code_version}; install the same version everywhere"
         )
     began = time.perf_counter()

@@ -46,7 +46,7 @@ def make_plan(task: Task, *, max_epochs: int | None = None) -> Plan:
                 for run in resolver.runs(source, dataset, horizon=horizon, seed=seed):
                     runs.setdefault(run.key, run)
     if not runs:
-        raise FernError(f"task {task.name}: has no run; only simulated datasets have an oracle")
+        raise FernError(f"task {task.name}: has no runs; only simulated datasets have an oracle")
     return Plan(task, tuple(runs.values()), {dataset.fingerprint: dataset for _, dataset in loaded})
 
 

@@ -52,13 +52,13 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
     if plan is not None:
         return _simulated(plan, choice)
     if choice.steps is not None:
-        raise FernError(f"{choice.dataset}: steps is for scenarios; this is a published dataset")
+        raise FernError(f"{choice.dataset}: steps applies to scenarios only; this is a published dataset")
     return _published(choice.dataset, choice.cleaning)
 
 
 def scenario_named(name: str) -> Scenario | None:
     """The premade scenario, or the one a TOML file defines; None for a published dataset."""
-    from fern.data.published import PUBLISHED
+    from fern.data.catalogue import PUBLISHED
 
     if name.partition(":")[0] in PUBLISHED:
         return None
@@ -74,7 +74,7 @@ def dataset_name(choice: DatasetChoice) -> str:
         >>> dataset_name(DatasetChoice(dataset="Weather:air_parcel"))
         'Weather:air_parcel'
     """
-    from fern.data.published import PUBLISHED
+    from fern.data.catalogue import PUBLISHED
 
     if choice.dataset.partition(":")[0] in PUBLISHED or not is_scenario_file(choice.dataset):
         return choice.dataset
@@ -83,7 +83,9 @@ def dataset_name(choice: DatasetChoice) -> str:
 
 def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
     if choice.cleaning != "none":
-        raise FernError(f"{choice.dataset}: cleaning is for published datasets; a simulated one has nothing to clean")
+        raise FernError(
+            f"{choice.dataset}: cleaning applies to published datasets only; a simulated one has nothing to clean"
+        )
     if choice.steps is not None:
         plan = replace(plan, steps=choice.steps)
     trajectory = simulate(plan)
@@ -95,10 +97,15 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
 
 
 def _published(name: str, cleaning: Cleaning) -> Dataset:
-    """A published dataset. Rows that cleaning removes leave no gap: their neighbours are joined, as in the paper."""
+    """A published dataset.
+
+    Rows that cleaning removes leave no gap here: their neighbours are joined and windows run across the joint, as in
+    the paper, whose numbers stand beside ours. `fern.data.read_frame` keeps such gaps as breaks, which no window
+    crosses: that is for people's own tables.
+    """
+    from fern.data.catalogue import published
     from fern.data.cleaning.clean import clean
     from fern.data.datasets import load
-    from fern.data.published import published
 
     title, _, variant = name.partition(":")
     frame = load(title, variant=variant or None)
@@ -175,7 +182,7 @@ class Problem:
                 part=getattr(self.split, part),
             )
         except FernError as error:
-            raise FernError(f"{self.dataset.name}: the {part} part has no window ({error})") from None
+            raise FernError(f"{self.dataset.name}: has no {part} windows ({error})") from None
 
     def best_forecasts(
         self,

@@ -42,7 +42,7 @@ class Row(RunSettings):
 
     def __post_init__(self) -> None:
         if self.status != "done" and not self.error:
-            raise FernError(f"error: a run that {self.status} needs its reason, got {self.error!r}")
+            raise FernError(f"error: a run that {self.status} needs a reason, got {self.error!r}")
         if self.status == "done" and "mse" not in self.metrics:
             raise FernError("metrics: a run that is done needs at least its mse")
         for name, value in self.metrics.items():
@@ -51,9 +51,16 @@ class Row(RunSettings):
 
     def epochs_trained(self) -> History:
         """The figures of every epoch, where the row has them; no epoch 0, which a model without training has."""
-        names = ("epoch", "train_loss", "validation", "test", "judged")
         return History(
-            EpochRecord(learning_rate=None, gradient_norm=None, **{name: record.get(name) for name in names})
+            EpochRecord(
+                epoch=record["epoch"],
+                train_loss=record.get("train_loss"),
+                learning_rate=None,
+                gradient_norm=None,
+                validation=record["validation"],
+                test=record.get("test"),
+                judged=record.get("judged"),
+            )
             for record in self.history or ()
             if record["epoch"] > 0
         )
@@ -92,10 +99,10 @@ def row_from_json(text: bytes, *, where: str) -> Row:
     if checksum is None:
         raise FernError(f"{where}: has no checksum")
     if checksum != _checksum({"schema": schema, "key": key, **whole}):
-        raise FernError(f"{where}: its checksum does not fit: the file was changed after it was written")
+        raise FernError(f"{where}: the checksum does not match: the file was changed after it was written")
     row = from_mapping(Row, whole, where=where)
     if row.key != key:
-        raise FernError(f"{where}: its settings belong to key {row.key}, it says {key!r}")
+        raise FernError(f"{where}: its settings give the key {row.key}, but it says {key!r}")
     return row
 
 

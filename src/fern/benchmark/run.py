@@ -111,7 +111,7 @@ class Run:
         settings = self.settings
         if dataset.fingerprint != settings.data_fingerprint:
             raise FernError(
-                f"{settings.dataset}: its values are not those the run was planned for (fingerprint "
+                f"{settings.dataset}: its values differ from those the run was planned for (fingerprint "
                 f"{dataset.fingerprint[:12]}…, needs {settings.data_fingerprint[:12]}…)"
             )
         scaling: Any = settings.scaling

@@ -134,7 +134,7 @@ def _score(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: P
         for name, values in errors.items():
             values.append(per_window(name, mean, future).mean(dim=1).numpy().astype(np.float32))
     if gathered is None:
-        raise FernError(f"{problem.dataset.name}: the test part has no window")
+        raise FernError(f"{problem.dataset.name}: has no test windows")
     metrics = {POINT.get(name, name): value for name, value in gathered.compute().items()}
     return Score(metrics, **{name: np.concatenate(values) for name, values in errors.items()})
 

@@ -69,7 +69,7 @@ class Store:
         if not nearest.is_dir():
             raise FernError(f"{self.folder}: {nearest} is a file, needs a folder")
         if not os.access(nearest, os.W_OK | os.X_OK):
-            raise FernError(f"{self.folder}: {nearest} cannot be written to (no permission)")
+            raise FernError(f"{self.folder}: {nearest} is not writable (no permission)")
 
     def for_writing(self) -> "Store":
         """This store with its folders made; an error where they cannot be."""
@@ -78,9 +78,9 @@ class Store:
             try:
                 path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise FernError(f"{self.folder}: {path} cannot be made ({error.strerror})") from None
+                raise FernError(f"{self.folder}: {path} cannot be created ({error.strerror})") from None
             if not os.access(path, os.W_OK | os.X_OK):
-                raise FernError(f"{self.folder}: {path} cannot be written to (no permission)")
+                raise FernError(f"{self.folder}: {path} is not writable (no permission)")
         ignored = self.folder / ".gitignore"
         if not ignored.exists():
             with written_whole(ignored) as temporary:
@@ -91,7 +91,7 @@ class Store:
         """This store, which must be there."""
         if not (self.folder / "rows").is_dir():
             raise FernError(
-                f"{self.folder}: is not a folder of runs (it has no folder 'rows'); see fern bench run --out"
+                f"{self.folder}: is not a results folder (it has no folder 'rows'); fern bench run --out makes one"
             )
         return self
 

@@ -13,31 +13,31 @@ from fern.benchmark.run import Run
 from fern.benchmark.store import Damaged, Store
 
 ATTEMPTS = 3
-"""Workers that may die over a run before it counts as failed."""
+"""How many workers may die on a run before it counts as failed."""
 
 _GLANCE = 0.5  # seconds between two looks at what other sweeps have done
 
 
 class Watcher:
-    """Hears of everything that happens in a sweep, and shows nothing; others override what they show."""
+    """Is notified of everything that happens in a sweep and shows nothing; subclasses override what they show."""
 
     def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
-        """The sweep begins with these runs; these rows are there already."""
+        """The sweep starts: these runs remain, these rows exist already."""
 
     def began(self, run: Run) -> None:
-        """A run is under way here."""
+        """This process has started a run."""
 
     def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
-        """A run here finished an epoch."""
+        """A run of this process finished an epoch."""
 
     def taken(self, run: Run) -> None:
-        """Another sweep is at a run, which is waited for."""
+        """A run is being done by another process; the sweep waits for its row."""
 
     def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
-        """A run has its row; ``elsewhere`` when another sweep made it."""
+        """A run is finished; ``elsewhere`` if another process did it."""
 
     def lost(self, run: Run, reason: str, *, again: bool) -> None:
-        """A worker died over a run, which is done ``again`` or given up."""
+        """A worker died on a run, which is started ``again`` or given up."""
 
     def stop(self) -> None:
         """The sweep is over, or was interrupted."""
@@ -45,7 +45,7 @@ class Watcher:
 
 @dataclass
 class SweepSummary:
-    """What came of a sweep: every row of the plan, how many of them it made itself, and what could not be read."""
+    """The result of a sweep: every row of the plan, how many it made itself, and the files it could not read."""
 
     rows: list[Row] = field(default_factory=list)
     made: int = 0
@@ -59,10 +59,10 @@ class SweepSummary:
 def run_sweep(
     plan: Plan, store: Store, engine: Engine, *, retry_failed: bool = False, watcher: Watcher | None = None
 ) -> SweepSummary:
-    """Do the runs of the plan whose rows are not in the store; what others are at is waited for.
+    """Do the runs of the plan that have no row in the store, and wait for those that other processes are doing.
 
-    ``retry_failed`` does those again that failed, diverged, or whose row file is damaged. Without it a damaged file
-    is named in the summary and left alone.
+    ``retry_failed`` reruns those that failed, diverged, or whose row file is damaged. Without it a damaged file is
+    named in the summary and left alone.
     """
     sweep = _Sweep(plan, store.for_writing(), engine, retry_failed=retry_failed, watcher=watcher or Watcher())
     return sweep.run()

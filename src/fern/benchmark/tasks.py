@@ -131,7 +131,7 @@ class Task:
             if rule is not None and rule not in SPLITS:
                 raise unknown_name("split", rule, SPLITS)
         if "seed" in self.train or any("seed" in choice.train for choice in self.models):
-            raise FernError("train: seed is not set here but by the task's seeds")
+            raise FernError("train: the seed cannot be set here; use the task's seeds")
 
     def narrowed(
         self,
@@ -185,12 +185,12 @@ class Task:
 
 
 def task_names() -> list[str]:
-    """The tasks that come with fern."""
+    """The built-in tasks."""
     return sorted(path.stem for path in _folder().glob("*.toml"))
 
 
 def read_task(source: str | Path) -> Task:
-    """A task that comes with fern, by name, or one of a TOML file.
+    """A built-in task by name, or one from a TOML file.
 
     Example:
         >>> read_task("quik")  # doctest: +ELLIPSIS
@@ -245,7 +245,7 @@ def _model_choice(value: object, *, where: str = "models") -> ModelChoice:
     choice = from_mapping(ModelChoice, value, where=where)
     if is_outside(choice.model):
         raise FernError(
-            f"{where}: got the model {choice.model!r}; a task file cannot name code, give it to fern bench run --with"
+            f"{where}: got the model {choice.model!r}; a task file cannot name code; use fern bench run --with"
         )
     return choice
 
@@ -267,4 +267,4 @@ def _require_distinct(name: str, values: Sequence[object], *, least: int) -> Non
     for value in values:
         require_whole(name, value, least)
     if len(set(values)) < len(values):
-        raise FernError(f"{name}: {list(values)} holds one twice")
+        raise FernError(f"{name}: {list(values)} contains duplicates")

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 Values = NDArray[np.float64]
 
 MIXED = 4
-"""The direction of a path mixes so many calibration windows. Simulated (AR(1), 48 steps), against one window's own
-errors and against uniform directions in each patch, it had the least energy score with 34, 118 and 242 windows (7.77
-against 7.80 and 7.77 with 242; 7.91 against 8.02 and 7.97 with 118 and a law without correlations), and sums whose
-90 % interval covered as with one window's own errors (86 %; uniform directions, which lose the correlation between
-patches, 78 %)."""
+"""The direction of a path mixes so many calibration windows. Simulated (AR(1), 48 steps, 12 to 25 series; energy score
+of mixed / one window's own errors / uniform directions in each patch): 242 windows 7.77 / 7.80 / 7.77, 118 windows and
+a law without correlations 7.91 / 8.02 / 7.97, 34 windows 7.89 / 8.19 / 7.85 (why few windows are drawn towards the
+law). A 90 % interval of the paths' sums covered 86 / 87 / 78 % with 242 windows: uniform directions lose how patches
+go together."""
+
+PATH_VALUES = 2**18
+"""Paths are made so many values at a time, which stay in cache."""
 
 
 @dataclass(frozen=True)
@@ -163,11 +166,14 @@ class CalibratedForecast:
         rows = self._drawn_windows(rng, paths, windows) if len(kept) else None
         scale = 1.0 if self.path_scale is None else self.path_scale[:, None]
         drawn = np.empty((paths, windows, self.law.horizon, self.calibration.channels))
-        for path in range(paths):  # one at a time: no more memory than the result and one forecast
-            z = self._gaussian(rng, windows) if rows is None else self._errors(rng, rows[path])
+        at_once = max(1, PATH_VALUES // max(1, drawn[0].size))  # no more memory than the result and a few forecasts
+        for first in range(0, paths, at_once):
+            part = drawn[first : first + at_once]
+            count = len(part) * windows
+            z = self._gaussian(rng, count) if rows is None else self._errors(rng, rows[first : first + at_once].ravel())
+            z = (z * (scale * root)).reshape(len(part), windows, *z.shape[1:])
             with torch.no_grad():
-                pushed = self.law.push(torch.as_tensor(z * (scale * root)).to(like))
-            drawn[path] = _numpy(pushed).swapaxes(1, 2)
+                part[:] = _numpy(self.law.push(torch.as_tensor(z).to(like))).swapaxes(2, 3)
         return drawn
 
     # --- inside ---------------------------------------------------------------------------------------------
@@ -182,8 +188,8 @@ class CalibratedForecast:
         return self.mean - low * self.stddev, self.mean + high * self.stddev
 
     def _quantile(self, probability: float) -> Values:
-        level = abs(2 * probability - 1) * 100
-        if level < 1e-9:  # the median: both ends of the interval at level 0 (they differ by less than two scores)
+        level = round(abs(2 * probability - 1) * 100, 10)  # 0.95 asks for 90, not for 89.99…
+        if level == 0:  # the median: both ends of the interval at level 0 (they differ by less than two scores)
             low, high = (self._by_step(table.values[:, 0]) for table in (self.radii.low, self.radii.high))
             return self.mean + (high - low) / 2 * self.stddev
         return self.interval(level)[probability > 0.5]

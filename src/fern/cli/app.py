@@ -1,4 +1,4 @@
-"""The command line's front door: registers the commands and turns users' mistakes into one clear line."""
+"""The command-line entry point: registers the commands and turns user errors into one clear line."""
 
 import sys
 
@@ -10,7 +10,7 @@ from fern.errors import FernError
 
 app = typer.Typer(
     name="fern",
-    help="Long-horizon forecasting with ellipsoids, and a shock benchmark with known truth.",
+    help="Long-horizon time-series forecasting, and a shock benchmark with known ground truth.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -31,7 +31,7 @@ def _version(version: bool = typer.Option(False, "--version", help="Show the ver
 
 
 def main() -> None:
-    """Run the command; a user's mistake is one line on standard error and exit code 2, never a traceback."""
+    """Run the command; a user error is one line on standard error and exit code 2, never a traceback."""
     try:
         app()
     except FernError as error:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fern.benchmark.sweep import SweepSummary
     from fern.benchmark.tasks import Task
 
-bench = typer.Typer(name="bench", help="The benchmark: run tasks, read their tables.", no_args_is_help=True)
+bench = typer.Typer(name="bench", help="Run benchmark tasks and show their results.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -21,56 +21,60 @@ def register(app: typer.Typer) -> None:
 
 @bench.command()
 def tasks() -> None:
-    """List the tasks that come with fern."""
+    """List the built-in tasks."""
     from rich.table import Table
 
     from fern.benchmark.tasks import read_task, task_names, task_path
     from fern.cli.console import console
 
-    table = Table("task", "models", "datasets", "horizons", "seeds", "about", box=None, header_style="bold")
+    table = Table("task", "models", "datasets", "horizons", "seeds", "description", box=None, header_style="bold")
     for name in task_names():
         task = read_task(name)
         counts = (len(task.models), len(task.datasets), len(task.horizons), len(task.seeds))
         table.add_row(name, *map(str, counts), task.title)
     console().print(table)
-    console().print(f"\nTheir files, to copy and change: {task_path(task_names()[0]).parent}", style="dim")
+    console().print(f"\nTask files, to copy and edit: {task_path(task_names()[0]).parent}", style="dim")
 
 
 @bench.command()
 def run(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="A task's name (fern bench tasks) or its TOML file.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the rows; it can hold earlier ones.")],
-    models: Annotated[list[str] | None, typer.Option(help="Only these models, separated by commas.")] = None,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A built-in task (see fern bench tasks) or a TOML file.")],
+    out: Annotated[Path, typer.Option("--out", "-o", "--output", help="Results folder; existing rows are kept.")],
+    models: Annotated[list[str] | None, typer.Option(help="Only these models (comma-separated).")] = None,
     outside: Annotated[
         list[str] | None,
         typer.Option(
             "--with",
             metavar="MODULE:CALLABLE",
-            help="Someone else's model beside the task's: a function (context, horizon) that forecasts, or one "
-            "(context_length, horizon, channels) that builds a torch model to be trained; can be repeated.",
+            help="Also run your own model: a function (context, horizon) that returns forecasts, or one "
+            "(context_length, horizon, channels) that builds a torch model to train. Repeatable.",
         ),
     ] = None,
-    scenarios: Annotated[list[str] | None, typer.Option(help="Only these datasets, separated by commas.")] = None,
-    seeds: Annotated[list[str] | None, typer.Option(help="These seeds, separated by commas.")] = None,
-    horizons: Annotated[list[str] | None, typer.Option(help="These horizons, separated by commas.")] = None,
-    max_epochs: Annotated[int | None, typer.Option(help="At most so many epochs a run.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Runs at a time; one a core unless given.")] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads of each run; the cores divided by the jobs unless given.")
+    datasets: Annotated[
+        list[str] | None, typer.Option("--datasets", "--scenarios", help="Only these datasets (comma-separated).")
     ] = None,
-    engine: Annotated[str, typer.Option(help="local: processes on this machine; ray: a Ray cluster.")] = "local",
+    seeds: Annotated[
+        list[str] | None, typer.Option(help="Seeds to use instead of the task's (comma-separated).")
+    ] = None,
+    horizons: Annotated[
+        list[str] | None, typer.Option(help="Horizons to use instead of the task's (comma-separated).")
+    ] = None,
+    max_epochs: Annotated[int | None, typer.Option(help="Maximum epochs per run.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Parallel runs (default: one per core).")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads per run (default: cores divided by --jobs).")] = None,
+    engine: Annotated[str, typer.Option(help="local (processes on this machine) or ray (a Ray cluster).")] = "local",
     address: Annotated[
-        str | None, typer.Option(help="The Ray cluster; without it Ray is started on this machine.")
+        str | None, typer.Option(help="Address of the Ray cluster (default: start Ray on this machine).")
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Do failed, diverged and damaged runs again.")
+        bool, typer.Option("--retry-failed", help="Rerun runs that failed or diverged, or whose row file is damaged.")
     ] = False,
 ) -> None:
-    """Do the runs of TASK that the folder does not have yet.
+    """Run TASK, skipping what the results folder already has.
 
-    What is done is skipped, what was interrupted goes on where it was, and several such commands may share a folder.
-    The exit code is 0 when every run has its row (a diverged run is a result), 1 when one failed or is left out
-    because its row file is damaged, 2 for a mistake in the command.
+    Interrupted runs resume from their last checkpoint, and several commands can share a results folder.
+    The exit code is 0 if every run has a row (a diverged run counts as a result), 1 if a run failed or was skipped
+    because its row file is damaged, and 2 for a usage error.
     """
     from fern.benchmark.tasks import read_task
 
@@ -78,7 +82,7 @@ def run(
         read_task(task)
         .narrowed(
             models=_names(models),
-            datasets=_names(scenarios),
+            datasets=_names(datasets),
             seeds=_numbers("seeds", seeds),
             horizons=_numbers("horizons", horizons),
         )
@@ -97,11 +101,15 @@ def run(
     failed, diverged = summary.count("failed"), summary.count("diverged")
     troubles = [
         f"{count} {what}"
-        for count, what in ((failed, "failed"), (diverged, "diverged"), (len(summary.damaged), "left out as damaged"))
+        for count, what in (
+            (failed, "failed"),
+            (diverged, "diverged"),
+            (len(summary.damaged), "skipped: damaged row file"),
+        )
         if count
     ]
     typer.echo(f"{len(summary.rows)} rows in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
-    typer.echo(f"the table: fern bench table {task} --runs {out}")
+    typer.echo(f"Show the table: fern bench table {task} --runs {out}")
     if failed or summary.damaged:
         raise typer.Exit(1)
 
@@ -117,11 +125,11 @@ def _swept(
     address: str | None,
     retry_failed: bool,
 ) -> "SweepSummary":
-    """Plan and sweep; Ctrl-C is answered with what to do next."""
+    """Plan and run the sweep; on Ctrl-C, say how to resume."""
     from fern.benchmark.store import Store
 
     store = Store(out)
-    store.check_writable()  # planning takes seconds, a mistake in the path should not wait for it
+    store.check_writable()  # planning takes seconds; a bad path should fail before that
     from fern.benchmark.engines import open_engine
     from fern.benchmark.plan import make_plan
     from fern.benchmark.progress.display import watcher_for
@@ -135,7 +143,7 @@ def _swept(
     try:
         return run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=watcher_for(console()))
     except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from here", err=True)
+        typer.echo("Interrupted; run the same command to resume", err=True)
         raise typer.Exit(130) from None
 
 
@@ -151,5 +159,5 @@ def _numbers(option: str, given: list[str] | None) -> list[int] | None:
         return None
     for name in names:
         if not name.isdecimal():
-            raise FernError(f"--{option}: got {name!r}, needs whole numbers separated by commas")
+            raise FernError(f"--{option}: got {name!r}, needs comma-separated whole numbers")
     return [int(name) for name in names]

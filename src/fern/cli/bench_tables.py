@@ -1,4 +1,4 @@
-"""``fern bench table``, ``fern bench compare`` and ``fern bench response``: reading what runs have left."""
+"""``fern bench table``, ``fern bench compare`` and ``fern bench response``: reading the results of runs."""
 
 import json
 import re
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from fern.benchmark.store import Contents
     from fern.benchmark.tasks import Task
     from fern.report.tables.comparison import Comparison
-    from fern.stress.shock_response import ForecastWindows, ShockResponse
+    from fern.stress.response import ForecastWindows, ShockResponse
     from fern.stress.targets import Target
     from fern.systems import Scenario, Trajectory
 
-_RUNS = typer.Option("--runs", help="The folder of rows, as given to fern bench run --out.")
+_RUNS = typer.Option("--runs", help="Results folder (the --out of fern bench run).")
 
 
 def register(bench: typer.Typer) -> None:
@@ -29,38 +29,44 @@ def register(bench: typer.Typer) -> None:
 
 
 def table(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="A task's name, its TOML file, or a name in the rows.")],
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="A built-in task, a TOML file, or a task named in the rows.")
+    ],
     runs: Annotated[Path, _RUNS],
     format_: Annotated[
-        str | None, typer.Option("--format", help="md, json, csv, html or tex; for the terminal unless given.")
+        str | None, typer.Option("--format", help="md, json, csv, html or tex (default: a terminal table).")
     ] = None,
-    paper: Annotated[bool, typer.Option("--paper", help="The paper's numbers, and the ratio to them.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Show the paper's numbers and the ratio to them.")] = False,
     kind: Annotated[
         str | None,
-        typer.Option(help="shock, detailed, main (its means over horizons), ablation, recency or footprint."),
+        typer.Option(help="shock, detailed, main (detailed, averaged over horizons), ablation, recency or footprint."),
     ] = None,
-    metrics: Annotated[str | None, typer.Option(help="Other metrics than the kind's, separated by commas.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file in place of the terminal.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Metrics to show instead of the default ones (comma-separated).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", "--output", help="Write to this file instead of the terminal.")
+    ] = None,
 ) -> None:
-    """Show the table of a task's runs: mean over seeds ± standard error, best and second marked."""
+    """Show the results of a task: mean over seeds ± standard error, best and second best marked."""
     from fern.benchmark.store import Store
-    from fern.report.tables.render import FORMATS, render, to_rich
+    from fern.report.tables.rendering import FORMATS, render, to_rich
     from fern.report.tables.tables import build_table
 
-    if output is not None:
-        check_writable(output)
-        format_ = format_ or output.suffix.removeprefix(".")
+    if out is not None:
+        check_writable(out)
+        format_ = format_ or out.suffix.removeprefix(".")
     if format_ is not None and format_ not in FORMATS:
         raise unknown_name("format", format_, FORMATS)
     contents = Store(runs).contents()
     wanted = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
     built = build_table(contents.rows, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
-    damaged = tuple(f"Left out as damaged: {entry.problem}" for entry in contents.damaged)
+    damaged = tuple(f"Skipped: {entry.problem}" for entry in contents.damaged)
     built = replace(built, notes=(*damaged, *built.notes))
-    if output is not None and format_ is not None:
-        with written_whole(output) as temporary:
+    if out is not None and format_ is not None:
+        with written_whole(out) as temporary:
             temporary.write_text(render(built, format_), encoding="utf-8")
-        typer.echo(f"wrote {output}")
+        typer.echo(f"wrote {out}")
     elif format_ is not None:
         typer.echo(render(built, format_), nl=False)
     else:
@@ -72,19 +78,19 @@ def table(
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A model, as tables name it.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A model, as named in the tables.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The model to compare it with.")],
     runs: Annotated[Path, _RUNS],
-    other: Annotated[Path | None, typer.Option(help="Another folder of rows, to take B from.")] = None,
+    other: Annotated[Path | None, typer.Option(help="Take the rows of B from this results folder.")] = None,
     task: Annotated[str | None, typer.Option(help="Only rows of this task.")] = None,
     metric: Annotated[str, typer.Option(help="mse or mae.")] = "mse",
-    seed: Annotated[int, typer.Option(help="The seed of the bootstrap.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Bootstrap seed.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Say whether model A is better than model B, or only looks so.
+    """Test whether model A differs significantly from model B.
 
-    On each dataset by a paired block bootstrap over test windows and the Diebold-Mariano test, both allowing for
-    windows that overlap; over three and more datasets by the Friedman test and Nemenyi's critical difference.
+    For each dataset: a paired block bootstrap over test windows and the Diebold-Mariano test, both corrected for
+    overlapping windows. Across three or more datasets: the Friedman test and Nemenyi's critical difference.
     """
     from fern.benchmark.store import Store
     from fern.report.tables.comparison import compare as compared
@@ -107,29 +113,41 @@ def compare(
 def response(
     target: Annotated[
         str,
-        typer.Argument(metavar="TARGET", help="A model's name (trained first), a saved model, or module:callable."),
+        typer.Argument(metavar="TARGET", help="A model name (trained first), a saved model, or module:callable."),
     ],
-    scenario: Annotated[str, typer.Argument(metavar="ID|FILE", help="A shocked scenario's id, or its TOML file.")],
+    scenario: Annotated[str, typer.Argument(metavar="ID|FILE", help="Id or TOML file of a scenario with a shock.")],
     at: Annotated[
-        str | None, typer.Option(help="Another place for the shock: a row, or a fraction (0.95 is in the test part).")
+        str | None, typer.Option(help="Move the shock to this row or fraction (0.95 is in the test set).")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Another number of steps than the scenario's.")] = None,
-    context: Annotated[int | None, typer.Option(help="Rows seen; a saved model's, else 336, unless given.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Rows forecast; a saved model's, else 336, unless given.")] = None,
-    stride: Annotated[int, typer.Option(help="Rows from one window to the next.")] = 1,
-    reach: Annotated[int | None, typer.Option(help="Rows to look at before and after the shock.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
+    context_length: Annotated[
+        int | None,
+        typer.Option("--context-length", "--context", help="Context length (default: the saved model's, else 336)."),
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Forecast horizon (default: the saved model's, else 336).")
+    ] = None,
+    stride: Annotated[int, typer.Option(help="Rows between consecutive windows.")] = 1,
+    reach: Annotated[
+        int | None,
+        typer.Option(help="Rows to cover before and after the shock (default: 4 × (context length + horizon))."),
+    ] = None,
     tolerance: Annotated[
-        float, typer.Option(help="Recovered: smoothed error within 1 + this times the error before, or the twin's.")
+        float,
+        typer.Option(
+            help="Recovered when the smoothed error is within (1 + this) × the error before the shock or the twin's."
+        ),
     ] = 0.5,
-    plot: Annotated[Path | None, typer.Option(help="Where to draw it: .png, .svg or .pdf.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Show how a forecaster takes a shock: error before, across and after, time to recover, and without the shock.
+    """Show how a forecaster responds to a shock: its error before, across and after it, and the time to recover.
 
-    A model given by name is trained first, quickly, on the first 70 % of the shocked trajectory.
+    The error on the same trajectory without the shock is shown for comparison. A model given by name is first
+    trained briefly on the first 70 % of the shocked trajectory.
     """
     from fern.integrations.inward.outside import on_the_path
-    from fern.stress.shock_response import shock_response
+    from fern.stress.response import shock_response
     from fern.stress.targets import open_target
     from fern.systems import simulate
 
@@ -142,14 +160,14 @@ def response(
     on_the_path(str(Path.cwd()))
     forecaster = open_target(target)
     has = forecaster.config
-    context = context if context is not None else has.context_length if has else 336
+    length = context_length if context_length is not None else has.context_length if has else 336
     horizon = horizon if horizon is not None else has.horizon if has else 336
     trajectory = simulate(plan)
-    forecast = _forecaster(forecaster, trajectory, context_length=context, horizon=horizon)
+    forecast = _forecaster(forecaster, trajectory, context_length=length, horizon=horizon)
     found = shock_response(
         forecast,
         trajectory,
-        context_length=context,
+        context_length=length,
         horizon=horizon,
         stride=stride,
         reach=reach,
@@ -184,7 +202,7 @@ def _show_comparison(found: "Comparison") -> None:
 
     from fern.benchmark.quantities import title_of
     from fern.cli.console import console
-    from fern.report.tables.render import number
+    from fern.report.tables.rendering import number
 
     shown = Table(
         *("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict"),
@@ -208,7 +226,7 @@ def _show_comparison(found: "Comparison") -> None:
     over = found.over_scenarios
     if over is not None:
         ranks = ", ".join(f"{model} {rank:.2f}" for model, rank in zip(over.models, over.ranks.average, strict=True))
-        typer.echo(f"\nover {over.ranks.scenarios} scenarios: average ranks {ranks}")
+        typer.echo(f"\nAverage ranks over {over.ranks.scenarios} scenarios: {ranks}")
         typer.echo(
             f"Friedman chi-squared {over.ranks.statistic:.3g} (p {over.ranks.p_value:.2g}; Iman-Davenport p "
             f"{over.ranks.f_p_value:.2g}), Nemenyi critical difference {over.critical_difference:.3g} at 5 %: "
@@ -219,7 +237,7 @@ def _show_comparison(found: "Comparison") -> None:
 
 
 def _scenario(source: str, *, at: str | None, steps: int | None) -> "Scenario":
-    from fern.stress.shock_response import with_shock_at
+    from fern.stress.response import with_shock_at
     from fern.systems import open_scenario
 
     plan = open_scenario(source)
@@ -257,7 +275,7 @@ def _show_response(found: "ShockResponse", target: str) -> None:
     from rich.table import Table
 
     from fern.cli.console import console
-    from fern.report.tables.render import number
+    from fern.report.tables.rendering import number
 
     lengths = f"{found.context_length} to {found.horizon}"
     shown = Table(
@@ -270,7 +288,7 @@ def _show_response(found: "ShockResponse", target: str) -> None:
         figures = (phase.mse, phase.twin_mse, phase.ratio)
         shown.add_row(phase.name, f"{phase.windows:,}", *("" if value is None else number(value) for value in figures))
     console().print(shown)
-    typer.echo(f"{target} {found.in_words()} (error before the shock: {number(found.level)})")
+    typer.echo(f"{target} {found.in_words()} (MSE before the shock: {number(found.level)})")
 
 
 def _response_record(found: "ShockResponse", target: str) -> dict[str, Any]:

@@ -21,23 +21,21 @@ if TYPE_CHECKING:
     from fern.data.tables.readers import Reading, Source
 
 File = Annotated[
-    str, typer.Argument(metavar="FILE", help="A CSV or Parquet file, or a published data set by name, as ETTh2.")
+    str, typer.Argument(metavar="FILE", help="A CSV or Parquet file, or the name of a published dataset such as ETTh2.")
 ]
-PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", help="TOML file with thresholds; those left out are the paper's.")
-]
-TimeColumn = Annotated[str | None, typer.Option("--time", help="The time column, where it is not found by itself.")]
+PolicyFile = Annotated[Path | None, typer.Option("--policy", help="TOML file with thresholds (defaults: the paper's).")]
+TimeColumn = Annotated[str | None, typer.Option("--time", help="Time column (default: detected).")]
 SeriesColumn = Annotated[
     str | None,
-    typer.Option("--series", help="The column that names the series of a long table, where it is not unique_id."),
+    typer.Option("--series", help="Series id column of a long table (default: unique_id)."),
 ]
-Ignore = Annotated[list[str] | None, typer.Option("--ignore", help="A column to leave out; may be given again.")]
+Ignore = Annotated[list[str] | None, typer.Option("--ignore", help="Column to ignore. Repeatable.")]
 Step = Annotated[
-    str | None, typer.Option("--step", help="How long a step lasts where the time column does not say: '10 min'.")
+    str | None, typer.Option("--step", help="Duration of a step if the time column does not say, such as '10 min'.")
 ]
-Separator = Annotated[str | None, typer.Option("--separator", help="The CSV separator, where it is not found.")]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="The CSV decimal mark, '.' or ','.")]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="The CSV encoding, where it is not found.")]
+Separator = Annotated[str | None, typer.Option("--separator", help="CSV separator (default: detected).")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="CSV decimal mark, '.' or ',' (default: detected).")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="CSV encoding (default: detected).")]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     file: File,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of the table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML page with plots.")] = None,
     policy: PolicyFile = None,
     time: TimeColumn = None,
@@ -59,9 +57,10 @@ def audit(
     decimal: Decimal = None,
     encoding: Encoding = None,
 ) -> None:
-    """Find zeros, stuck sensors, gaps and other artefacts in a table, and what the paper's policy does about them.
+    """Find zeros, stuck sensors, gaps and other artefacts in a table, and show what cleaning would do about them.
 
-    Exit code 0: usable; 1: problems to put right first (time stamps, empty columns); 2: not readable.
+    The exit code is 0 if the data is usable, 1 if it has problems to fix first (timestamps, empty columns), and 2 if
+    the file cannot be read.
     """
     from rich.console import Console
 
@@ -91,12 +90,20 @@ def audit(
 
 def clean(
     file: File,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The cleaned table: .csv (commas, decimal points) or .parquet.")
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            "--output",
+            help="Write the cleaned table to this file: .csv (commas, decimal points) or .parquet.",
+        ),
     ],
-    log: Annotated[Path | None, typer.Option("--log", help="Also write every change to this JSON file.")] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", help="Also write a log of every change to this JSON file.")
+    ] = None,
     rows: Annotated[
-        bool, typer.Option("--rows", help="Take rows as equally spaced, whatever their time stamps say.")
+        bool, typer.Option("--rows", help="Treat rows as equally spaced, whatever their timestamps.")
     ] = False,
     policy: PolicyFile = None,
     time: TimeColumn = None,
@@ -107,7 +114,10 @@ def clean(
     decimal: Decimal = None,
     encoding: Encoding = None,
 ) -> None:
-    """Clean a table by the paper's policy: drop columns, asinh, delete rows, fill. Every change is logged."""
+    """Clean a table by the paper's policy: drop or asinh-transform columns, delete rows, fill values.
+
+    Every change is listed, and written to --log if given.
+    """
     from rich.console import Console
 
     from fern.cli.console import console
@@ -115,13 +125,13 @@ def clean(
     from fern.data.tables.frequency import parse_duration
     from fern.data.tables.readers import Reading
 
-    if output.suffix.lower() not in (".csv", ".parquet"):
-        raise FernError(f"{output}: needs a name that ends in .csv or .parquet")
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise FernError(f"{out}: needs a file name ending in .csv or .parquet")
     source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
-    for written in (path for path in (output, log) if path is not None):
+    for written in (path for path in (out, log) if path is not None):
         check_writable(written)
         if written.exists() and written.samefile(source.name):
-            raise FernError(f"{written}: is the file to clean; nothing is changed in place, give another name")
+            raise FernError(f"{written}: is the input file; files are not changed in place, give another name")
     with Console(stderr=True).status(f"Cleaning {file} …"):
         table, changes = clean_source(
             source,
@@ -129,21 +139,23 @@ def clean(
             step=None if step is None else parse_duration(step),
             grid="rows" if rows else "time",
         )
-    with written_whole(output) as temporary:
+    with written_whole(out) as temporary:
         _write(table, temporary, source)
     if log is not None:
         with written_whole(log) as temporary:
             temporary.write_text(json.dumps(changes.to_dict(), indent=2, ensure_ascii=False), encoding="utf-8")
     console().print(_summary(changes))
-    typer.echo(f"\n{changes.rows_before:,} rows in, {changes.rows_after:,} out → {output}")
+    typer.echo(f"\n{changes.rows_before:,} rows in, {changes.rows_after:,} out → {out}")
     if changes.rows_deleted:
-        typer.echo("Deleted rows leave gaps in time; windows do not cross them where they are given as breaks.")
+        typer.echo(
+            "Deleted rows leave gaps in time; pass the breaks of read_frame to Windows so that no window crosses one."
+        )
 
 
 def _opened(file: str, reading: "Reading") -> "Source":
-    """The file, or the published data set of that name where there is no such file."""
+    """The file, or the published dataset of that name if there is no such file."""
+    from fern.data.catalogue import PUBLISHED
     from fern.data.datasets import find
-    from fern.data.published import PUBLISHED
     from fern.data.tables.readers import open_source
 
     return open_source(find(file) if file in PUBLISHED and not Path(file).exists() else file, reading)

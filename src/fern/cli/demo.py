@@ -5,17 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from fern.errors import FernError
 
 if TYPE_CHECKING:
-    from fern.data.windows import Windows
+    from fern.benchmark.problem import Problem
+    from fern.benchmark.scoring import Score
     from fern.models import Forecaster
-    from fern.systems import Trajectory
+    from fern.report.tables.tables import Table
 
 SCENARIO = "LORENZ_PARAM"
+CONTEXT_LENGTH = HORIZON = 336
+COLUMNS = ("mse", "mae", "wd", "ept")
+
+# A small latent generalises better on chaotic systems; see docs/results.md.
+MODELS: dict[str, dict[str, Any]] = {"fern": {"latent": 12}, "dlinear": {}, "last-value": {}}
 
 
 def register(app: typer.Typer) -> None:
@@ -24,86 +29,73 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the table and the pictures.")] = Path("demo"),
-    epochs: Annotated[int, typer.Option(help="Epochs of training for Fern and for DLinear.", min=1)] = 8,
-    seed: Annotated[int, typer.Option(help="Decides starting weights, order and noise.")] = 7,
+    out: Annotated[Path, typer.Option("--out", "-o", "--output", help="Folder for the table and the plots.")] = Path(
+        "demo"
+    ),
+    epochs: Annotated[int, typer.Option(help="Training epochs for Fern and DLinear.", min=1)] = 8,
+    seed: Annotated[int, typer.Option(help="Seed for initial weights, batch order and noise.")] = 7,
+    steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
 ) -> None:
-    """Simulate a shocked Lorenz system, train Fern on it, compare it with DLinear, naive and oracle, and draw it."""
-    from fern.data.splits import split
-    from fern.data.windows import Windows
-    from fern.models import build_model
-    from fern.systems import simulate
-    from fern.training import TrainConfig, train
+    """Simulate a shocked Lorenz system, train Fern, compare it with DLinear, a naive forecast and the oracle."""
+    from fern.benchmark.problem import Problem, load_dataset
+    from fern.benchmark.scoring import score_model, score_oracle
+    from fern.benchmark.tasks import DatasetChoice
+    from fern.report.tables.rendering import render
 
     start = time.monotonic()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FernError(f"{out}: the folder cannot be made ({error.strerror})") from None
-    t = simulate(SCENARIO)
-    parts = split(len(t.values), "shock")
-    windows = {
-        name: Windows(t.values, context_length=336, horizon=336, part=part)
-        for name, part in (("train", parts.train), ("validation", parts.validation), ("test", parts.test))
-    }
+        raise FernError(f"{out}: the folder cannot be created ({error.strerror})") from None
+    dataset = load_dataset(DatasetChoice(dataset=SCENARIO, steps=steps))
+    problem = Problem(dataset, "shock", "none", CONTEXT_LENGTH, HORIZON)
+    _ = problem.train, problem.validation, problem.test  # an error where one has no window
+    trajectory = dataset.trajectory
+    shock = trajectory.shock_index if trajectory is not None else None
     typer.echo(
-        f"{SCENARIO}: {len(t.values):,} steps of Lorenz-63. Its parameters change at row {t.shock_index:,}, in\n"
-        "the middle of the training part. Task: from 336 steps forecast the next 336, judged on the last tenth."
+        f"{SCENARIO}: {len(dataset.values):,} steps of Lorenz-63. Its parameters change at row {shock:,}, in\n"
+        f"the middle of the training set. Task: forecast {HORIZON} steps from the previous {CONTEXT_LENGTH}; the last\n"
+        "10 % is the test set."
     )
-    models: dict[str, Forecaster] = {}
-    # A small latent generalises better on chaotic systems; see docs/results.md.
-    choices: dict[str, dict[str, Any]] = {"fern": {"latent": 12}, "dlinear": {}, "last-value": {}}
-    for name, settings in choices.items():
-        model = build_model(name, context_length=336, horizon=336, channels=3, **settings)
-        if model.trainable:
-            typer.echo(f"\nTraining {name} for {epochs} epochs:")
-            config = TrainConfig(preset="default", epochs=epochs, seed=seed, threads=1)
-            train(model, windows["train"], windows["validation"], config)
-        models[name] = model.eval()
-    spread = t.values[: parts.train.stop].std(axis=0)
-    rows = _scores(t, windows["test"], models, spread)
-    table = _as_markdown(rows)
+    models = {name: _trained(name, problem, epochs=epochs, seed=seed) for name in MODELS}
+    scores = {"oracle": score_oracle(problem)}
+    scores |= {name: score_model(model, problem, seed=seed) for name, model in models.items()}
+    table = render(_table(scores), "md")
     (out / "table.md").write_text(table)
-    _draw(t, windows, models, out)
-    typer.echo(f"\n{table}\n")
-    typer.echo(_what_to_look_at(rows, out, time.monotonic() - start))
+    _draw(problem, models, out)
+    typer.echo(f"\n{table}")
+    typer.echo(_what_to_look_at(scores, out, time.monotonic() - start))
 
 
-def _scores(
-    t: "Trajectory", test: "Windows", models: "dict[str, Forecaster]", spread: np.ndarray
-) -> dict[str, dict[str, float]]:
-    """MSE, MAE, WD and EPT of the oracle and of each model over all test windows."""
-    import torch
+def _trained(name: str, problem: "Problem", *, epochs: int, seed: int) -> "Forecaster":
+    """A model ready to forecast."""
+    from fern.models import build_model
+    from fern.training import TrainConfig, train
 
-    from fern.metrics import ept, mae, mse, w2_squared
-    from fern.systems import oracle
-
-    indices = torch.arange(len(test))
-    starts = (test.starts(indices) + test.context_length).numpy()
-    future = np.concatenate([batch.numpy() for _, batch in test.batches(512)])
-    forecasts: dict[str, Any] = {"oracle": oracle(t, starts, test.horizon)}
-    with torch.no_grad():
-        for name, model in models.items():
-            forecasts[name] = np.concatenate([model(past).mean.numpy() for past, _ in test.batches(512)])
-    return {
-        name: {
-            "MSE": float(mse(values, future)),
-            "MAE": float(mae(values, future)),
-            "WD": float(w2_squared(values, future)),
-            "EPT": float(ept(values, future, spread)),
-        }
-        for name, values in forecasts.items()
-    }
+    channels = problem.values.shape[1]
+    model = build_model(
+        name, context_length=problem.context_length, horizon=problem.horizon, channels=channels, **MODELS[name]
+    )
+    if model.trainable:
+        typer.echo(f"\nTraining {name} for {epochs} epochs:")
+        config = TrainConfig(preset="default", epochs=epochs, seed=seed, threads=1)
+        train(model, problem.train, problem.validation, config)
+    return model.eval()
 
 
-def _as_markdown(rows: dict[str, dict[str, float]]) -> str:
-    names = list(next(iter(rows.values())))
-    lines = [f"| model | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
-    lines += [f"| {model} | {' | '.join(f'{figures[n]:.3g}' for n in names)} |" for model, figures in rows.items()]
-    return "\n".join(lines)
+def _table(scores: "dict[str, Score]") -> "Table":
+    """The figures of the oracle and of each model over all test windows."""
+    from fern.report.tables.cells import Cell
+    from fern.report.tables.tables import Column, Line, Table
+
+    lines = tuple(
+        Line((name,), tuple(Cell(mean=score.metrics[metric], done=1) for metric in COLUMNS))
+        for name, score in scores.items()
+    )
+    return Table(f"{SCENARIO}, {CONTEXT_LENGTH} to {HORIZON} steps", ("model",), tuple(map(Column, COLUMNS)), lines)
 
 
-def _draw(t: "Trajectory", windows: "dict[str, Windows]", models: "dict[str, Forecaster]", out: Path) -> None:
+def _draw(problem: "Problem", models: "dict[str, Forecaster]", out: Path) -> None:
     """The trajectory, one test forecast, and the eigen-diagnostics over the test part."""
     import torch
 
@@ -113,41 +105,42 @@ def _draw(t: "Trajectory", windows: "dict[str, Windows]", models: "dict[str, For
     from fern.report.figures.forecasts import forecast_figure
     from fern.report.figures.trajectories import trajectory_figure
 
-    test, validation = windows["test"], windows["validation"]
+    names, test = problem.dataset.channel_names, problem.test
     past, future = test.gather(torch.tensor([len(test) // 2]))
     with torch.no_grad():
         forecasts = {name: model(past).mean[0].numpy() for name, model in models.items() if name != "last-value"}
-    title = f"{SCENARIO}: a test window, 336 steps from 336"
-    picture = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=t.channel_names, title=title)
+    title = f"{SCENARIO}: a test window, {HORIZON} steps from {CONTEXT_LENGTH}"
+    picture = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=names, title=title)
     save_figure(picture, out / "forecast.png")
-    save_figure(trajectory_figure(t), out / "trajectory.png")
+    if problem.dataset.trajectory is not None:
+        save_figure(trajectory_figure(problem.dataset.trajectory), out / "trajectory.png")
     profiles = []
-    for part in (validation, test):
+    for part in (problem.validation, test):
         first, last = part.starts(torch.tensor([0, len(part) - 1])).tolist()
-        profile = eigenprofile(models["fern"], t.values[first : last + 672], stride=8)
+        profile = eigenprofile(models["fern"], problem.values[first : last + CONTEXT_LENGTH + HORIZON], stride=8)
         profiles.append(replace(profile, first_row=first + profile.first_row))
     rules = learn_rules(profiles[0])
     picture = diagnostics_figure(
-        profiles[1], channel=0, name=t.channel_names[0], alarms=warnings(profiles[1], rules), rows=slice(0, 1500)
+        profiles[1], channel=0, name=names[0], alarms=warnings(profiles[1], rules), rows=slice(0, 1500)
     )
     save_figure(picture, out / "diagnostics.png")
     lines = [
         f"{rule.name}: {rule.explanation}\n"
-        f"  on validation, {rules.lead} rows ahead: flagged {rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, "
-        f"{rule.rates.false_alarm_rate:.0%} of quiet rows, lift {rule.rates.lift:.2f}"
+        f"  on validation data, {rules.lead} rows ahead: flagged {rule.rates.hit_rate:.0%} of "
+        f"{rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows, lift {rule.rates.lift:.2f}"
         for rule in rules.rules
     ]
     (out / "warnings.txt").write_text("\n".join(lines) + "\n")
 
 
-def _what_to_look_at(rows: dict[str, dict[str, float]], out: Path, seconds: float) -> str:
-    ratio = rows["dlinear"]["MSE"] / rows["fern"]["MSE"]
+def _what_to_look_at(scores: "dict[str, Score]", out: Path, seconds: float) -> str:
+    ratio = scores["dlinear"].metrics["mse"] / scores["fern"].metrics["mse"]
     return (
-        f"Done in {seconds:.0f} s. DLinear's squared error is {ratio:.1f} times Fern's. The oracle knows the\n"
-        "equations: its error is the floor. EPT counts the steps before the error passes one standard deviation.\n"
-        "Look at:\n"
-        f"  {out / 'forecast.png'}     a test window, Fern and DLinear beside the truth\n"
-        f"  {out / 'diagnostics.png'}  the eigen-profile: error spikes, and what the ellipsoids did before them\n"
-        f"  {out / 'trajectory.png'}   the data and its shock\n"
+        f"Done in {seconds:.0f} s. DLinear's MSE is {ratio:.1f} times Fern's. The oracle knows the equations: its\n"
+        "error is the floor. EPT counts the steps before the error exceeds one standard deviation.\n"
+        "Files:\n"
+        f"  {out / 'forecast.png'}     a test window: Fern, DLinear and the truth\n"
+        f"  {out / 'diagnostics.png'}  the eigen-profile: error spikes and the ellipsoids before them\n"
+        f"  {out / 'trajectory.png'}   the data and the shock\n"
         f"  {out / 'table.md'}, {out / 'warnings.txt'}"
     )

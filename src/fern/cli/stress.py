@@ -22,48 +22,47 @@ def stress(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="module:callable (the current folder is searched first), a saved model's folder, "
-            "or a registered model, which is trained for a moment on each scenario.",
+            help="module:callable (the current folder is searched first), the folder of a saved model, "
+            "or the name of a model, which is trained briefly on each scenario.",
         ),
     ],
     scenarios: Annotated[
         list[str] | None,
         typer.Option(
             "--scenario",
-            help="A scenario's id or TOML file; can be repeated. Without it LORENZ_PARAM, LORENZ_STATE, CHUA_SWITCH "
-            "and SEASONAL_AR_PARAM: one of each kind of shock.",
+            help="Scenario id or TOML file. Repeatable. Default: LORENZ_PARAM, LORENZ_STATE, CHUA_SWITCH and "
+            "SEASONAL_AR_PARAM, which cover every kind of shock.",
         ),
     ] = None,
     require: Annotated[
         list[str] | None,
         typer.Option(
-            help='What must hold on every scenario, as in "regret<0.5" or "ept>=100"; can be repeated. '
+            help='Requirement on every scenario, such as "regret<0.5" or "ept>=100". Repeatable. '
             "Metrics: mse, mae, wd, regret, excess_mse, ept, skill."
         ),
     ] = None,
-    junit: Annotated[Path | None, typer.Option(help="Where to write the outcome as JUnit XML.")] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for the forecasts of a scenario.")] = 120.0,
-    training_limit: Annotated[
-        float, typer.Option(help="Seconds to train on a scenario, for a model that is yet to be trained.")
-    ] = 1800.0,
+    junit: Annotated[Path | None, typer.Option(help="Write the results to this file as JUnit XML.")] = None,
+    time_limit: Annotated[float, typer.Option(help="Time limit for the forecasts of a scenario, in seconds.")] = 120.0,
+    training_limit: Annotated[float, typer.Option(help="Time limit for training on a scenario, in seconds.")] = 1800.0,
     context_length: Annotated[
-        int | None, typer.Option(help="Steps the forecaster sees; without it a saved model's own, else 336.")
+        int | None,
+        typer.Option("--context-length", "--context", help="Context length (default: the saved model's, else 336)."),
     ] = None,
     horizon: Annotated[
-        int | None, typer.Option(help="Steps it forecasts; without it a saved model's own, else 336.")
+        int | None, typer.Option(help="Forecast horizon (default: the saved model's, else 336).")
     ] = None,
-    windows: Annotated[int, typer.Option(help="At most so many windows a scenario, spread over its test part.")] = 64,
+    windows: Annotated[int, typer.Option(help="Maximum windows per scenario, spread over its test set.")] = 64,
     takes: Annotated[
-        str, typer.Option(help="What the callable takes: a batch (B, L, C), a window (L, C); auto tries both.")
+        str, typer.Option(help="Input of the callable: batch (B, L, C), window (L, C), or auto to try both.")
     ] = "auto",
 ) -> None:
-    """Put a forecaster through shocks whose best possible forecast is known.
+    """Test a forecaster on shocks for which the best possible forecast is known.
 
-    The callable gets (context, horizon) and gives the forecast, (B, L, C) -> (B, H, C) or (L, C) -> (H, C).
-    regret is (mse - mse of the best possible forecast) / variance of the training part.
+    The callable takes (context, horizon) and returns the forecast: (B, L, C) -> (B, H, C) or (L, C) -> (H, C).
+    regret is (MSE - oracle MSE) / training variance; the oracle knows the equations.
 
-    The exit code is 0 when the forecaster gave forecasts for every scenario and every requirement holds, 1 when
-    not (raising, hanging, NaN and wrong shapes included), 2 for a mistake in the command.
+    The exit code is 0 if the forecaster returned forecasts for every scenario and every requirement holds, 1 if not
+    (including exceptions, timeouts, NaN and wrong shapes), and 2 for a usage error.
     """
     from fern.stress.requirements import parse_requirements
 

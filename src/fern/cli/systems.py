@@ -18,9 +18,9 @@ def register(app: typer.Typer) -> None:
 
 
 def scenarios(
-    as_json: Annotated[bool, typer.Option("--json", help="Print every setting as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all settings as JSON.")] = False,
 ) -> None:
-    """List the premade scenarios."""
+    """List the built-in scenarios."""
     from fern.systems import SCENARIOS
 
     if as_json:
@@ -38,31 +38,32 @@ def scenarios(
         shock = ", ".join(f"{s.kind} at {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
         table.add_row(plan.id, plan.system, str(channels), f"{plan.steps:,}", f"{plan.dt:g}", shock or "-")
     console().print(table)
-    console().print("\nPlay one out: fern simulate LORENZ_PARAM -o lorenz.csv --plot lorenz.png", style="dim")
+    console().print("\nSimulate one: fern simulate LORENZ_PARAM -o lorenz.csv --plot lorenz.png", style="dim")
 
 
 def simulate(
-    source: Annotated[str, typer.Argument(metavar="ID|FILE", help="A scenario's id, or a TOML file that defines one.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write: .csv, .parquet or .npz.")
+    source: Annotated[str, typer.Argument(metavar="ID|FILE", help="A scenario id, or a TOML file that defines one.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", "--output", help="Write the trajectory to this file: .csv, .parquet or .npz."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Where to draw it: .png, .svg or .pdf.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Another seed than the scenario's.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Another number of steps than the scenario's.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed to use instead of the scenario's.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
 ) -> None:
-    """Play a scenario out, write it and draw it."""
+    """Simulate a scenario and write or plot the trajectory."""
     from fern.systems import open_scenario
     from fern.systems import simulate as play
     from fern.systems.export import export_format, save_trajectory
 
     plan = open_scenario(source)
     plan = replace(plan, seed=plan.seed if seed is None else seed, steps=plan.steps if steps is None else steps)
-    if output is None and plot is None:
-        raise FernError("nothing to do: give -o FILE to write the trajectory, --plot FILE to draw it, or both")
-    # Every file is checked before any work, so that a mistake in one leaves no file behind.
-    if output is not None:
-        export_format(output)
-        check_writable(output)
+    if out is None and plot is None:
+        raise FernError("nothing to do: give --out FILE to write the trajectory, --plot FILE to plot it, or both")
+    # Every path is checked before any work, so that a mistake in one leaves no file behind.
+    if out is not None:
+        export_format(out)
+        check_writable(out)
     if plot is not None:
         from fern.report.figures.canvas import figure_format
 
@@ -74,12 +75,12 @@ def simulate(
         from fern.report.figures.trajectories import trajectory_figure
 
         save_figure(trajectory_figure(trajectory), plot)
-    if output is not None:
-        save_trajectory(trajectory, output)
+    if out is not None:
+        save_trajectory(trajectory, out)
     rows, channels = trajectory.values.shape
     shocks = ", ".join(f"{s.kind} shock at row {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
     typer.echo(f"{plan.id or plan.system}: {rows:,} rows x {channels} channels, {shocks or 'no shock'}")
     typer.echo(f"fingerprint {trajectory.fingerprint}")
-    for path in (output, plot):
+    for path in (out, plot):
         if path is not None:
             typer.echo(f"wrote {path}")

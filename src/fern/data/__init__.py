@@ -10,11 +10,11 @@ from fern.lazy import lazy_names
 if TYPE_CHECKING:
     from fern.data.auditing.audit import AuditReport, audit
     from fern.data.auditing.policy import PAPER_POLICY, Policy, read_policy
+    from fern.data.catalogue import PUBLISHED, Published, published
     from fern.data.cleaning.changes import Change, CleanLog
     from fern.data.cleaning.clean import clean
     from fern.data.datasets import find, load
     from fern.data.frames import Panel, Series, read_frame
-    from fern.data.published import PUBLISHED, Published, published
     from fern.data.scale import Affine, ScaledLaw, Scaler, fit_scaler, scaler_from_mapping
     from fern.data.splits import PRESETS, Part, Split, split
     from fern.data.tables.frequency import Frequency
@@ -29,7 +29,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
             "fern.data.cleaning.clean": ["clean"],
             "fern.data.datasets": ["find", "load"],
             "fern.data.frames": ["Panel", "Series", "read_frame"],
-            "fern.data.published": ["PUBLISHED", "Published", "published"],
+            "fern.data.catalogue": ["PUBLISHED", "Published", "published"],
             "fern.data.scale": ["Affine", "ScaledLaw", "Scaler", "fit_scaler", "scaler_from_mapping"],
             "fern.data.splits": ["PRESETS", "Part", "Split", "split"],
             "fern.data.tables.frequency": ["Frequency"],

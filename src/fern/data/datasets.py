@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fern.data.published import Published, published
+from fern.data.catalogue import Published, published
 from fern.data.tables.native import FrameKind, Native
 from fern.data.tables.readers import open_source
 from fern.errors import FernError, unknown_name
@@ -37,7 +37,7 @@ def load(
     """
     dataset = published(name)
     if variant is not None and columns is not None:
-        raise FernError("columns: give either a variant or columns, not both")
+        raise FernError("columns: give a variant or columns, not both")
     chosen = dataset.variant(variant).columns if variant is not None else columns or dataset.columns
     for column in chosen:
         if column not in dataset.columns:
@@ -86,7 +86,7 @@ def _verify(path: Path, dataset: Published) -> None:
     if digest.hexdigest() != dataset.sha256:
         raise FernError(
             f"{path}: is not the published {dataset.name} (sha256 {digest.hexdigest()[:12]}…, "
-            f"needs {dataset.sha256[:12]}…); remove it or replace it by {dataset.address}"
+            f"needs {dataset.sha256[:12]}…); remove it, or replace it with the file from {dataset.address}"
         )
 
 
@@ -97,7 +97,8 @@ def _download(dataset: Published) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FernError(
-            f"{path.parent}: cannot be made ({error.strerror}); set {FOLDER_VARIABLE} to a folder with {dataset.file}"
+            f"{path.parent}: cannot be created ({error.strerror}); "
+            f"set {FOLDER_VARIABLE} to a folder with {dataset.file}"
         ) from None
     with written_whole(path) as temporary:
         try:
@@ -105,8 +106,9 @@ def _download(dataset: Published) -> Path:
         except (OSError, HTTPException) as error:  # URLError and time-outs are OSErrors
             reason = getattr(error, "reason", error)
             raise FernError(
-                f"{dataset.name}: no copy on this machine and no download ({reason}). Put {dataset.file} into "
-                f"{path.parent}, or into a folder named by {FOLDER_VARIABLE}; it is published at {dataset.address}"
+                f"{dataset.name}: no local copy, and the download failed ({reason}). Put {dataset.file} into "
+                f"{path.parent}, or set {FOLDER_VARIABLE} to a folder that has it; it is published at "
+                f"{dataset.address}"
             ) from None
         _verify(temporary, dataset)
     return path

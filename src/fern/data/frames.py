@@ -210,8 +210,8 @@ def check_grid(grid: TimeGrid, *, where: str) -> None:
     if problems:
         row = "" if grid.first_problem_row is None else f" (first in data row {grid.first_problem_row + 1:,})"
         raise FernError(
-            f"{where}: {'; '.join(problems)}{row}; a series needs time that runs forwards in equal steps "
-            "(correct the rows, or take them as equally spaced: grid='rows', --rows)"
+            f"{where}: {'; '.join(problems)}{row}; a series needs increasing, equally spaced timestamps "
+            "(correct the rows, or treat them as equally spaced: grid='rows', --rows)"
         )
     if grid.frequency is None:
         raise FernError(f"{where}: {grid.rows} row, a series needs at least 2")
@@ -234,7 +234,7 @@ def _check_one_frequency(series: Sequence[Series]) -> None:
         if other.frequency != first.frequency:
             raise FernError(
                 f"mixed frequencies: series {first.name!r} steps by {first.frequency}, "
-                f"series {other.name!r} by {other.frequency}; forecast them apart"
+                f"series {other.name!r} by {other.frequency}; forecast them separately"
             )
 
 

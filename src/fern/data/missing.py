@@ -98,7 +98,7 @@ def refuse_missing(values: Floats, names: tuple[str, ...], *, where: str) -> Non
         return
     count, column, row = found
     if count == len(values):
-        raise FernError(f"{where}: column {names[column]!r} has no value at all; leave it out")
+        raise FernError(f"{where}: column {names[column]!r} has no values; ignore it")
     raise FernError(
         f"{where}: column {names[column]!r} has {count:,} missing or infinite values (first in data row {row + 1:,}); "
         "missing='interpolate', 'ffill' or 'drop' deals with them, and fern clean by a policy"

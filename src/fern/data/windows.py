@@ -79,14 +79,17 @@ class Windows:
         tensors = [_as_series(values) for values in series]
         if len({tensor.shape[1] for tensor in tensors}) != 1:
             shapes = sorted({tensor.shape[1] for tensor in tensors})
-            raise FernError(f"series: channel counts {shapes} differ, or none is given; needs one channel count")
+            raise FernError(
+                f"series: got channel counts {shapes}, needs at least one series, all with the same number of channels"
+            )
         if parts is None:
             parts = [Part(0, len(tensor)) for tensor in tensors]
         if breaks is None:
             breaks = [()] * len(tensors)
         if not len(parts) == len(breaks) == len(tensors):
             raise FernError(
-                f"series: got {len(tensors)} with {len(parts)} parts and {len(breaks)} lists of breaks, needs as many"
+                f"series: got {len(tensors)} with {len(parts)} parts and {len(breaks)} lists of breaks, "
+                "needs one of each per series"
             )
         stretches, offset = [], 0
         for tensor, part, cuts in zip(tensors, parts, breaks, strict=True):
@@ -112,7 +115,7 @@ class Windows:
         if not self._stretches:
             longest = max((len(rows) for rows in stretches), default=0)
             raise FernError(
-                f"windows: the longest unbroken stretch has {longest:,} rows, fewer than one window of "
+                f"windows: the longest stretch without a break has {longest:,} rows, fewer than one window of "
                 f"{span:,} (context_length {context_length:,} + horizon {horizon:,})"
             )
         self._starts = np.array([rows.start for rows in self._stretches])
@@ -226,7 +229,7 @@ def _as_series(values: Values) -> Tensor:  # (T, C) float32
     """The series as a float32 tensor in row order; refuses other shapes and values that are not finite."""
     tensor = torch.as_tensor(values)
     if tensor.ndim != 2 or 0 in tensor.shape:
-        raise FernError(f"values: got shape {tuple(tensor.shape)}, needs (time, channels), neither empty")
+        raise FernError(f"values: got shape {tuple(tensor.shape)}, needs (time, channels), both non-empty")
     if tensor.is_complex():
         raise FernError(f"values: got {tensor.dtype}, needs real numbers")
     series = tensor.to(torch.float32).contiguous()
@@ -237,6 +240,6 @@ def _as_series(values: Values) -> Tensor:  # (T, C) float32
             value = float(tensor[first + row, channel])
             raise FernError(
                 f"values: {value} at row {first + row:,}, channel {channel}; windows need finite numbers "
-                "within float32's range (fern clean fills or removes what is missing)"
+                "within float32's range (fern clean fills or removes missing values)"
             )
     return series

@@ -76,7 +76,7 @@ class MetricAccumulator:
         self.metrics = tuple(metrics)
         self.levels = tuple(require_level(level) for level in levels)
         if len({f"{100 * level:.6g}" for level in self.levels}) < len(self.levels):
-            raise FernError(f"levels: {self.levels} holds one twice")
+            raise FernError(f"levels: {self.levels} contains duplicates")
         self.distance: Distance = distance
         self.weights = weights
         self.windows = 0
@@ -132,7 +132,7 @@ class MetricAccumulator:
         merged._sums, merged._kept = dict(self._sums), list(self._kept)
         if other.windows:
             if self.windows and other._shape != self._shape:
-                raise FernError(f"merge: (horizon, channels) is {self._shape} here and {other._shape} there")
+                raise FernError(f"merge: (horizon, channels) is {self._shape} here and {other._shape} in the other")
             merged._add(other._sums, other._kept, other.windows, other._shape)
         return merged
 
@@ -152,12 +152,12 @@ class MetricAccumulator:
                 raise FernError(f"state: {unknown_name('entry', name, expected)}")
         for name, values in expected.items():
             if name not in state:
-                raise FernError(f"state: lacks {name!r}; it is of an accumulator with other settings")
+                raise FernError(f"state: has no {name!r}; it comes from an accumulator with other settings")
             if name not in ("pred", "true") and state[name].shape != values.shape:
                 raise FernError(f"state: {name} has shape {tuple(state[name].shape)}, needs {tuple(values.shape)}")
         for name, values in self._given_tensors().items():
             if not torch.equal(values, state[name]):
-                raise FernError(f"state: its {name} are not those of this accumulator")
+                raise FernError(f"state: its {name} differ from those of this accumulator")
         windows, shape = int(state["windows"]), (int(state["shape"][0]), int(state["shape"][1]))
         if windows < 0:
             raise FernError(f"state: windows is {windows}, needs 0 or more")
@@ -238,7 +238,7 @@ class MetricAccumulator:
         for name in ("metrics", "levels", "distance", "weights"):
             here, there = getattr(self, name), getattr(other, name)
             if here != there:
-                raise FernError(f"merge: {name} is {here} here and {there} there")
+                raise FernError(f"merge: {name} is {here} here and {there} in the other")
         mine, theirs = self._given_tensors(), other._given_tensors()
         for name in {**mine, **theirs}:
             if name not in mine or name not in theirs or not torch.equal(mine[name], theirs[name]):

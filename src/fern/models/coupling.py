@@ -30,7 +30,7 @@ def clamped_pair(
         >>> clamped_pair(torch.tensor([[1.0, -2.0]]))
         (tensor([[1.]]), tensor([[-2.]]))
     """
-    if _compiled(raw):
+    if compiled(raw):
         pair: tuple[Tensor, Tensor] = _ClampedPair.apply(raw, scale_bounds, shift_bounds)  # type: ignore[no-untyped-call]
         return pair
     return _plain_pair(raw, scale_bounds, shift_bounds)
@@ -65,13 +65,14 @@ def rotating_update(
 
 
 def _update(raw: Tensor, state: Tensor, *, rotating: bool) -> Tensor:
-    if _compiled(raw) and state.dtype == raw.dtype:
+    if compiled(raw) and state.dtype == raw.dtype:
         updated: Tensor = _Update.apply(raw, state, rotating)  # type: ignore[no-untyped-call]
         return updated
     return _plain_update(raw, state, rotating=rotating)
 
 
-def _compiled(tensor: Tensor) -> bool:
+def compiled(tensor: Tensor) -> bool:
+    """Whether the compiled loops take it: on the CPU, float32 or float64, and nobody traces."""
     return tensor.device.type == "cpu" and tensor.dtype in _NUMPY and not torch.compiler.is_compiling()
 
 
@@ -98,7 +99,7 @@ class _ClampedPair(torch.autograd.Function):
         raw = raw.contiguous()
         rows, width = raw.shape
         scale, shift = raw.new_empty(rows, width // 2), raw.new_empty(rows, width // 2)
-        kernels.clamp(_array(raw), _table(raw.dtype, scale_bounds, shift_bounds), _array(scale), _array(shift))
+        kernels.clamp(_array(raw), bounds_table(raw.dtype, scale_bounds, shift_bounds), _array(scale), _array(shift))
         ctx.save_for_backward(raw)
         ctx.bounds = scale_bounds, shift_bounds
         return scale, shift
@@ -110,7 +111,7 @@ class _ClampedPair(torch.autograd.Function):
             pair = _plain_pair(raw, *ctx.bounds)
             return *torch.autograd.grad(pair, raw, (grad_scale, grad_shift), create_graph=True), None, None
         grad_raw = torch.empty_like(raw)
-        table = _table(raw.dtype, *ctx.bounds)
+        table = bounds_table(raw.dtype, *ctx.bounds)
         kernels.clamp_backward(_array(raw), table, _array(grad_scale), _array(grad_shift), _array(grad_raw))
         return grad_raw, None, None
 
@@ -121,7 +122,7 @@ class _Update(torch.autograd.Function):
         raw, state = raw.contiguous(), state.contiguous()
         out = torch.empty_like(state)
         kernel = kernels.rotate if rotating else kernels.affine
-        kernel(_array(raw), _array(state), _table(raw.dtype, ROTATION if rotating else SCALE), _array(out))
+        kernel(_array(raw), _array(state), bounds_table(raw.dtype, ROTATION if rotating else SCALE), _array(out))
         ctx.save_for_backward(raw, state)
         ctx.rotating = rotating
         return out
@@ -133,7 +134,7 @@ class _Update(torch.autograd.Function):
             return *_recorded(_plain_update(raw, state, rotating=ctx.rotating), (raw, state), grad), None
         grad_raw, grad_state = torch.empty_like(raw), torch.empty_like(state)
         kernel = kernels.rotate_backward if ctx.rotating else kernels.affine_backward
-        table = _table(raw.dtype, ROTATION if ctx.rotating else SCALE)
+        table = bounds_table(raw.dtype, ROTATION if ctx.rotating else SCALE)
         kernel(_array(raw), _array(state), table, _array(grad), _array(grad_raw), _array(grad_state))
         return grad_raw, grad_state, None
 
@@ -150,7 +151,7 @@ def _array(tensor: Tensor) -> Any:
 
 
 @cache
-def _table(dtype: torch.dtype, scale_bounds: SoftBounds, shift_bounds: SoftBounds = SHIFT) -> Any:
+def bounds_table(dtype: torch.dtype, scale_bounds: SoftBounds, shift_bounds: SoftBounds = SHIFT) -> Any:
     """The bounds as the kernels read them."""
     number = _NUMPY[dtype]
     return tuple(

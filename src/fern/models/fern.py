@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 
 from fern.checks import require_whole
 from fern.errors import FernError
+from fern.models import few_rows
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig
 from fern.models.heads import ContextMap, CouplingHead, TransportHead, in_patches
 from fern.models.layers import activation
@@ -42,9 +43,9 @@ class FernConfig(ModelConfig):
     ``normalise``    what is taken off each context of each channel and given back to the law: nothing, its mean and
                      deviation (``instance``), or its last value and deviation (``last``). See `Normaliser`.
     ``skip``         ``linear`` adds a linear map of the (normalised) context to the mean, shared over channels.
-    ``channels_seen``  ``own``: a channel's forecast sees its own context. ``all``: one encoder reads the contexts of all
-                     channels together and its head has a law for each; the number of channels is then part of the
-                     weights. The skip reads the channel's own context either way.
+    ``channels_seen``  ``own``: a channel's forecast sees its own context. ``all``: one encoder reads the contexts of
+                     all channels together and its head has a law for each; the number of channels is then part of
+                     the weights. The skip reads the channel's own context either way.
     """
 
     patch_size: int | None = 24
@@ -211,10 +212,8 @@ class Fern(Forecaster):
         """The forecast of the mode the model is in; see the class."""
         seen = self._seen(past)
         law = self._law(seen, self._latent(seen, generator))
-        if self.training:
-            path = law.push(self._noise(past, (*seen.size, self.config.horizon), generator))
-        else:
-            path = law.mean
+        size = (*seen.size, self.config.horizon)
+        path = law.push(self._noise(past, size, generator)) if self.training else law.mean
         drawn = self._paths(seen, samples, generator) if samples else None
         # Contiguous: torch's losses are several times slower in the backward pass of a transposed view.
         return Forecast(mean=path.transpose(1, 2).contiguous(), ellipsoid=law, samples=drawn)
@@ -261,7 +260,7 @@ class Fern(Forecaster):
         skip = None
         if self.skip is not None:
             skip = in_patches(self.skip(rows), config.patches, config.used_patch_size, filler=0.0)
-            skip = skip.unflatten(0, (batch, channels))
+            skip = skip.view(batch, channels, *skip.shape[1:])
         return _Seen(rows.reshape(-1, config.series_in_a_row * length), (batch, channels), frame, skip)
 
     def _latent(self, seen: _Seen, generator: Generator | None) -> Tensor:  # (rows, latent)
@@ -270,9 +269,8 @@ class Fern(Forecaster):
 
     def _law(self, seen: _Seen, z: Tensor, copies: tuple[int, ...] = ()) -> Ellipsoid:  # of batch (*copies, B, C)
         rows = seen.rows.repeat(*copies, 1) if copies else seen.rows
-        eigenvalues, place, vectors = (
-            part.unflatten(0, (*copies, *seen.size)) for part in self.head(self.encode(rows, z))
-        )
+        parts = self._network(rows, z)
+        eigenvalues, place, vectors = (part.view(*copies, *seen.size, *part.shape[1:]) for part in parts)
         shift, offset = (None, place) if self.config.mean == "direct" else (place, None)
         if seen.skip is not None:
             offset = seen.skip if offset is None else offset + seen.skip
@@ -288,6 +286,16 @@ class Fern(Forecaster):
             validate_args=not self.training and not torch.compiler.is_compiling(),
         )
         return law if seen.frame is None else law.affine(seen.frame.scale, seen.frame.level)
+
+    def _network(self, rows: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """ψ after the coupling layers; for few rows without gradients in one compiled call."""
+        config = self.config
+        plain = config.layers > 1 and config.used_reflections > 0 and config.activation == "relu"
+        if plain and not self.training and few_rows.takes(rows):
+            features = self.features_x, self.features_z
+            return few_rows.network(rows, z, features, self.heads_x, self.heads_z, self.head)
+        parts: tuple[Tensor, Tensor, Tensor] = self.head(self.encode(rows, z))
+        return parts
 
     def _noise(self, like: Tensor, size: tuple[int, ...], generator: Generator | None) -> Tensor:
         noise = torch.randn(size, generator=generator, dtype=like.dtype, device=like.device)

@@ -88,6 +88,7 @@ class TransportHead(nn.Module):
         self.activate, self.direct = activation(activation_name), direct
         self.horizon, self.patches, self.patch_size = horizon, -(-horizon // patch_size), patch_size
         self.reflections, self.series = reflections, series
+        self.bounds = (DIRECT_EIGENVALUES, DIRECT_MEAN) if direct else (EIGENVALUES, SHIFT)
         self.hidden = nn.Linear(hidden, hidden)
         self.spectrum = NearIdentity(hidden, series * horizon)
         if reflections:
@@ -99,18 +100,32 @@ class TransportHead(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:  # (N, g, p), (N, g, p), (N, g, R, p) with N = rows · series
         """(Λ, t or mean, vectors)."""
         features = self.activate(self.hidden(features))
-        bounds = (DIRECT_EIGENVALUES, DIRECT_MEAN) if self.direct else (EIGENVALUES, SHIFT)
-        scale, place = clamped_pair(self.spectrum(features), scale_bounds=bounds[0], shift_bounds=bounds[1])
-        return self._patched(scale, 1.0), self._patched(place, 0.0), self._vectors(features)
+        scale, place = clamped_pair(self.spectrum(features), scale_bounds=self.bounds[0], shift_bounds=self.bounds[1])
+        return self.patched(scale, place, self.vectors(features) if self.reflections else None)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many scales, places and entries of vectors a row of features gives."""
+        size = self.series * self.horizon
+        return size, size, self.reflections * size
+
+    def patched(
+        self,
+        scale: Tensor,  # (rows, series·H)
+        place: Tensor,  # (rows, series·H)
+        vectors: Tensor | None,  # (rows, series·R·H)
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The outputs cut into patches."""
+        return self._patched(scale, 1.0), self._patched(place, 0.0), self._vectors(scale, vectors)
 
     def _patched(self, values: Tensor, filler: float) -> Tensor:  # (rows, series·H) -> (N, g, p)
         return in_patches(values.view(-1, self.horizon), self.patches, self.patch_size, filler=filler)
 
-    def _vectors(self, features: Tensor) -> Tensor:  # (N, g, R, p)
-        rows, count, size = features.shape[0] * self.series, self.reflections, self.patch_size
-        if not count:
-            return features.new_zeros(rows, self.patches, 0, size)
-        values: Tensor = self.vectors(features).view(rows, -1)
+    def _vectors(self, like: Tensor, values: Tensor | None) -> Tensor:  # (N, g, R, p)
+        rows, count, size = like.shape[0] * self.series, self.reflections, self.patch_size
+        if values is None:
+            return like.new_zeros(rows, self.patches, 0, size)
+        values = values.view(rows, -1)
         last = self.horizon - (self.patches - 1) * size
         if last == size:
             return values.view(rows, self.patches, count, size)

@@ -57,7 +57,7 @@ def fill_model(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> 
     missing, foreign = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or foreign:
         raise FernError(
-            f"{where}: the weights are not those of {name_of(model)}: missing {missing[:3]}, foreign {foreign[:3]}"
+            f"{where}: the weights do not match {name_of(model)}: missing {missing[:3]}, unexpected {foreign[:3]}"
         )
     for name, value in own.items():
         if value.shape != tensors[name].shape:

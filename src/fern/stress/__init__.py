@@ -10,7 +10,7 @@ from fern.lazy import lazy_names
 if TYPE_CHECKING:
     from fern.stress.examination import StressSettings, stress_test
     from fern.stress.requirements import Requirement, parse_requirements
-    from fern.stress.shock_response import ShockResponse, shock_response
+    from fern.stress.response import ShockResponse, shock_response
     from fern.stress.summary import as_text, write_junit
     from fern.stress.targets import open_target
 else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
@@ -19,7 +19,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
         {
             "fern.stress.examination": ["StressSettings", "stress_test"],
             "fern.stress.requirements": ["Requirement", "parse_requirements"],
-            "fern.stress.shock_response": ["ShockResponse", "shock_response"],
+            "fern.stress.response": ["ShockResponse", "shock_response"],
             "fern.stress.summary": ["as_text", "write_junit"],
             "fern.stress.targets": ["open_target"],
         },

@@ -41,9 +41,9 @@ class StressSettings:
     """How a forecaster is asked.
 
     ``context_length``, ``horizon``  None takes those of a built model, else 336.
-    ``windows``     at most so many a scenario.
+    ``windows``     the maximum number of windows per scenario.
     ``time_limit``  seconds for all forecasts of a scenario.
-    ``training_limit``  seconds to train on a scenario, for what is yet to be trained.
+    ``training_limit``  seconds to train on a scenario, for models that must be trained first.
     ``takes``       whether a function takes a ``batch`` (B, L, C) or one ``window`` (L, C); ``auto`` tries both.
     """
 
@@ -65,13 +65,13 @@ class StressSettings:
             raise unknown_name("takes", str(self.takes), TAKES)
 
     def filled(self, config: ModelConfig | None) -> "StressSettings":
-        """With the lengths of a built model where there is one; others were asked for in vain."""
+        """These settings with the lengths of a built model, if there is one; asking for other lengths is an error."""
         if config is None:
             return replace(self, context_length=self.context_length or CONTEXT_LENGTH, horizon=self.horizon or HORIZON)
         for name in ("context_length", "horizon"):
             asked, has = getattr(self, name), getattr(config, name)
             if asked not in (None, has):
-                raise FernError(f"{name}: got {asked}, the model is made for {has}")
+                raise FernError(f"{name}: got {asked}, but the model was built for {has}")
         return replace(self, context_length=config.context_length, horizon=config.horizon)
 
 
@@ -83,13 +83,13 @@ class StressFigures:
     ``wd``            the distance between the values that were forecast and those that came, window by window
                       (`fern.metrics.w2_squared`).
     ``ept``           how many steps the error stays within one training standard deviation, at most the horizon.
-    ``oracle_mse``    the error of the best possible forecast: no forecaster can do better but by luck.
+    ``oracle_mse``    the error of the best possible forecast: only luck can beat it.
     ``excess_mse``    mse - oracle_mse.
-    ``regret``        excess_mse over the variance of the training part (mean over the channels): 0 is the best
-                      possible; where the floor is zero, 1 is about as bad as always saying the mean. It is not
+    ``regret``        (MSE − oracle MSE) / training variance (mean over the channels): 0 is the best possible;
+                      where the floor is zero, 1 is about as bad as always forecasting the mean. It is not
                       relative to the floor, which is rounding alone for a deterministic system. NaN where the training
                       part is constant.
-    ``skill``         1 - mse / mse of the last value repeated: 1 is perfect, 0 no better, negative worse. NaN where
+    ``skill``         1 − MSE / MSE of repeating the last value: 1 is perfect, 0 no better, negative worse. NaN where
                       the last value is always right.
     """
 
@@ -191,15 +191,15 @@ def stress_test(
     settings: StressSettings | None = None,
     on_result: Callable[[Result], None] = lambda _: None,
 ) -> Report:
-    """Ask a forecaster on each scenario, and hold what it reached against the requirements.
+    """Test a forecaster on each scenario against the requirements.
 
     ``forecaster`` is a function ``(context, horizon) -> forecast`` of arrays (B, L, C) -> (B, H, C) or
     (L, C) -> (H, C), a `fern.models.Forecaster`, or the text of a TARGET (see `fern.stress.targets.open_target`).
     ``scenarios`` are ids, TOML files or `Scenario` objects; without any, `DEFAULT_SCENARIOS`, of which a built model
     gets those with as many channels as it has.
 
-    A forecaster that raises, hangs, or gives NaN or a wrong shape fails that scenario with that reason; the others are
-    run all the same. A mistake in the arguments is a `FernError` before anything is run.
+    A forecaster that raises, hangs, or returns NaN or a wrong shape fails that scenario with that reason; the other
+    scenarios still run. An invalid argument is a `FernError` before anything is run.
 
     Example:
         >>> def last_value(context, horizon):
@@ -241,7 +241,7 @@ def _default_plans(config: ModelConfig | None) -> list[Scenario]:
     fitting = [plan for plan in plans if _channels(plan) == config.channels]
     if not fitting:
         raise FernError(
-            f"scenario: none of {', '.join(DEFAULT_SCENARIOS)} has the model's {config.channels} channels; name one"
+            f"scenario: none of {', '.join(DEFAULT_SCENARIOS)} has the model's {config.channels} channels; give another"
         )
     return fitting
 
@@ -251,7 +251,7 @@ def _channels(plan: Scenario) -> int:
 
 
 def _exam(plan: Scenario, settings: StressSettings) -> Exam:
-    """The scenario played out, with its windows."""
+    """The simulated scenario, with its windows."""
     length, horizon = settings.context_length or CONTEXT_LENGTH, settings.horizon or HORIZON
     trajectory = simulate(plan)
     name = plan.id or plan.system
@@ -260,9 +260,9 @@ def _exam(plan: Scenario, settings: StressSettings) -> Exam:
     available = problem.test.starts(torch.arange(len(problem.test))).numpy() + length
     after = available[available >= max(plan.shock_rows, default=0)]
     if not len(after):
-        raise FernError(f"{name}: no window of the test part lies after the shock at row {max(plan.shock_rows)}")
+        raise FernError(f"{name}: no test window lies after the shock at row {max(plan.shock_rows)}")
     if not problem.train_std.any():
-        raise FernError(f"{name}: is constant over its training part, so there is no scale to judge errors by")
+        raise FernError(f"{name}: is constant over the training set, so errors have no scale")
     places = np.linspace(0, len(after) - 1, min(settings.windows, len(after))).round().astype(np.int64)
     return Exam(problem, after[places], settings.takes)
 
@@ -271,7 +271,7 @@ def _require_attainable(requirements: tuple[Requirement, ...], settings: StressS
     """EPT counts steps of the forecast, so none can reach beyond the horizon."""
     for asked in requirements:
         if asked.metric == "ept" and not asked.holds(float(settings.horizon or HORIZON)):
-            raise FernError(f"{asked}: ept is at most the horizon, which is {settings.horizon}")
+            raise FernError(f"{asked}: ept cannot exceed the horizon, which is {settings.horizon}")
 
 
 def _require_different(exams: list[Exam]) -> None:

@@ -75,7 +75,7 @@ def parse_requirement(text: str) -> Requirement:
     """
     written = _WRITTEN.fullmatch(text)
     if written is None or not written[1] or written[2] not in _COMPARE:
-        raise FernError(f"requirement: got {text!r}, needs a metric, one of < <= > >= and a number, as in regret<0.5")
+        raise FernError(f"requirement: got {text!r}, needs a metric, one of < <= > >= and a number, such as regret<0.5")
     metric, sign, number = written.groups()
     try:
         bound = float(number)

@@ -10,7 +10,7 @@ from fern.stress.examination import Report, Result
 from fern.stress.requirements import Requirement
 
 COLUMNS = ("mse", "oracle_mse", "regret", "mae", "wd", "ept", "skill")
-SURVIVES = "gives forecasts"
+SURVIVES = "returns forecasts"
 """The name of the JUnit test case of a scenario without requirements."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -40,8 +40,8 @@ def failures(result: Result) -> list[str]:
 def _shortfall(result: Result, asked: Requirement) -> str:
     value = asdict(result.figures)[asked.metric] if result.figures is not None else float("nan")
     if value != value:
-        return f"{asked.metric} is not defined here, needs {asked}"
-    return f"{asked.metric} is {value:.4g}, needs {asked} (off by {asked.miss(value):.3g})"
+        return f"{asked.metric} is undefined here, needs {asked}"
+    return f"{asked.metric} is {value:.4g}, needs {asked} (missed by {asked.miss(value):.3g})"
 
 
 def _table(results: tuple[Result, ...]) -> list[str]:

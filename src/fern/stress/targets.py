@@ -23,7 +23,7 @@ EPOCHS = 5
 TRAINING_WINDOWS = 4096
 VALIDATION_WINDOWS = 512
 SEED = 7
-"""The quick budget of a registered model: so many epochs over so many windows, spread evenly, of the training part."""
+"""The small training budget of a model given by name; windows are spread evenly over the training set."""
 
 _SAVED = ("model.safetensors", "best.safetensors")  # what a folder with a saved model holds
 
@@ -73,11 +73,11 @@ class Target:
 def as_target(forecaster: object) -> Target:
     """The target that a Python object is."""
     if isinstance(forecaster, type) and not builds(forecaster):
-        raise FernError(f"forecaster: got the class {forecaster.__name__}, needs an object made of it")
+        raise FernError(f"forecaster: got the class {forecaster.__name__}, needs an instance of it")
     if not callable(forecaster):
         raise FernError(
             f"forecaster: got {type(forecaster).__name__}, needs a fern Forecaster, "
-            "something to call with (context, horizon), or the text of a TARGET"
+            "a callable taking (context, horizon), or the text of a TARGET"
         )
     return Target(getattr(forecaster, "__qualname__", type(forecaster).__name__), forecaster)
 
@@ -111,10 +111,12 @@ def forecast(forecaster: Forecaster | ForecastFunction, material: Material) -> F
             mean = model(_as_seen_by(model, material.contexts)).mean
     wanted = (len(material.contexts), material.horizon, material.contexts.shape[2])
     if tuple(mean.shape) != wanted:
-        raise FernError(f"gave shape {tuple(mean.shape)}, needs {wanted}")
+        raise FernError(f"returned shape {tuple(mean.shape)}, needs {wanted}")
     if not bool(torch.isfinite(mean).all()):
         window, step, channel = (~torch.isfinite(mean)).nonzero()[0].tolist()
-        raise FernError(f"gave {float(mean[window, step, channel])} at window {window}, step {step}, channel {channel}")
+        raise FernError(
+            f"returned {float(mean[window, step, channel])} at window {window}, step {step}, channel {channel}"
+        )
     made: Floats = mean.detach().cpu().numpy().astype(np.float32)
     return made
 
@@ -124,7 +126,7 @@ def _saved(path: Path) -> Forecaster:
         return load_model(path)
     found = [path / name for name in _SAVED if (path / name).is_file()]
     if not found:
-        raise FernError(f"TARGET: the folder {path} holds no saved model ({' or '.join(_SAVED)})")
+        raise FernError(f"TARGET: the folder {path} has no saved model ({' or '.join(_SAVED)})")
     return load_model(found[0])
 
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 OPENING_LIMIT = 300.0
 """Seconds that starting a process and importing a TARGET may take."""
 
-SILENT, UNTRAINED = "gave no forecast", "was not trained"
+SILENT, UNTRAINED = "returned no forecast", "was not trained"
 """What a forecaster that is too slow has not done."""
 
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from fern.errors import FernError
-from fern.files import written_whole
+from fern.files import ending_of, written_whole
 from fern.systems.trajectory import Trajectory
 
 FORMATS = (".csv", ".parquet", ".npz")
@@ -23,10 +22,7 @@ def export_format(path: Path) -> str:
         >>> export_format(Path("lorenz.parquet"))
         '.parquet'
     """
-    suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise FernError(f"{path}: a trajectory is written as {', '.join(FORMATS)}, got {suffix or 'no ending'!r}")
-    return suffix
+    return ending_of(path, FORMATS, what="a trajectory")
 
 
 def save_trajectory(trajectory: Trajectory, path: Path | str) -> None:

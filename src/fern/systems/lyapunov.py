@@ -30,7 +30,7 @@ def largest_lyapunov_exponent(
         True
     """
     if system.noise:
-        raise FernError(f"system: {system.name} is driven by noise, the exponent needs a deterministic system")
+        raise FernError(f"system: {system.name} is driven by noise; the exponent needs a deterministic system")
     if steps < renormalise_every:
         raise FernError(f"steps: got {steps}, needs at least {renormalise_every}")
     full = system.complete(params or {})

@@ -35,7 +35,7 @@ def register_system(system: System) -> System:
         (500, 2)
     """
     if system.name in PREMADE:
-        raise FernError(f"name: {system.name!r} is a premade system, choose another name")
+        raise FernError(f"name: {system.name!r} is a built-in system; choose another name")
     if not system.name:
         raise FernError("name: a system needs a name, got an empty one")
     _registered[system.name] = system

@@ -47,7 +47,7 @@ class Scenario:
         self.source.complete(self.params)
         rows = self.shock_rows
         if any(later <= earlier for earlier, later in itertools.pairwise(rows)):
-            raise FernError(f"shocks: got rows {list(rows)}, each shock must come after the one before it")
+            raise FernError(f"shocks: got rows {list(rows)}, needs increasing rows")
 
     @property
     def source(self) -> System:

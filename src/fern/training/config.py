@@ -55,11 +55,10 @@ class TrainConfig:
 
     What is learnt:
         ``epochs``, ``steps_per_epoch`` (None: every window once), ``batch_size`` (None: from the number of windows),
-        ``learning_rate`` (the peak), ``weight_decay``,
-        ``schedule`` (constant, cosine, one-cycle) and ``warmup`` (a share of the steps), ``loss`` (a name or a mapping
-        of names to weights, see `fern.training.losses`), ``huber_delta``, ``energy_samples``, ``clip_norm`` (the
-        largest norm of the gradient), ``averaging`` (the decay of an exponential mean of the weights, which is then
-        what is evaluated and kept).
+        ``learning_rate`` (the peak), ``weight_decay``, ``schedule`` (constant, cosine, one-cycle) and ``warmup`` (a
+        fraction of the steps), ``loss`` (a name or a mapping of names to weights, see `fern.training.losses`),
+        ``huber_delta``, ``energy_samples``, ``clip_norm`` (the largest norm of the gradient), ``averaging`` (the decay
+        of an exponential mean of the weights, which is then what is evaluated and kept).
     When it stops:
         ``patience``, ``grace``, ``smoothing``, ``tolerance``, ``keep``: see `fern.training.StoppingRule`. In a run
         shorter than its preset's grace period the last epoch can still be kept. ``time_limit``: seconds for the whole

@@ -68,7 +68,7 @@ def train(
             as it is, unless there are more epochs now.
         progress: ``auto`` (a bar on a terminal, lines elsewhere, on standard error), ``bar``, ``lines``, ``silent``.
         tracker: ``tensorboard`` (into the directory) or ``mlflow``; nothing is written without it. A tracker that
-            fails is left out with a warning; the run goes on.
+            fails is disabled with a warning; training continues.
         on_interrupt: what Ctrl-C does: ``raise`` passes it on; ``keep`` ends the run with the best weights so far.
 
     A run whose loss or gradient becomes NaN or infinite ends with `Diverged`.
@@ -149,7 +149,7 @@ def _start(model: Forecaster, config: TrainConfig, windows: Windows) -> None:
         try:
             initialise(model, generator_for(config.seed, "init"))
         except TypeError as error:
-            raise FernError(f'start: "fresh" cannot draw this model anew ({error}); or give start="given"') from None
+            raise FernError(f'start: "fresh" cannot reinitialise this model ({error}); or give start="given"') from None
     model.prepare(windows.batches(PREPARE_BATCH))
 
 

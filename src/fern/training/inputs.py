@@ -75,7 +75,9 @@ def run_directory(directory: Path | str | None, resume: Path | str | None) -> Pa
         given = directory if resume is None else resume
         return None if given is None else Path(given)
     if Path(directory).resolve() != Path(resume).resolve():
-        raise FernError(f"directory: got {directory} but resume is {resume}; a run continues where it is, give one")
+        raise FernError(
+            f"directory: got {directory} but resume is {resume}; a run resumes in its own directory; give one of them"
+        )
     return Path(resume)
 
 

@@ -39,7 +39,7 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
             raise unknown_name("schedule", self.shape, SHAPES)
-        needs = "a share of the steps, at least 0 and below 1"
+        needs = "a fraction of the steps, at least 0 and below 1"
         require_number("warmup", self.warmup, needs, lambda share: 0.0 <= share < 1.0)
 
     def rate(self, step: int) -> float:

@@ -16,9 +16,9 @@ Reason = Literal["epochs", "patience", "time", "interrupted", "nothing to train"
 class StoppingRule:
     """When training stops, and which epoch's weights it keeps.
 
-    ``epochs``     the run has at most so many.
-    ``patience``   stop after so many epochs in a row without a new best; None never stops early.
-    ``grace``      the first so many epochs are logged only: they can neither stop the run nor be kept.
+    ``epochs``     the maximum number of epochs.
+    ``patience``   stop after this many epochs in a row without a new best; None never stops early.
+    ``grace``      the number of first epochs that are only logged: they can neither stop the run nor be kept.
     ``smoothing``  α of an exponential mean of the validation objective, s_e = α·s_{e-1} + (1 - α)·v_e, on which
                    the rule then works; None for the values themselves. It starts after the grace period.
     ``tolerance``  an epoch is a new best only where it lowers the (smoothed) objective by more than this share of the
@@ -55,7 +55,7 @@ class StoppingRule:
         if self.smoothing is not None:
             needs = "a number between 0 and 1, or None"
             require_number("smoothing", self.smoothing, needs, lambda number: 0.0 < number < 1.0)
-        require_number("tolerance", self.tolerance, "a share of at least 0 and below 1", lambda share: 0 <= share < 1)
+        require_number("tolerance", self.tolerance, "a fraction, at least 0 and below 1", lambda share: 0 <= share < 1)
         if self.keep not in get_args(Keep):
             raise unknown_name("keep", self.keep, get_args(Keep))
 

@@ -55,6 +55,11 @@ class Push(torch.autograd.Function):
     """Uᵀ Λ U x. Keeps its three arguments and U x: O(R·n) numbers, none per reflection."""
 
     @staticmethod
+    def plain(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> Tensor:
+        """The map without a record."""
+        return _engine(x).push(vectors, eigenvalues, x)[0]
+
+    @staticmethod
     def forward(
         ctx: Any,
         vectors: Tensor,  # (*sets, R, p)

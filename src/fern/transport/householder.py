@@ -1,5 +1,6 @@
 """Products of Householder reflections and the symmetric positive map built on them, in O(R·n)."""
 
+import torch
 from torch import Tensor
 
 from fern.errors import FernError
@@ -63,6 +64,8 @@ def spd_push(
     _checks.one_device(vectors=vectors, eigenvalues=eigenvalues, x=x)
     grouping = Grouping.of(x, (vectors, 2), (eigenvalues, 1))
     arguments = grouping.sets(vectors, 2), grouping.sets(eigenvalues, 1), grouping.sides(x)
+    if not torch.is_grad_enabled():  # nothing to record: autograd's own bookkeeping takes longer than a small push
+        return grouping.undo(Push.plain(*arguments))
     result: Tensor = Push.apply(*arguments)  # type: ignore[no-untyped-call]
     return grouping.undo(result)
 

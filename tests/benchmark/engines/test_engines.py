@@ -136,7 +136,7 @@ def test_a_killed_worker_is_told_and_the_next_run_gets_a_new_one(store):
         os.kill(engine._workers[0]._process.pid, signal.SIGKILL)
         events = []
         wait_for(lambda: events.extend(engine.wait(0.1)) or any(isinstance(e, Lost) for e in events), what="the loss")
-        assert events[-1] == Lost(run.key, "the worker process was ended by SIGKILL")
+        assert events[-1] == Lost(run.key, "the worker process was killed by SIGKILL")
         # The checkpoint is there: the next worker goes on from it.
         engine.submit(run)
         events = []

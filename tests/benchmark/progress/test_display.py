@@ -53,8 +53,8 @@ def test_lines_tell_each_run_with_its_error_and_the_time_left(plan, store):
     watcher = Lines(on_file())
     run_sweep(plan, store, ScriptedEngine(answer, slots=1), watcher=watcher)
     lines = watcher.console.file.getvalue().splitlines()
-    assert lines[0] == "4 runs: 0 are there already, 4 to do, 1 at a time"
-    assert lines[1] == "[1/4]  last-value on OU_PARAM, 24 to 12, seed 1: mse 1, 30 s  about 1 min 30 s left"
+    assert lines[0] == "4 runs: 0 done, 4 remaining, 1 in parallel"
+    assert lines[1] == "[1/4]  last-value on OU_PARAM, 24 to 12, seed 1: mse 1, 30 s  about 1 min 30 s remaining"
     assert lines[2].startswith("[2/4]  training-mean on OU_PARAM, 24 to 12, seed 1: failed: boom [x]")
     assert lines[4] == "[4/4]  training-mean on OU_PARAM, 24 to 12, seed 2: mse 1, 30 s"
 
@@ -73,12 +73,12 @@ def test_the_table_shows_what_is_under_way_what_was_done_and_how_far_it_is(plan)
         shown = seen(watcher)
         assert "last-value on OU_PARAM, 24 to 12, seed 1: mse 1, 1 min 40 s" in shown
         assert "1/4 runs" in shown
-        assert "about 2 min 30 s left" in shown  # three runs of 100 s, two at a time
+        assert "about 2 min 30 s remaining" in shown  # three runs of 100 s, two at a time
         watcher.finished(
             plan.runs[1], timed(plan.runs[1], 1.0, status="failed", error="boom", metrics={}), elsewhere=True
         )
         assert "1 failed" in seen(watcher)
-        assert "failed: boom (another sweep's)" in seen(watcher)
+        assert "failed: boom (by another process)" in seen(watcher)
     finally:
         watcher.stop()
 
@@ -88,8 +88,8 @@ def test_damaged_and_failed_rows_are_told_at_the_start(plan, tmp_path):
     failed = row_for(plan.runs[0], status="failed", error="boom", metrics={})
     watcher.start(runs=(), rows=(failed,), damaged=(Damaged(tmp_path, "rows/x.json: is not JSON"),), slots=1)
     text = watcher.console.file.getvalue()
-    assert "1 of those there failed or diverged; --retry-failed does them again" in text
-    assert "left out: rows/x.json: is not JSON (--retry-failed does it again)" in text
+    assert "1 of the finished runs failed or diverged; use --retry-failed to rerun them" in text
+    assert "skipped: rows/x.json: is not JSON (use --retry-failed to rerun it)" in text
 
 
 def test_a_lost_worker_is_told(plan, store):
@@ -100,13 +100,13 @@ def test_a_lost_worker_is_told(plan, store):
 
     watcher = Lines(on_file())
     run_sweep(plan, store, ScriptedEngine(answer), watcher=watcher)
-    assert "seed 1: killed; starts again" in watcher.console.file.getvalue()
+    assert "seed 1: killed; restarting" in watcher.console.file.getvalue()
 
 
 def test_a_run_that_another_sweep_has_is_told(plan):
     watcher = Lines(on_file())
     watcher.taken(plan.runs[0])
-    assert watcher.console.file.getvalue() == "last-value on OU_PARAM, 24 to 12, seed 1: another sweep is at it\n"
+    assert watcher.console.file.getvalue() == "last-value on OU_PARAM, 24 to 12, seed 1: being run by another process\n"
 
 
 def test_time_is_judged_by_the_same_model_and_dataset_first(plan):

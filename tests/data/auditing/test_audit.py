@@ -175,7 +175,7 @@ def test_a_zero_run_of_more_than_a_week_drops_the_column() -> None:
     assert audit(long_zero_run(168))["a"].verdict.kinds == ("delete rows",)
     verdict = audit(long_zero_run(169))["a"].verdict
     assert verdict.kinds == ("drop",)
-    assert verdict.actions[0].reason == "a run of zeros over 7.04 days (more than 1 week)"
+    assert verdict.actions[0].reason == "a run of zeros lasting 7.04 days (more than 1 week)"
 
 
 def test_a_sensor_stuck_for_a_tenth_of_the_time_drops_its_column() -> None:
@@ -212,7 +212,7 @@ def test_random_walks_are_called_so() -> None:
     report = audit(table(walk=lambda _: rng.standard_normal(1000).cumsum() + 50, noise=lambda values: values))
     assert report["walk"].statistics.walk is not None
     assert report["walk"].statistics.walk.near
-    assert "Near a random walk: walk." in text(report)
+    assert "Close to a random walk: walk." in text(report)
 
 
 def test_changes_after_a_border_change_nothing_before_it() -> None:
@@ -261,13 +261,13 @@ def test_what_is_left_out_or_infinite_is_said() -> None:
     frame = pd.DataFrame({"": np.arange(1000), "ds": HOURS, "a": [np.inf, *np.arange(1.0, 1000)]})
     said = text(audit(frame))
     assert "Infinite values, counted as missing: a." in said
-    assert "Left out: (unnamed)." in said
+    assert "Ignored: (unnamed)." in said
 
 
 def test_a_column_without_a_value_is_a_problem() -> None:
     report = audit(table(a=lambda values: values, b=lambda values: values * np.nan))
-    assert report.problems() == ["column 'b' has no value at all"]
-    assert report["b"].verdict.actions[0].reason == "no value at all"
+    assert report.problems() == ["column 'b' has no values"]
+    assert report["b"].verdict.actions[0].reason == "no values"
     assert json.dumps(to_dict(report), allow_nan=False)
     assert to_html(report)
 

@@ -33,7 +33,7 @@ def test_a_policy_file_changes_what_it_names() -> None:
     ("text", "message"),
     [
         ("zero_shar = 0.5", "policy.toml: unknown setting 'zero_shar': did you mean 'zero_share'"),
-        ("zero_share = 1.5", "zero_share: got 1.5, needs a share from 0 to 1"),
+        ("zero_share = 1.5", "zero_share: got 1.5, needs a fraction from 0 to 1"),
         ("asinh_share = 0.2", "asinh_share: got 0.2, needs at most zero_share"),
         ('delete_run = "soon"', "duration: got 'soon'"),
         ('sentinels = "drop"', "sentinels"),

@@ -233,7 +233,7 @@ def test_a_clean_frame_comes_back_as_it_is() -> None:
 
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "all missing": (lambda: frame(a=[], b=[(slice(0, 1000), np.nan)]), "column 'b' has no value at all; leave it out"),
+    "all missing": (lambda: frame(a=[], b=[(slice(0, 1000), np.nan)]), "column 'b' has no values; ignore it"),
     "duplicates": (lambda: frame(a=[]).iloc[[0, 0, *range(1, 1000)]], "1 duplicate time stamp"),
     "unordered": (lambda: frame(a=[]).iloc[::-1], "earlier than the one before"),
     "mixed": (lambda: frame(a=[]).iloc[[*range(300), *range(300, 1000, 4)]], "mixed frequencies"),
@@ -241,7 +241,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "nothing left": (lambda: frame(a=[(slice(0, 500), 0.0)]), "drops every column"),
     "integer time": (
         lambda: pa.table({"t": np.arange(100), "a": [0.0] * 5 + [1.0, 2.0] * 47 + [3.0]}),
-        "has 5 zeros or missing values, and how to treat them depends on how long they last",
+        "has 5 zeros or missing values, and their treatment depends on their duration",
     ),
 }
 

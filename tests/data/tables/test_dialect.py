@@ -42,12 +42,12 @@ def test_dates_with_dots_are_no_decimals() -> None:
         ("ds;a\n2020-01-01;1,234\n2020-01-02;2,345\n", "decimal comma or a thousands separator"),
         ("ds;a\n2020-01-01;1.234,5\n", "thousands separator"),
         ('ds,a\n2020-01-01,"1,234.5"\n', "thousands separator"),
-        ("1,2\n3,4\n", "first line holds values"),
-        ("2020-01-01,2\n2020-01-02,4\n", "first line holds values"),
+        ("1,2\n3,4\n", "first line contains values"),
+        ("2020-01-01,2\n2020-01-02,4\n", "first line contains values"),
         ("a,b,a\n1,2,3\n", "'a' appears 2 times"),
         ("a,b,\n1,2,\n", "column 3 has no name"),
         ("date\n2020-01-01,4\n", "which is the separator"),
-        (" \n\t\n", "nothing but white space"),
+        (" \n\t\n", "contains only whitespace"),
     ],
 )
 def test_what_could_be_read_in_two_ways_is_refused(text: str, message: str) -> None:

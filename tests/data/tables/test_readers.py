@@ -137,7 +137,7 @@ BAD = {
     "directory": (lambda: Path(), "is a directory"),
     "zero bytes": (lambda: write("f.csv", b""), r"is empty \(0 bytes\)"),
     "zero bytes parquet": (lambda: write("f.parquet", b""), r"is empty \(0 bytes\)"),
-    "white space": (lambda: write("f.csv", " \n\n"), "nothing but white space"),
+    "white space": (lambda: write("f.csv", " \n\n"), "contains only whitespace"),
     "header only": (lambda: write("f.csv", "date,a,b\n"), "has a header but no rows"),
     "header only, no line end": (lambda: write("f.csv", "date,a,b"), "has a header but no rows"),
     "text column": (
@@ -160,7 +160,7 @@ BAD = {
     ),
     "thousands": (lambda: write("f.csv", "date;a\n2020-01-01;1.234,5\n"), "thousands separator"),
     "ragged": (lambda: write("f.csv", "date,a\n2020-01-01,1\n2020-01-02\n"), "line 3 has 1 fields, the header has 2"),
-    "only time": (lambda: write("f.csv", "date\n2020-01-01\n2020-01-02\n"), "no column of values"),
+    "only time": (lambda: write("f.csv", "date\n2020-01-01\n2020-01-02\n"), "no value column"),
     "second time column": (
         lambda: write("f.csv", "date,a,end\n2020-01-01,1,2020-01-02\n2020-01-02,1,2020-01-03\n"),
         "'end' is a second time column",

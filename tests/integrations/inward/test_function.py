@@ -93,13 +93,13 @@ def infinite(context: np.ndarray, horizon: int) -> np.ndarray:
     ("function", "message"),
     [
         (raising, "raising: raised KeyError for window 0: 'no such season'"),
-        (infinite, r"infinite: gave nan for window 1, step 3, channel 1 \(1 such values\); needs finite numbers"),
-        (lambda context, horizon: np.zeros((horizon, 3)), r"gave shape \(4, 3\) for window 0, needs \(4, 2\)"),
-        (lambda context, horizon: np.zeros(horizon), r"gave shape \(4,\) for window 0, needs \(4, 2\)"),
-        (lambda context, horizon: None, "gave NoneType of object for window 0, needs real numbers"),
-        (lambda context, horizon: np.zeros((horizon, 2), complex), "gave ndarray of complex128"),
-        (lambda context, horizon: [[1.0], [1.0, 2.0]], "gave nested sequences of unequal lengths for window 0"),
-        (lambda context, horizon: np.full((horizon, 2), 1e300), "gave inf for window 0, step 0, channel 0"),
+        (infinite, r"infinite: returned nan for window 1, step 3, channel 1 \(1 such values\); needs finite numbers"),
+        (lambda context, horizon: np.zeros((horizon, 3)), r"returned shape \(4, 3\) for window 0, needs \(4, 2\)"),
+        (lambda context, horizon: np.zeros(horizon), r"returned shape \(4,\) for window 0, needs \(4, 2\)"),
+        (lambda context, horizon: None, "returned NoneType of object for window 0, needs real numbers"),
+        (lambda context, horizon: np.zeros((horizon, 2), complex), "returned ndarray of complex128"),
+        (lambda context, horizon: [[1.0], [1.0, 2.0]], "returned nested sequences of unequal lengths for window 0"),
+        (lambda context, horizon: np.full((horizon, 2), 1e300), "returned inf for window 0, step 0, channel 0"),
         (lambda context: context, "raised TypeError for window 0"),
     ],
 )
@@ -118,10 +118,10 @@ def test_a_function_of_batches_that_fails_is_refused_by_name_and_window() -> Non
         return values
 
     with pytest.raises(
-        FernError, match=r"one_short: gave shape \(2, 4, 2\) for a batch of 3 windows, needs \(3, 4, 2\)"
+        FernError, match=r"one_short: returned shape \(2, 4, 2\) for a batch of 3 windows, needs \(3, 4, 2\)"
     ):
         FunctionForecaster(one_short, takes="batch", **SIZES)(windows())
-    with pytest.raises(FernError, match="bad_window: gave -inf for window 2, step 1, channel 0"):
+    with pytest.raises(FernError, match="bad_window: returned -inf for window 2, step 1, channel 0"):
         FunctionForecaster(bad_window, takes="batch", **SIZES)(windows())
 
 
@@ -136,7 +136,7 @@ def test_an_interrupt_is_not_swallowed() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"function": "naive"}, "function: got str, needs something to call"),
+        ({"function": "naive"}, "function: got str, needs a callable"),
         ({"takes": "windows"}, "takes: got 'windows', needs 'window' or 'batch'"),
         ({"horizon": 0}, "horizon: got 0"),
     ],

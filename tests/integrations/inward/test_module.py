@@ -34,8 +34,8 @@ def test_a_module_forecasts_and_its_gradients_flow():
 @pytest.mark.parametrize(
     ("give", "message"),
     [
-        (lambda made: made[:, :2], r"Map: gave shape \(4, 2, 2\), needs \(4, 3, 2\)"),
-        (lambda made: (made, None), r"Map: gave tuple, needs a tensor of shape \(4, 3, 2\)"),
+        (lambda made: made[:, :2], r"Map: returned shape \(4, 2, 2\), needs \(4, 3, 2\)"),
+        (lambda made: (made, None), r"Map: returned tuple, needs a tensor of shape \(4, 3, 2\)"),
     ],
 )
 def test_what_a_module_gives_must_be_a_forecast(give, message):

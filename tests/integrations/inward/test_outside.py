@@ -151,7 +151,7 @@ def test_only_callables_with_all_three_sizes_build():
         (":last", "needs module:callable"),
         ("theirs:lats", "did you mean 'last'"),
         ("thiers:last", "cannot be imported"),
-        ("theirs:nn", "needs something to call with"),
+        ("theirs:nn", "needs a callable taking"),
     ],
 )
 def test_a_mistake_in_the_name_is_told(text, message):

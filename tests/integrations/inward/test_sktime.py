@@ -96,7 +96,7 @@ def test_what_is_no_forecaster_is_refused_by_name(naive: Any) -> None:
 def test_a_fit_that_fails_names_forecaster_and_window(naive: Any) -> None:
     with (
         warnings.catch_warnings(),
-        pytest.raises(FernError, match=r"sktime NaiveForecaster: (raised ValueError for|gave nan for) window 0"),
+        pytest.raises(FernError, match=r"sktime NaiveForecaster: (raised ValueError for|returned nan for) window 0"),
     ):
         warnings.simplefilter("ignore")
         SktimeForecaster(naive("no such strategy"), **SIZES)(walks())

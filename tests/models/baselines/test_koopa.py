@@ -283,7 +283,7 @@ def test_published_settings_go_by_dataset_and_context() -> None:
         ({"context_length": 1, "segment_length": None}, "context_length: got 1, needs at least 2"),
         ({"layers": 1}, "layers: got 1, needs a whole number of at least 2"),
         ({"blocks": 0}, "blocks: got 0"),
-        ({"alpha": 1.1}, "alpha: got 1.1, needs a share from 0 to 1"),
+        ({"alpha": 1.1}, "alpha: got 1.1, needs a fraction from 0 to 1"),
         ({"alpha": float("nan")}, "alpha: got nan"),
         ({"dropout": 1.0}, "dropout: got 1.0"),
         ({"segmentlength": 4}, "unknown setting 'segmentlength': did you mean 'segment_length'"),

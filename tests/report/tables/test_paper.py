@@ -3,16 +3,12 @@
 The numbers in here were taken from the paper's LaTeX source by hand, not from the files under test.
 """
 
-import subprocess
-import sys
-import zipfile
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
 from fern.benchmark.tasks import read_task
-from fern.data.published import PUBLISHED
+from fern.data.catalogue import PUBLISHED
 from fern.errors import FernError
 from fern.report.tables.paper import Place, contradictions, paper_figures, paper_metrics, paper_value
 from fern.systems import SCENARIOS
@@ -164,17 +160,6 @@ def test_an_unknown_table_or_metric_is_answered_with_the_nearest():
     with pytest.raises(FernError, match=r"metric of the paper's table shock 'msee': did you mean 'mse'"):
         paper_value("shock", "fern", "OU_BASE", 336, "msee")
     assert paper_metrics("shock") == {"mse", "wd"}
-
-
-@pytest.mark.slow
-def test_the_wheel_holds_the_tables(tmp_path):
-    pytest.importorskip("hatchling")
-    root = Path(__file__).parents[3]
-    code = f"from hatchling.build import build_wheel; build_wheel({str(tmp_path)!r})"
-    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert all(f"fern/report/tables/paper_numbers/{table}.csv" in names for table in TABLES)
 
 
 def _sum(table, model, datasets, metric):

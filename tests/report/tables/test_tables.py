@@ -279,7 +279,7 @@ def test_a_newer_row_of_the_same_settings_counts_and_the_older_is_told():
     ]
     table = build_table(rows, task="mine")
     assert cell(table, ("LORENZ_BASE",), "mse", "dlinear").mean == 2.0
-    assert any(note.startswith("1 older rows of the same settings") for note in table.notes)
+    assert any(note.startswith("1 older rows with the same settings") for note in table.notes)
 
 
 def test_nothing_is_called_best_while_a_run_is_missing():

@@ -62,7 +62,7 @@ def test_the_bar_shows_epoch_loss_objective_and_the_time_left() -> None:
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     assert "epoch 2/2" in shown
     assert "loss 0.125" in shown
-    assert "objective 1.75 (kept 1.5 of epoch 1)" in shown
+    assert "objective 1.75 (best 1.5, epoch 1)" in shown
     assert re.search(r"\d:\d\d:\d\d|-:--:--", shown)
     assert "stopped by epochs, kept epoch 1" in shown
 

@@ -145,13 +145,13 @@ def test_only_what_a_killed_write_left_is_cleared(windows: Sets, fern: Builder, 
 def test_a_schedule_over_the_epochs_does_not(windows: Sets, fern: Builder, config: TrainConfig) -> None:
     cycle = replace(config, schedule="one-cycle")
     run(fern(), windows, cycle)
-    with pytest.raises(FernError, match="other settings: epochs 3 there, 5 here"):
+    with pytest.raises(FernError, match="different settings: epochs 3 there, 5 here"):
         run(fern(), windows, replace(cycle, epochs=5), resume=True)
 
 
 def test_a_directory_with_a_run_is_not_overwritten(windows: Sets, fern: Builder, config: TrainConfig) -> None:
     run(fern(), windows, config)
-    with pytest.raises(FernError, match="run holds a run already; give resume='run'"):
+    with pytest.raises(FernError, match="run already holds a run; give resume='run'"):
         run(fern(), windows, config)
 
 
@@ -161,7 +161,7 @@ def test_resuming_from_nothing_or_elsewhere_is_refused(windows: Sets, fern: Buil
     with pytest.raises(FernError, match="directory: got a but resume is b"):
         train(fern(), windows["train"], windows["validation"], config, directory="a", resume="b", progress="silent")
     Path("file").touch()
-    with pytest.raises(FernError, match="directory: file cannot be made"):
+    with pytest.raises(FernError, match="directory: file cannot be created"):
         train(fern(), windows["train"], windows["validation"], config, directory="file", progress="silent")
 
 
@@ -172,9 +172,9 @@ def test_a_checkpoint_of_another_model_data_or_settings_is_refused(
     sizes = {"context_length": 12, "horizon": 6, "channels": 2, "hidden": 8, "layers": 2, "patch_size": 3}
     with pytest.raises(FernError, match=r"another model: Fern there, Fern here \(latent 3 there, 4 here\)"):
         run(build_model("fern", **sizes, reflections=2, latent=4), windows, config, resume=True)
-    with pytest.raises(FernError, match="trained on other data: windows_train differ"):
+    with pytest.raises(FernError, match="trained on different data: windows_train differ"):
         run(fern(), {**windows, "train": windows["test"]}, config, resume=True)
-    with pytest.raises(FernError, match=r"other settings: learning_rate 0\.01 there, 0\.02 here"):
+    with pytest.raises(FernError, match=r"different settings: learning_rate 0\.01 there, 0\.02 here"):
         run(fern(), windows, replace(config, learning_rate=0.02), resume=True)
     assert len(run(fern(), windows, replace(config, threads=None, checkpoint_steps=None), resume=True).history) == 3
 

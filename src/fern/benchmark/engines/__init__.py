@@ -1,4 +1,4 @@
-"""Engines: how runs are executed. Each takes runs, and tells what became of them; rows do not depend on which it is."""
+"""Engines execute runs and report what became of them; rows do not depend on the engine."""
 
 from pathlib import Path
 from typing import Literal, get_args
@@ -27,7 +27,7 @@ def open_engine(
         raise unknown_name("engine", name, get_args(EngineName))
     if name == "local":
         if address is not None:
-            raise FernError(f"address: got {address!r}, which is for the engine 'ray'; this one is 'local'")
+            raise FernError(f"address: got {address!r}, which only the engine 'ray' takes; the engine is 'local'")
         from fern.benchmark.engines.local import LocalEngine
 
         slots, each = share_threads(cores=usable_cores(), jobs=jobs, threads=threads)

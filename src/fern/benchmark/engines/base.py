@@ -1,4 +1,4 @@
-"""What an engine is, and what it tells: the words that every engine and the sweep share."""
+"""The interface of an engine and the events it reports to the sweep."""
 
 from dataclasses import dataclass
 from types import TracebackType
@@ -11,7 +11,7 @@ from fern.errors import FernError
 
 @dataclass(frozen=True)
 class Finished:
-    """A run came to its end, good or bad."""
+    """A run finished, successfully or not."""
 
     key: str
     outcome: Outcome
@@ -19,7 +19,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Lost:
-    """The worker of a run died; the run can be given to another."""
+    """The worker of a run died; another worker can take the run."""
 
     key: str
     reason: str
@@ -50,16 +50,16 @@ class Engine(Protocol):
     ) -> None: ...
 
     def submit(self, run: Run) -> None:
-        """Begin a run; no more than ``slots`` are under way at a time."""
+        """Start a run; at most ``slots`` run at the same time."""
 
     def wait(self, seconds: float) -> list[Event]:
-        """What happened, waiting for it at most so long."""
+        """The events since the last call, waiting at most ``seconds`` for the first."""
 
 
 def share_threads(*, cores: int, jobs: int | None, threads: int | None) -> tuple[int, int]:
-    """Jobs and threads of each, where either may be left open: the cores are divided fairly.
+    """The number of jobs and of threads per job; what is None is chosen so that the cores are shared evenly.
 
-    Nothing given: one job a core, one thread each. Rows can depend on the number of threads in the last digits,
+    By default one job per core with one thread each. Rows can depend on the number of threads in the last digits,
     because sums are then taken in another order, but not on the number of jobs.
 
     Example:

@@ -1,4 +1,4 @@
-"""What the worker processes of the benchmark have in common: they end with their parent, and their end is told."""
+"""What worker processes share: they end with their parent, and how they ended is reported."""
 
 import multiprocessing
 import os
@@ -17,12 +17,12 @@ def how_it_ended(exit_code: int | None) -> str:
 
     Example:
         >>> how_it_ended(-9), how_it_ended(3)
-        ('was ended by SIGKILL', 'ended with exit code 3')
+        ('was killed by SIGKILL', 'exited with code 3')
     """
     if exit_code is not None and exit_code < 0:
         with suppress(ValueError):
-            return f"was ended by {signal.Signals(-exit_code).name}"
-    return f"ended with exit code {exit_code}"
+            return f"was killed by {signal.Signals(-exit_code).name}"
+    return f"exited with code {exit_code}"
 
 
 def _wait_for_parent() -> None:

@@ -96,7 +96,7 @@ class RayEngine:
     def _connect(self, address: str | None) -> None:
         if not self._own_session:
             if address is not None:
-                raise FernError(f"address: got {address!r}, but this process has a Ray session already")
+                raise FernError(f"address: got {address!r}, but this process already has a Ray session")
             return
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if address is None:
@@ -120,11 +120,11 @@ class RayEngine:
         cores = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
         largest = max(cores, default=0)
         if largest < 1:
-            raise FernError("engine ray: the cluster has no CPU to offer")
+            raise FernError("engine ray: the cluster has no CPUs")
         slots, each = share_threads(cores=sum(cores), jobs=jobs, threads=threads or (1 if jobs is None else None))
         each = each if threads is not None else min(each, largest)
         if each > largest:
-            raise FernError(f"threads: got {each}, the largest node of the cluster has {largest} cores")
+            raise FernError(f"threads: got {each}, but the largest node of the cluster has {largest} cores")
         fits = sum(count // each for count in cores)
         return (slots if jobs is not None else fits), each
 

@@ -1,1 +1,1 @@
-"""How a sweep is told about: its display and the time that is left."""
+"""Progress of a sweep: the display and the remaining time."""

@@ -1,4 +1,4 @@
-"""What a sweep shows: a live table on a terminal, a line for each finished run elsewhere."""
+"""What a sweep shows: a live table on a terminal, a line per finished run elsewhere."""
 
 import time
 from collections.abc import Sequence
@@ -36,16 +36,16 @@ class _Counting(Watcher):
         self.slots = 1
 
     def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
-        """Count what there is to do, and say what is left out."""
+        """Count the remaining runs, and say what is skipped."""
         self.pace = Pace(rows)
         self.waiting = {run.key: run for run in runs}
         self.done, self.bad, self.slots = len(rows), sum(row.status != "done" for row in rows), slots
         self.total = len(runs) + len(rows) + len(damaged)
-        self.say(f"{self.total} runs: {len(rows)} are there already, {len(runs)} to do, {slots} at a time")
+        self.say(f"{self.total} runs: {len(rows)} done, {len(runs)} remaining, {slots} in parallel")
         if self.bad:
-            self.say(f"{self.bad} of those there failed or diverged; --retry-failed does them again")
+            self.say(f"{self.bad} of the finished runs failed or diverged; use --retry-failed to rerun them")
         for file in damaged:
-            self.say(f"left out: {file.problem} (--retry-failed does it again)")
+            self.say(f"skipped: {file.problem} (use --retry-failed to rerun it)")
 
     def began(self, run: Run) -> None:
         """A run moves from waiting to under way."""
@@ -57,8 +57,8 @@ class _Counting(Watcher):
         self.epochs[run.key] = f"{epoch}/{epochs}"
 
     def taken(self, run: Run) -> None:
-        """Say whom the sweep waits for."""
-        self.say(f"{run.settings.describe()}: another sweep is at it")
+        """Say that another process is doing the run."""
+        self.say(f"{run.settings.describe()}: being run by another process")
 
     def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
         """A run is done."""
@@ -70,18 +70,18 @@ class _Counting(Watcher):
 
     def lost(self, run: Run, reason: str, *, again: bool) -> None:
         """Say what happened."""
-        self.say(f"{run.settings.describe()}: {reason}; {'starts again' if again else 'given up'}")
+        self.say(f"{run.settings.describe()}: {reason}; {'restarting' if again else 'giving up'}")
 
     def say(self, text: str) -> None:
         """One line."""
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def left(self) -> str:
-        """The time that is left, in words."""
+        """The remaining time, in words."""
         now = time.monotonic()
         under_way = [(run, now - began) for run, began in self.under_way.values()]
         seconds = self.pace.remaining(self.waiting.values(), under_way, slots=self.slots)
-        return "" if seconds is None else f"about {in_words(seconds)} left"
+        return "" if seconds is None else f"about {in_words(seconds)} remaining"
 
 
 class Lines(_Counting):
@@ -96,7 +96,7 @@ class Lines(_Counting):
 
 
 class LiveTable(_Counting):
-    """A table that is drawn anew: what is under way, what was done last, a bar and the time that is left."""
+    """A live table: active runs, recently finished runs, a progress bar and the remaining time."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -109,13 +109,13 @@ class LiveTable(_Counting):
         self._live.start()
 
     def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
-        """Add the run to those done last."""
+        """Add the run to the recently finished ones."""
         super().finished(run, row, elsewhere=elsewhere)
         style = "" if row.status == "done" else "red"
         self._recent = [*self._recent, Text(_line(row, elsewhere), style=style)][-_RECENT:]
 
     def stop(self) -> None:
-        """Take the table away; the summary follows."""
+        """Remove the table; the summary follows."""
         self._live.stop()
 
     def picture(self) -> Group:
@@ -145,7 +145,7 @@ class LiveTable(_Counting):
 
 def _line(row: Row, elsewhere: bool) -> str:
     """A finished run in one line."""
-    whose = " (another sweep's)" if elsewhere else ""
+    whose = " (by another process)" if elsewhere else ""
     if row.status != "done":
         return f"{row.describe()}: {row.status}: {row.error}{whose}"
     skill = f", skill {row.metrics['skill']:.3f}" if "skill" in row.metrics else ""

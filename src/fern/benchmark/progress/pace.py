@@ -1,4 +1,4 @@
-"""How long a sweep will still take, judged by the runs that are done."""
+"""The remaining time of a sweep, estimated from finished runs."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,7 +20,7 @@ class Pace:
             self.add(row)
 
     def add(self, row: Row) -> None:
-        """Learn from a finished run; what failed tells nothing about time."""
+        """Learn from a finished run; failed runs are ignored."""
         if row.status != "done" or "total" not in row.seconds:
             return
         spent = max(row.seconds["total"], row.seconds.get("train", 0.0) + row.seconds.get("evaluate", 0.0))
@@ -28,14 +28,14 @@ class Pace:
             self._seen.setdefault(place, []).append(spent)
 
     def seconds(self, run: Run) -> float | None:
-        """What a run takes, or None before anything is known."""
+        """The expected duration of a run, or None if nothing is known yet."""
         for place in ((run.settings.model, run.settings.dataset), (run.settings.model,), ()):
             if place in self._seen:
                 return sum(self._seen[place]) / len(self._seen[place])
         return None
 
     def remaining(self, waiting: Iterable[Run], under_way: Sequence[tuple[Run, float]], *, slots: int) -> float | None:
-        """Seconds until all are done: ``under_way`` are the runs at work and how long they have been."""
+        """Seconds until all are done; ``under_way`` holds the active runs and their elapsed time."""
         estimates = [(self.seconds(run), 0.0) for run in waiting]
         estimates += [(self.seconds(run), spent) for run, spent in under_way]
         known = [max(0.0, whole - spent) for whole, spent in estimates if whole is not None]

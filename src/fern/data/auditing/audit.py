@@ -47,12 +47,10 @@ class SeriesAudit:
     columns: tuple[ColumnAudit, ...]
 
     def problems(self) -> list[str]:
-        """What must be put right before the series can be used."""
+        """What must be fixed before the series can be used."""
         where = f"series {self.name!r}: " if self.name else ""
         empty = [
-            f"{where}column {column.name!r} has no value at all"
-            for column in self.columns
-            if column.statistics.finite == 0
+            f"{where}column {column.name!r} has no values" for column in self.columns if column.statistics.finite == 0
         ]
         return [*(where + problem for problem in self.grid.problems()), *empty]
 
@@ -84,7 +82,7 @@ class AuditReport:
         return next(found for found in self.series[0].columns if found.name == column)
 
     def problems(self) -> list[str]:
-        """What must be put right before the table can be used, one line each; findings on values are not among it."""
+        """What must be fixed before the table can be used, one line each; findings about values are not included."""
         return [problem for one in self.series for problem in one.problems()]
 
 

@@ -20,12 +20,12 @@ def span(series: SeriesAudit) -> str:
     """From when to when, in which steps."""
     grid = series.grid
     if grid.first is None:
-        return "no time column: rows are taken as equally spaced"
+        return "no time column: rows are treated as equally spaced"
     step = str(series.frequency)
     step = "row every " + step.removeprefix("1 ") if series.frequency.nanoseconds else step
     gaps = ""
     if grid.gaps:
-        gaps = f", {grid.gaps:,} gap{'s' * (grid.gaps > 1)} ({grid.missing_rows:,} rows not there)"
+        gaps = f", {grid.gaps:,} gap{'s' * (grid.gaps > 1)} ({grid.missing_rows:,} rows missing)"
     return f"{grid.first} to {grid.last}, {'one ' if series.frequency.nanoseconds else ''}{step}{gaps}"
 
 
@@ -59,7 +59,7 @@ def repeated(column: ColumnAudit, frequency: Frequency, policy: Policy) -> list[
     if sentinels:
         return [
             f"{kind} {number(value.value)} × {value.count:,}"
-            + (f", {run(value.longest_run, frequency)} at a stretch" if value.longest_run > 1 else "")
+            + (f", {run(value.longest_run, frequency)} in a row" if value.longest_run > 1 else "")
             for kind, value in sentinels[:3]
         ]
     common = column.statistics.common[:1]
@@ -105,19 +105,19 @@ def remarks(report: AuditReport) -> list[str]:
     walks = [column.name for series in report.series for column in series.columns if walk(column) == "near"]
     if walks:
         said.append(
-            f"Near a random walk: {_listed(walks)}. Its steps do not depend on one another, so no forecast of points "
-            "beats the last value; judge spread and coverage instead."
+            f"Close to a random walk: {_listed(walks)}. Steps of a random walk are independent, so no point forecast "
+            "beats the last value; look at spread and coverage instead."
         )
     infinite = [c.name for s in report.series for c in s.columns if c.statistics.infinite]
     if infinite:
         said.append(f"Infinite values, counted as missing: {_listed(infinite)}.")
     if report.roles.ignored:
-        said.append(f"Left out: {_listed([name or '(unnamed)' for name in report.roles.ignored])}.")
+        said.append(f"Ignored: {_listed([name or '(unnamed)' for name in report.roles.ignored])}.")
     undecided = [c.name for s in report.series for c in s.columns if "undecided" in c.verdict.kinds]
     if undecided:
         said.append(
             f"Undecided for {_listed(undecided)}: the policy judges runs by their duration, and the time column does "
-            "not say how long a step lasts. Say it with --step, as in --step '10 min'."
+            "not give the duration of a step. Give it with --step, such as --step '10 min'."
         )
     return said
 

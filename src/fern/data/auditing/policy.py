@@ -60,7 +60,7 @@ class Policy:
     def __post_init__(self) -> None:
         for name in ("sentinel_share", "zero_share", "asinh_share"):
             if not 0 <= getattr(self, name) <= 1:
-                raise FernError(f"{name}: got {getattr(self, name)}, needs a share from 0 to 1")
+                raise FernError(f"{name}: got {getattr(self, name)}, needs a fraction from 0 to 1")
         if self.asinh_share > self.zero_share:
             raise FernError(f"asinh_share: got {self.asinh_share}, needs at most zero_share ({self.zero_share})")
         for name in ("drop_run", "delete_run", "stuck_run"):
@@ -132,7 +132,7 @@ def judge(column: ColumnStatistics, frequency: Frequency, policy: Policy) -> Col
 
 def _by_share(column: ColumnStatistics, sentinels: int, policy: Policy) -> Action | None:
     if column.finite == 0:
-        return Action("drop", column.rows, "no value at all")
+        return Action("drop", column.rows, "no values")
     for name, entries, limit in (
         ("sentinel values", sentinels, policy.sentinel_share),
         ("zeros", column.zeros.total, policy.zero_share),
@@ -150,7 +150,7 @@ def _by_run(name: str, runs: RunLengths, frequency: Frequency, policy: Policy) -
         return None
     length = timedelta(microseconds=runs.longest * (frequency.nanoseconds or 0.0) / 1000)
     return Action(
-        "drop", runs.total, f"a run of {name} over {in_words(length)} (more than {in_words(policy.drop_run)})"
+        "drop", runs.total, f"a run of {name} lasting {in_words(length)} (more than {in_words(policy.drop_run)})"
     )
 
 
@@ -159,7 +159,7 @@ def _run_by_run(name: str, runs: RunLengths, frequency: Frequency, policy: Polic
         return []
     limit = frequency.steps(policy.delete_run)
     if limit is None:
-        reason = f"{runs.total:,} {name}, but the time column does not say how long a step lasts (give step)"
+        reason = f"{runs.total:,} {name}, but the time column does not give the duration of a step (give step)"
         return [Action("undecided", runs.total, reason)]
     long = runs.entries_longer_than(limit)
     actions = []
@@ -178,7 +178,7 @@ def _why_keep(column: ColumnStatistics, sentinels: int) -> str:
         return (
             f"{sentinels:,} sentinel {values} ({_percent(sentinels / column.rows)} of the rows), kept as in the paper"
         )
-    return "nothing to mend"
+    return "nothing to clean"
 
 
 def _percent(share: float) -> str:

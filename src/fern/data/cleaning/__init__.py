@@ -1,1 +1,1 @@
-"""Tables mended by a policy, and the log of every change."""
+"""Cleaning of tables by a policy, with a log of every change."""

@@ -81,7 +81,7 @@ def clean_source(
     if grid not in ("time", "rows"):
         raise FernError(f"grid: got {grid!r}, needs 'time' or 'rows'")
     changes = [
-        Change("leave out", "", column, None, None, None, None, None, None, "asked for")
+        Change("leave out", "", column, None, None, None, None, None, None, "requested")
         for column in source.roles.ignored
     ]
     pieces = []
@@ -94,9 +94,7 @@ def clean_source(
         if piece is not None:
             pieces.append(piece)
     if not pieces:
-        raise FernError(
-            f"{source.name}: the policy drops every column; nothing is left. See fern audit for the reasons"
-        )
+        raise FernError(f"{source.name}: the policy drops every column; nothing is left. fern audit shows the reasons")
     return pa.concat_tables(pieces), CleanLog(source.name, rows, sum(len(p) for p in pieces), tuple(changes))
 
 
@@ -148,7 +146,7 @@ class _Cleaner:
     def _column_action(self, column: str, values: Floats, part: Part | None) -> Action | None:
         """Whether the column as a whole is dropped or takes asinh."""
         if not np.isfinite(values).any():
-            raise FernError(f"{self._where}: column {column!r} has no value at all; leave it out (ignore)")
+            raise FernError(f"{self._where}: column {column!r} has no values; ignore it")
         judged = values if part is None else values[part.start : part.stop]
         if len(judged) == 0:
             raise FernError(f"part: {self._where} has {len(values):,} rows, none of them in {part}")
@@ -184,7 +182,7 @@ class _Cleaner:
         if limit is None:
             raise FernError(
                 f"{self._where}: column {column!r} has {runs.lengths[chosen].sum():,} zeros or missing values, "
-                "and how to treat them depends on how long they last, which the time column does not say; give step"
+                "and their treatment depends on their duration, which the time column does not give; give step"
             )
         source = np.isfinite(values) & ~np.repeat(chosen, runs.lengths)
         filled = _filled(values, source)

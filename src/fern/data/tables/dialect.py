@@ -55,7 +55,7 @@ def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = Non
             return candidate, text
     raise FernError(
         f"{name}: unreadable encoding: neither UTF-8, UTF-16 nor Latin-1 text; is it a CSV or Parquet file? "
-        "(save it as UTF-8, or name its encoding)"
+        "(save it as UTF-8, or give its encoding)"
     )
 
 
@@ -80,7 +80,7 @@ def sniff(
         raise FernError(f"separator: got {separator!r}, needs one character")
     lines = [line for line in text.splitlines()[:_LINES] if line.strip()]
     if not lines:
-        raise FernError(f"{name}: holds nothing but white space, needs a header line and rows of values")
+        raise FernError(f"{name}: contains only whitespace, needs a header line and rows of values")
     if separator is None:
         separator = _separator(lines, name=name)
     rows = _fields(lines, separator)
@@ -144,10 +144,10 @@ def _check_header(header: list[str], *, name: str) -> None:
     """A header names columns: values in its place would silently lose a row, doubles a column."""
     named = [field for field in header if field]
     if named and all(is_number(field) or _DATE.fullmatch(field) for field in named):
-        raise FernError(f"{name}: the first line holds values ({', '.join(named[:3])}, …), needs column names")
+        raise FernError(f"{name}: the first line contains values ({', '.join(named[:3])}, …), needs column names")
     nameless = next((i for i, field in enumerate(header) if i and not field), None)
     if nameless is not None:
-        raise FernError(f"{name}: column {nameless + 1} has no name (a separator too many in the header?)")
+        raise FernError(f"{name}: column {nameless + 1} has no name (one separator too many in the header?)")
     doubled = sorted({field for field in named if named.count(field) > 1})
     if doubled:
         raise FernError(f"{name}: column {doubled[0]!r} appears {named.count(doubled[0])} times in the header")
@@ -158,14 +158,14 @@ def _decimal(rows: list[list[str]], *, name: str) -> str:
     fields = [field for row in rows for field in row if field]
     both = next((field for field in fields if _BOTH.fullmatch(field)), None)
     if both is not None:
-        raise FernError(f"{name}: {both!r} has a thousands separator; save the file without")
+        raise FernError(f"{name}: {both!r} has a thousands separator; save the file without it it")
     commas = [field for field in fields if _COMMA.fullmatch(field)]
     if not commas:
         return "."
     dots = [field for field in fields if _DOT.fullmatch(field)]
     if dots:
         raise FernError(
-            f"{name}: holds both {commas[0]!r} and {dots[0]!r}: decimal point or decimal comma? Save it with one"
+            f"{name}: contains both {commas[0]!r} and {dots[0]!r}: decimal point or decimal comma? Use one of them"
         )
     if all(_GROUPED.fullmatch(field) for field in commas):
         raise FernError(

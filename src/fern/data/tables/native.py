@@ -12,6 +12,8 @@ from fern.errors import FernError, unknown_name
 
 FrameKind = Literal["pyarrow", "pandas", "polars"]
 
+_WORTH_THREADS = 1 << 20
+
 
 @dataclass(frozen=True)
 class Native:
@@ -35,11 +37,12 @@ class Native:
         if self.kind == "pyarrow":
             return table
         try:
-            frame = nw.from_arrow(table, backend=self.kind).to_native()
+            if self.kind == "polars":
+                return nw.from_arrow(table, backend="polars").to_native()
+            # Threads cost a small table more than they save it.
+            frame = table.to_pandas(use_threads=table.nbytes > _WORTH_THREADS)
         except ImportError:
             raise FernError(f"kind: {self.kind} is not installed") from None
-        if self.kind == "polars":
-            return frame
         if self.index is not None and self.index in frame.columns:
             frame = frame.set_index(self.index)
             frame.index.name = self.index_name
@@ -63,13 +66,13 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
     try:
         known = nw.from_native(frame)
     except TypeError:
-        raise FernError(f"frame: got {type(frame).__name__}, needs a data frame of pandas, polars or pyarrow") from None
+        raise FernError(f"frame: got {type(frame).__name__}, needs a pandas, polars or pyarrow data frame") from None
     except DuplicateError:
         _check_names([str(name) for name in frame.columns])
         raise
     kind = known.implementation.name.lower()
     if kind not in get_args(FrameKind):
-        raise FernError(f"frame: got a {kind} frame, needs one of pandas, polars or pyarrow")
+        raise FernError(f"frame: got a {kind} frame, needs a pandas, polars or pyarrow one")
     if isinstance(known, nw.LazyFrame):
         raise FernError("frame: got a lazy frame, needs a collected one (.collect())")
     if not isinstance(known, nw.DataFrame):
@@ -82,7 +85,7 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
     if type(frame.index).__name__ == "PeriodIndex":
         frame = frame.set_axis(frame.index.to_timestamp(), axis=0)
     if frame.index.nlevels > 1:
-        raise FernError("frame: has an index of several levels; make them columns (reset_index)")
+        raise FernError("frame: has a MultiIndex; turn its levels into columns (reset_index)")
     labels = list(frame.columns)
     names = [str(label) for label in labels]
     if type(frame.index).__name__ != "RangeIndex" and (frame.index.dtype.kind in "M" or index_name is not None):
@@ -95,7 +98,7 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
     try:
         table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise FernError(f"frame: a column holds values of several kinds ({error})") from None
+        raise FernError(f"frame: a column has values of mixed types ({error})") from None
     other = {str(label): label for label in labels if not isinstance(label, str)}
     return table.replace_schema_metadata(None), Native("pandas", index, index_name, other)
 

@@ -80,7 +80,7 @@ def open_source(path: str | Path, reading: Reading = Reading()) -> Source:  # no
         if start.startswith(magic):
             raise FernError(f"{path}: is {kind}, needs CSV or Parquet")
     if path.suffix.lower() in (".parquet", ".pq"):
-        raise FernError(f"{path}: is not a Parquet file, whatever its name says (its first bytes are {start[:4]!r})")
+        raise FernError(f"{path}: is not a Parquet file despite its name (its first bytes are {start[:4]!r})")
     return _csv_source(path, start, complete, reading)
 
 

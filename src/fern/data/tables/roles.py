@@ -54,7 +54,7 @@ def find_roles(
     numbers = [column for column in left if column != time and _unnamed_row_numbers(table, column)]
     values = tuple(column for column in left if column != time and column not in numbers)
     if not values:
-        raise FernError(f"{name}: has no column of values beside the time column, needs at least one")
+        raise FernError(f"{name}: has no value column besides the time column, needs at least one")
     for column in values:
         _check_values(table, column, name=name)
     return Roles(values, time, form, series, (*ignore, *numbers))
@@ -97,7 +97,9 @@ def _check_values(table: pa.Table, column: str, *, name: str) -> None:
     if pa.types.is_null(type_) or is_numeric(type_):
         return
     if is_time(type_):
-        raise FernError(f"{name}: column {column!r} is a second time column ({type_}); ignore it or name the right one")
+        raise FernError(
+            f"{name}: column {column!r} is a second time column ({type_}); ignore it, or say which one to use"
+        )
     if is_text(type_):
         texts = table[column].to_pylist()
         row, text = next(

@@ -71,7 +71,7 @@ def time_format(column: pa.Array | pa.ChunkedArray, *, name: str) -> str | None:
         if len(forwards) == 1:
             return forwards[0]
     raise FernError(
-        f"time column {name!r}: {text[0].as_py()!r} may be day first or month first; write it as 2020-12-31"
+        f"time column {name!r}: {text[0].as_py()!r} could be day first or month first; write dates as 2020-12-31"
     )
 
 

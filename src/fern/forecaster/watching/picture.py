@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fern.checks import require_whole
+from fern.data.tables.frequency import last_stamps
 from fern.forecaster.output import Asked
 from fern.forecaster.prediction import Request, batch_of, calibrated, predict_series
 from fern.forecaster.state import Recent, State
@@ -68,18 +70,16 @@ def _band(state: State, one: Recent, level: float) -> tuple[Any, Any]:  # (H, C)
 
 
 def _before(state: State, one: Recent, count: int) -> pa.Array:
-    """The stamps of the newest rows, at most ``count``; found by going forwards, as only that is exact on a calendar."""
+    """The stamps of the newest rows, at most ``count``."""
     count = min(count, len(one.values))
     if one.last is None:
         return pa.array(np.arange(one.rows - count, one.rows))
-    return one.stamps(state.frequency, count)
+    return last_stamps(one.last, state.frequency, count)
 
 
 def _times(stamps: pa.Array) -> Any:
     """Stamps as matplotlib takes them: wall-clock dates of their zone, or numbers."""
     if not pa.types.is_timestamp(stamps.type):
         return np.asarray(stamps.to_numpy(zero_copy_only=False))
-    import pyarrow.compute as pc
-
     local = stamps if stamps.type.tz is None else pc.local_timestamp(stamps)
     return local.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)

@@ -46,7 +46,7 @@ class FunctionForecaster(PointForecaster):
     ) -> None:
         super().__init__(ModelConfig(context_length=context_length, horizon=horizon, channels=channels))
         if not callable(function):
-            raise FernError(f"function: got {type(function).__name__}, needs something to call with (context, horizon)")
+            raise FernError(f"function: got {type(function).__name__}, needs a callable taking (context, horizon)")
         if takes not in ("window", "batch"):
             raise FernError(f"takes: got {takes!r}, needs 'window' or 'batch'")
         self.function = function
@@ -75,13 +75,13 @@ class FunctionForecaster(PointForecaster):
         if self.config.channels == 1 and values.shape == wanted[:-1]:
             values = values[..., None]
         if values.shape != wanted:
-            raise FernError(f"{self.name}: gave shape {values.shape} for {where}, needs {wanted}")
+            raise FernError(f"{self.name}: returned shape {values.shape} for {where}, needs {wanted}")
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
             *window, step, channel = (int(i) for i in bad[0])
             at = window[0] if window else windows
             raise FernError(
-                f"{self.name}: gave {values[tuple(bad[0])]} for window {at}, step {step}, channel {channel} "
+                f"{self.name}: returned {values[tuple(bad[0])]} for window {at}, step {step}, channel {channel} "
                 f"({len(bad)} such values); needs finite numbers"
             )
         return values
@@ -93,11 +93,11 @@ class FunctionForecaster(PointForecaster):
             values = np.asarray(given)
         except ValueError:  # nested lists of unequal lengths
             raise FernError(
-                f"{self.name}: gave nested sequences of unequal lengths for {where}, needs an array"
+                f"{self.name}: returned nested sequences of unequal lengths for {where}, needs an array"
             ) from None
         if not np.issubdtype(values.dtype, np.floating) and not np.issubdtype(values.dtype, np.integer):
             raise FernError(
-                f"{self.name}: gave {type(given).__name__} of {values.dtype} for {where}, needs real numbers"
+                f"{self.name}: returned {type(given).__name__} of {values.dtype} for {where}, needs real numbers"
             )
         with np.errstate(over="ignore"):  # what the type cannot hold becomes infinite, and is refused as that
             return values.astype(dtype)

@@ -33,7 +33,7 @@ class ModuleForecaster(PointForecaster):
         name, wanted = type(self.module).__name__, (len(past), self.config.horizon, self.config.channels)
         given = self.module(past)
         if not isinstance(given, Tensor):
-            raise FernError(f"{name}: gave {type(given).__name__}, needs a tensor of shape {wanted}")
+            raise FernError(f"{name}: returned {type(given).__name__}, needs a tensor of shape {wanted}")
         if tuple(given.shape) != wanted:
-            raise FernError(f"{name}: gave shape {tuple(given.shape)}, needs {wanted}")
+            raise FernError(f"{name}: returned shape {tuple(given.shape)}, needs {wanted}")
         return given

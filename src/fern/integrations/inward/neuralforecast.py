@@ -92,7 +92,7 @@ class NeuralForecastForecaster(PointForecaster):
         given: Tensor = self.model(inputs)
         wanted = (series.shape[0], self.config.horizon, together)
         if given.numel() != series.shape[0] * self.config.horizon * together:
-            raise FernError(f"{type(self.model).__name__}: gave shape {tuple(given.shape)}, needs {wanted}")
+            raise FernError(f"{type(self.model).__name__}: returned shape {tuple(given.shape)}, needs {wanted}")
         forecast: Tensor = scaler.inverse_transform(
             z=given.reshape(wanted), x_shift=scaler.x_shift[:, :, 0], x_scale=scaler.x_scale[:, :, 0]
         )
@@ -135,7 +135,7 @@ def neuralforecast_model(
         try:
             model = kind(**sizes, random_seed=seed, **{"max_steps": 1, "logger": False, **(settings or {})})
         except Exception as error:
-            raise FernError(f"{name}: cannot be made with {dict(settings or {})}: {error}") from error
+            raise FernError(f"{name}: cannot be built with {dict(settings or {})}: {error}") from error
     return NeuralForecastForecaster(model, channels=channels)
 
 

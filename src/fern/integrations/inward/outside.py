@@ -46,7 +46,7 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
     module, _, name = text.partition(":")
     where = f"{what} {text}"
     if not module or not name:
-        raise FernError(f"{where}: needs a module and a callable in it, as in my_package.models:forecast")
+        raise FernError(f"{where}: needs a module and a callable in it, such as my_package.models:forecast")
     try:
         found: Any = import_module(module)
     except SystemExit as error:
@@ -59,9 +59,7 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
         found = getattr(found, part)
     if not callable(found) or (isinstance(found, type) and not builds(found)):
         kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
-        raise FernError(
-            f"{where}: is {kind}, needs something to call with (context, horizon), or with ({', '.join(SIZES)})"
-        )
+        raise FernError(f"{where}: is {kind}, needs a callable taking (context, horizon) or ({', '.join(SIZES)})")
     return found
 
 
@@ -164,12 +162,12 @@ def form_of(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:
         if shape == wanted or (wanted[-1] == 1 and shape == wanted[:-1]):
             fitting[form] = given
         else:
-            troubles[form] = f"gave shape {shape}, needs {wanted}"
+            troubles[form] = f"returned shape {shape}, needs {wanted}"
     if len(fitting) == 2 and not _agree(fitting["batch"], fitting["window"]):
         if not _agree(fitting["batch"], function(probe.copy(), horizon)[0]):
             return "batch"  # it draws at random: no two answers agree
         raise FernError(
-            "gives one answer for a batch (B, L, C) and another for its windows (L, C) one by one; "
+            "returns different forecasts for a batch (B, L, C) and for its windows (L, C) one by one; "
             "say which it takes: batch or window"
         )
     if fitting:

@@ -49,7 +49,7 @@ class KoopaConfig(ModelConfig):
         for name in ("blocks", "dynamic", "hidden"):
             require_whole(name, getattr(self, name), 1)
         if not 0.0 <= self.alpha <= 1.0:
-            raise FernError(f"alpha: got {self.alpha}, needs a share from 0 to 1")
+            raise FernError(f"alpha: got {self.alpha}, needs a fraction from 0 to 1")
         if not 0.0 <= self.dropout < 1.0:
             raise FernError(f"dropout: got {self.dropout}, needs a rate of at least 0 and below 1")
         if self.context_length < 2:
@@ -97,7 +97,8 @@ class Koopa(PointForecaster):
     on for ``steady_decoder``, ``changing_encoder`` (``time_var_encoder``) and ``changing_decoder``; ``operators.i`` is
     ``time_inv_kps.i.K``; ``mask_spectrum`` is `steady_frequencies`. Two things are theirs and kept: a context that is
     no whole number of segments gets its own last steps in front, and of the reconstruction the *first* L steps are
-    taken. (The port in Time-Series-Library differs: it drops the first forecast segment.)
+    taken. (The port in Time-Series-Library, which dropped the first forecast segment until January 2024, still differs:
+    its segments are as long as the horizon.)
 
     Example:
         >>> model = Koopa(KoopaConfig(context_length=96, horizon=24, channels=2)).eval()
@@ -237,6 +238,8 @@ class OrthogonalStart(nn.Linear):
 
     def initialise_parameters(self, generator: Generator | None) -> None:
         """The orthogonal factor of a Gaussian matrix."""
+        if self.weight.is_meta:
+            return  # an outline has no values, and to draw them there would load torch's compiler
         with torch.no_grad():
             left, _, right = torch.linalg.svd(self.weight.normal_(generator=generator))
             self.weight.copy_(left @ right)

@@ -2,11 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
 from fern.errors import FernError
+from fern.models.layers import _dropout_kernels as kernels
+
+Keys = tuple[np.uint32, np.uint32, np.uint32, np.float32]
+"""Two random keys, the last of 2¹⁶ values that is kept, and the scale of what is kept: 1 where nothing is dropped."""
+
+_WHOLE = 1 << 16
 
 
 def require_rate(name: str, value: float) -> None:
@@ -20,6 +28,9 @@ class Dropout(nn.Module):
 
     A `Forecaster` hands the generator of its call to every Dropout inside it (`drawing_from`), so a training run is
     a function of the generators it was given.
+
+    In float32 on the CPU a call draws two keys, and number n is kept where a hash of n under the keys is small
+    enough: the mask is never stored, and costs less than a pass over memory. Elsewhere the mask is drawn itself.
 
     Example:
         >>> layer = Dropout(0.5)
@@ -36,30 +47,67 @@ class Dropout(nn.Module):
         self.rate = rate
         self.generator: Generator | None = None
 
+    @property
+    def active(self) -> bool:
+        """Whether anything is dropped."""
+        return self.training and self.rate > 0.0
+
     def forward(self, x: Tensor) -> Tensor:
         """Zero each number with the given rate and scale the rest up, in training; the identity otherwise."""
-        if not self.training or self.rate == 0.0:
+        if not self.active:
             return x
-        return x * _kept(x, 1.0 - self.rate, self.generator)
+        if compiled(x):
+            dropped: Tensor = _Masked.apply(x, self.keys())  # type: ignore[no-untyped-call]
+            return dropped
+        return x * _kept(x, self.rate, self.generator)
+
+    def keys(self) -> Keys:
+        """What the masks of one call are computed from; no dropout where the layer is not active.
+
+        The share that is kept is rounded to a multiple of 2⁻¹⁶, and the scale is that of the rounded share: the mean
+        stays exact.
+        """
+        if not self.active:
+            return np.uint32(0), np.uint32(0), np.uint32(_WHOLE - 1), np.float32(1.0)
+        keep = _kept_of_whole(self.rate)
+        first, second = torch.randint(1 << 32, (2,), generator=self.generator).tolist()
+        return np.uint32(first), np.uint32(second), np.uint32(keep - 1), np.float32(_WHOLE / keep)
 
     def extra_repr(self) -> str:
         """What `repr` shows."""
         return f"rate={self.rate}"
 
 
-def _kept(x: Tensor, share: float, generator: Generator | None) -> Tensor:
-    """1 / share for about that share of the numbers and 0 for the rest.
+def compiled(tensor: Tensor) -> bool:
+    """Whether the compiled loops of these layers can take the tensor."""
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not torch.compiler.is_compiling()
 
-    Four numbers are decided by each 64-bit draw: on a CPU that is several times faster than
-    `torch.Tensor.bernoulli_`. The share is rounded to a multiple of 2⁻¹⁶, and the scale is that of the rounded
-    share: the mean stays exact.
-    """
-    whole = 1 << 16
-    keep = max(1, round(share * whole))
+
+class _Masked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, keys: Keys) -> Tensor:
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        kernels.mask(x.detach().view(-1).numpy(), keys, out.view(-1).numpy())
+        ctx.keys = keys
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Masked.apply(grad, ctx.keys), None  # type: ignore[no-untyped-call]
+
+
+def _kept_of_whole(rate: float) -> int:
+    return max(1, round((1.0 - rate) * _WHOLE))
+
+
+def _kept(x: Tensor, rate: float, generator: Generator | None) -> Tensor:
+    """0 for about ``rate`` of the numbers and 1 / (1 - rate) for the rest; four are decided by each 64-bit draw."""
+    keep = _kept_of_whole(rate)
     drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
     drawn.random_(-(1 << 63), None, generator=generator)
-    chosen = drawn.view(torch.int16)[: x.numel()] <= keep - 1 - whole // 2
-    return chosen.view(x.shape).to(x.dtype).mul_(whole / keep)
+    chosen = drawn.view(torch.int16)[: x.numel()] <= keep - 1 - _WHOLE // 2
+    return chosen.view(x.shape).to(x.dtype).mul_(_WHOLE / keep)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from fern.models.layers.activation import activation as named_activation
 from fern.models.layers.dropout import Dropout
+from fern.models.layers.feedforward import feedforward
 
 
 class Perceptron(nn.Module):
@@ -34,6 +35,9 @@ class Perceptron(nn.Module):
         x: Tensor,  # (..., first width)
     ) -> Tensor:  # (..., last width)
         """The maps in turn."""
+        if self.activate is nn.functional.gelu and len(self.maps) == 2:
+            first, second = ((part.weight, part.bias) for part in self.linear_maps)
+            return feedforward(x, first, second, self.dropout)
         for linear in self.maps[:-1]:
             x = self.dropout(self.activate(linear(x)))
         last: Tensor = self.maps[-1](x)

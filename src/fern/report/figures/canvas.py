@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fern.errors import FernError
-from fern.files import written_whole
+from fern.files import ending_of, written_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,10 +29,7 @@ def figure_format(path: Path) -> str:
         >>> figure_format(Path("shock.png"))
         '.png'
     """
-    suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise FernError(f"{path}: a picture is written as {', '.join(FORMATS)}, got {suffix or 'no ending'!r}")
-    return suffix
+    return ending_of(path, FORMATS, what="a plot")
 
 
 def save_figure(drawn: "Figure", path: Path | str) -> None:

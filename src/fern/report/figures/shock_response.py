@@ -7,14 +7,14 @@ from fern.report.figures.canvas import AFTER, BEFORE, SHOCK, figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fern.stress.shock_response import ShockResponse
+    from fern.stress.response import ShockResponse
 
 
 def shock_response_figure(response: "ShockResponse", *, name: str = "") -> "Figure":
     """The error of each window over where it starts, its smoothed course, the twin's, the shock and the recovery.
 
     Example:
-        >>> from fern.stress.shock_response import shock_response
+        >>> from fern.stress.response import shock_response
         >>> from fern.systems import scenario, simulate
         >>> import numpy as np
         >>> found = shock_response(lambda past: np.repeat(past[:, -1:], 12, axis=1),

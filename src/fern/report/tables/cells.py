@@ -147,7 +147,7 @@ class Grid:
         notes = [f"No row yet: {', '.join(self.absent)}."] if self.absent else []
         if self.superseded:
             notes.append(
-                f"{self.superseded} older rows of the same settings, on other values or by other code, are left out."
+                f"{self.superseded} older rows with the same settings but other data values or code were skipped."
             )
         versions = sorted({row.code_version for row in self.rows if not is_outside(row.model)})
         if len(versions) > 1:

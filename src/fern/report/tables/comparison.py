@@ -102,7 +102,7 @@ class Side:
             row = self.runs[case][seed]
             errors = self.store.window_errors(row.key)
             if errors is None:
-                raise FernError(f"errors of the windows were not kept for {row.describe()}")
+                raise FernError(f"per-window errors were not kept for {row.describe()}")
             if metric not in errors or errors[metric].ndim != 1:
                 raise FernError(f"{self.store.windows_path(row.key)}: is damaged (no list {metric!r})")
             found.append(np.asarray(errors[metric], dtype=np.float64))
@@ -138,9 +138,7 @@ def compare(
     there = here if other is None else _sides(other, task, notes)
     a, b = _side(first, here, runs), _side(second, there, other or runs)
     if other is None and first == second:
-        raise FernError(
-            f"compare: {first} with itself in one folder; give another model, or another folder with --other"
-        )
+        raise FernError(f"compare: got {first} twice; give another model, or another results folder with --other")
     shared = [case for case in a.runs if case in b.runs]
     if not shared:
         raise FernError(
@@ -151,7 +149,7 @@ def compare(
     verdicts = tuple(_verdict(a, b, case, metric, generator, resamples) for case in shared)
     alone = len(a.runs) + len(b.runs) - 2 * len(shared)
     if alone:
-        notes.append(f"{alone} datasets that only one of the two has are left out.")
+        notes.append(f"{alone} datasets that only one of the two has were skipped.")
     everyone = {**here, first: a, second: b} if other is None else {first: a, f"{second} (other)": b}
     over = _over_scenarios(everyone, shared, metric, (first, second if other is None else f"{second} (other)"))
     if len(verdicts) > 1:
@@ -165,7 +163,7 @@ def compare(
 def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
     """Every model of a store with its finished runs of one task; of the same settings the newest row counts."""
     contents = store.contents()
-    notes += [f"left out as damaged: {damaged.problem}" for damaged in contents.damaged]
+    notes += [f"Skipped: {damaged.problem}" for damaged in contents.damaged]
     rows = [row for row in contents.rows if task is None or row.task == task]
     if not rows:
         tasks = {row.task for row in contents.rows}
@@ -174,11 +172,11 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
         raise FernError(f"{store.folder}: has no rows")
     if len({row.task for row in rows}) > 1:
         tasks = {row.task for row in rows}
-        raise FernError(f"{store.folder}: holds rows of the tasks {', '.join(sorted(tasks))}; say which with --task")
+        raise FernError(f"{store.folder}: has rows of the tasks {', '.join(sorted(tasks))}; choose one with --task")
     kept = newest(rows)
     if len(kept) < len(rows):
         notes.append(
-            f"{len(rows) - len(kept)} older rows of the same settings, on other values or by other code, left out."
+            f"{len(rows) - len(kept)} older rows with the same settings but other data values or code were skipped."
         )
     names = name_rows(kept)
     found: dict[str, dict[SharedProblem, dict[int, Row]]] = {}

@@ -1,6 +1,6 @@
 """From rows to a table: means over seeds with their standard errors, the best marked, the paper's numbers beside ours.
 
-A `Table` is what every renderer in `fern.report.tables.render` takes. How one is laid out depends on its kind:
+A `Table` is what every renderer in `fern.report.tables.rendering` takes. How one is laid out depends on its kind:
 
 ==============  ====================  ======================================  =======================
 kind            a line is             columns                                 the paper's table
@@ -142,7 +142,7 @@ def build_table(
     name = task if isinstance(task, str) else task.name
     mine = [row for row in rows if row.task == name]
     if not mine:
-        raise FernError(f"task {name}: has no rows here; make some with: fern bench run {name} --out DIR")
+        raise FernError(f"task {name}: has no rows here; to make some: fern bench run {name} --out DIR")
     kind = kind_of(name, mine) if kind is None else kind
     if kind not in KINDS:
         raise unknown_name("kind of table", kind, KINDS)
@@ -331,10 +331,9 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     if grid.trained():
         notes.append(grid.trained())
     if _has_floor(grid, layout):
-        least = "the least of the models'" if layout.across else "of each model"
+        least = "of the best model" if layout.across else "of each model"
         notes.append(
-            f"oracle: MSE of the best possible forecast. regret ({least}): MSE less the oracle's, over"
-            " the variance of the training part."
+            f"oracle: MSE of the best possible forecast. regret ({least}): (MSE − oracle MSE) / training variance."
         )
     complete = sum(
         all(_score(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in _forecasters(grid))
@@ -342,13 +341,13 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     )
     if len(_forecasters(grid)) > 1 and direction_of(layout.metrics[0]):
         notes.append(
-            f"Average rank: over the {complete} of {len(grid.cases)} cases that every model has; diverged ranks last."
+            f"Average rank: over the {complete} of {len(grid.cases)} cases that every model has; diverged runs last."
         )
     notes += grid.what_is_missing()
     notes += grid.troubles(most=_MOST_TOLD)
     if paper is not None:
         matched = sum(cell.paper is not None for cell in cells.values())
-        source = f"paper: {paper_title(paper)}; × is ours over the paper's."
+        source = f"paper: {paper_title(paper)}; × is our number divided by the paper's."
         notes.append(source if matched else f"{source} It has no number for these runs.")
         notes += [f"The paper: {text}" for text in contradictions(paper) if matched]
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""What a run shows while it works: a bar on a terminal, a line an epoch elsewhere, or nothing."""
+"""Training progress: a bar on a terminal, a line per epoch elsewhere, or nothing."""
 
 import sys
 from typing import Literal, Protocol, TextIO, get_args
@@ -16,7 +16,7 @@ Mode = Literal["auto", "bar", "lines", "silent"]
 
 
 class Progress(Protocol):
-    """Hears of every step and epoch of a run (of its first process, where there are several)."""
+    """Is notified of every step and epoch of a run (of its first process, if there are several)."""
 
     def start(self, *, epochs: int, steps: int, done: int) -> None:
         """Training begins: epochs in all, steps in each of them, and steps done already by an interrupted run."""
@@ -54,7 +54,7 @@ class Silent:
 
 
 class Lines:
-    """One plain line an epoch.
+    """One plain line per epoch.
 
     Example:
         >>> lines = Lines(sys.stdout)
@@ -70,7 +70,7 @@ class Lines:
         """Remember how many epochs there are."""
         self._epochs = epochs
         if done:
-            print(f"resumed after step {done:,}", file=self._stream, flush=True)
+            print(f"resuming after step {done:,}", file=self._stream, flush=True)
 
     def note(self, message: str) -> None:
         """The message, as a line."""
@@ -95,7 +95,7 @@ class Lines:
 
 
 class Bar:
-    """A bar over all steps, with epoch, loss, objective and the time that is left."""
+    """A bar over all steps, with epoch, loss, objective and the remaining time."""
 
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream)
@@ -136,7 +136,7 @@ class Bar:
         """Show the objective, and the best so far with its epoch."""
         objective = f"{record.validation['objective']:.4g}"
         if kept:
-            self._best = f" (kept {objective} of epoch {record.epoch})"
+            self._best = f" (best {objective}, epoch {record.epoch})"
         if self._task is not None:
             self._bar.update(self._task, objective=objective + self._best)
 

@@ -54,7 +54,7 @@ class Guarded:
             tell(self._tracker)
         except Exception as error:  # noqa: BLE001  a server that is away, a full disk: no reason to lose a training
             self._tracker = None
-            text = f"tracker: left out from now on, it failed with {type(error).__name__}: {error}"
+            text = f"tracker: disabled after it failed with {type(error).__name__}: {error}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
@@ -169,7 +169,7 @@ def tracker_of(tracker: TrackerKind | Tracker | None, *, directory: Path | None,
             run_file.unlink(missing_ok=True)  # of a training that ended before its first checkpoint
         return Guarded(MLflow(run_file=run_file))
     if directory is None:
-        raise FernError("tracker: tensorboard writes files, so train needs a directory=... to put them in")
+        raise FernError("tracker: tensorboard writes files; give train(..., directory=...)")
     return Guarded(TensorBoard(directory / "tensorboard"))
 
 

@@ -55,13 +55,13 @@ class Checkpoints:
         """Make the directory for a new run, and clear it; refuses one that holds a run already."""
         if resumable(self.directory):
             raise FernError(
-                f"directory: {self.directory} holds a run already; give resume={str(self.directory)!r} to continue "
+                f"directory: {self.directory} already holds a run; give resume={str(self.directory)!r} to continue "
                 "it, or another directory"
             )
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise FernError(f"directory: {self.directory} cannot be made ({error.strerror})") from None
+            raise FernError(f"directory: {self.directory} cannot be created ({error.strerror})") from None
         self.clear()
 
     def save(self, plain: dict[str, Any], tensors: Tensors, *, model: Forecaster, new_best: Tensors | None) -> None:

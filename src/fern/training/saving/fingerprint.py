@@ -87,19 +87,19 @@ def require_same(saved: Mapping[str, Any], present: Mapping[str, Any], *, where:
     if was != now:
         changed = _differences(was["config"], now["config"]) or "other weights"
         raise FernError(
-            f"resume: {where} is of another model: {was['class']} there, {now['class']} here"
+            f"resume: {where} belongs to another model: {was['class']} there, {now['class']} here"
             + (f" ({changed})" if was["class"] == now["class"] else "")
         )
     for name, described in saved["data"].items():
         if described != present["data"][name]:
-            raise FernError(f"resume: {where} was trained on other data: {name} differ")
+            raise FernError(f"resume: {where} was trained on different data: {name} differ")
     completed = _completed(saved["settings"], present["settings"])
     was, now = ({k: v for k, v in s.items() if k not in FREE_TO_CHANGE} for s in (completed, present["settings"]))
     if was["schedule"] == now["schedule"] == "constant" and not now["warmup"]:
         for settings in (was, now):  # more epochs only continue a run whose learning rate does not depend on them
             settings.pop("epochs")
     if was != now:
-        raise FernError(f"resume: {where} has other settings: {_differences(was, now)}")
+        raise FernError(f"resume: {where} has different settings: {_differences(was, now)}")
 
 
 def _completed(

@@ -80,9 +80,9 @@ class ShockResponse:
         """What happened, in a sentence."""
         last = int(self.starts[-1]) - self.shock_row
         if self.recovery is None:
-            return f"has not recovered {last:,} rows after the shock"
+            return f"has not recovered within {last:,} rows of the shock"
         if self.recovery == 0:
-            return "was not shaken: its error stays within the limit after the shock"
+            return "was not affected: its error stays within the limit after the shock"
         return f"recovers {self.recovery:,} rows after the shock"
 
 
@@ -100,8 +100,8 @@ def shock_response(
 ) -> ShockResponse:
     """The forecaster's error in every ``stride``-th window around a shock of the trajectory, and on its twin.
 
-    ``reach``      windows start at most so many rows before and after the shock. Default: four times context and
-                   horizon together. Another shock ends it earlier.
+    ``reach``      windows start at most this many rows before and after the shock. Default: four times the sum of
+                   context length and horizon. Another shock ends it earlier.
     ``shock``      which of several shocks, from 0.
     ``smoothing``  rows over which errors are averaged, backwards, before they are held against the limit. Default: the
                    horizon. After the shock, only windows that start after it are averaged.
@@ -179,7 +179,7 @@ def window_errors(
         truth = values[some[:, None] + np.arange(horizon)].astype(np.float64)
         made = np.asarray(forecast(contexts.copy()), dtype=np.float64)
         if made.shape != truth.shape:
-            raise FernError(f"forecast: gave shape {made.shape} for contexts {contexts.shape}, needs {truth.shape}")
+            raise FernError(f"forecast: returned shape {made.shape} for contexts {contexts.shape}, needs {truth.shape}")
         if not np.isfinite(made).all():
             bad = int(some[np.argwhere(~np.isfinite(made))[0][0]])
             raise FernError(f"forecast: is not finite for the window that starts at row {bad:,}")
@@ -192,7 +192,7 @@ def _shock_row(plan: Scenario, shock: int) -> int:
     if not plan.shocks:
         raise FernError(f"{name}: has no shock; the ids of shocked scenarios end in _PARAM, _STATE or _SWITCH")
     if not 0 <= shock < len(plan.shocks):
-        raise FernError(f"shock: got {shock}, {name} has {len(plan.shocks)}, counted from 0")
+        raise FernError(f"shock: got {shock}, but {name} has {len(plan.shocks)}, counted from 0")
     return plan.shock_rows[shock]
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fern.errors import FernError
 from fern.report.tables.cells import Cell
-from fern.report.tables.render import FORMATS, render, to_rich
+from fern.report.tables.rendering import FORMATS, render, to_rich
 from fern.report.tables.tables import Column, Line, Table
 
 TABLE = Table(

@@ -5,7 +5,7 @@ import pytest
 
 from fern.errors import FernError
 from fern.report.figures.shock_response import shock_response_figure
-from fern.stress.shock_response import shock_response, window_errors, with_shock_at
+from fern.stress.response import shock_response, window_errors, with_shock_at
 from fern.systems import ParamShock, Scenario, StateShock, scenario, simulate, twin
 
 L, H = 24, 12
@@ -72,7 +72,7 @@ def test_without_effect_there_is_nothing_to_recover_from():
     found = shock_response(last_value, simulate(plan), **LENGTHS)
     assert found.recovery == 0
     np.testing.assert_array_equal(found.errors, found.twin_errors)
-    assert "not shaken" in found.in_words()
+    assert "not affected" in found.in_words()
 
 
 def test_a_forecaster_that_never_comes_back_has_no_recovery(shifted):
@@ -120,9 +120,9 @@ def test_the_figure_shows_errors_twin_limit_and_recovery(shifted):
 @pytest.mark.parametrize(
     ("forecast", "changes", "message"),
     [
-        (lambda past: past, {}, r"gave shape \(201, 24, 1\) .* needs \(201, 12, 1\)"),
+        (lambda past: past, {}, r"returned shape \(201, 24, 1\) .* needs \(201, 12, 1\)"),
         (lambda past: np.full((len(past), H, 1), np.nan), {}, "not finite for the window that starts at row 900"),
-        (last_value, {"shock": 2}, "shock: got 2, SHIFTED has 1"),
+        (last_value, {"shock": 2}, "shock: got 2, but SHIFTED has 1"),
         (last_value, {"tolerance": -1.0}, "tolerance: got -1.0"),
         (last_value, {"stride": 0}, "stride: got 0"),
         (last_value, {"reach": 5}, r"no window lies before the shock .* reach of at least 12, got 5"),

@@ -1,0 +1,94 @@
+"""Fern's network for a few series at once, as one compiled call on the CPU.
+
+For one window the network is a dozen products of a matrix and three vectors: most of their time in torch goes into
+preparing each. Here every weight is read once, row by row, and the rows of the batch take it from the cache.
+
+Numba's cache watches the file of a cached kernel only: after a change in ``_coupling_kernels.py``, touch this file.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from fern.models import _coupling_kernels as kernels
+
+Array = Any
+Linear = Any  # (weight (out, in), bias (out,))
+_FAST = {"contract", "arcp", "nsz", "reassoc"}  # NaN and infinity must come through
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _dots(a: Array, b: Array, c: Array, d: Array, x: Array) -> Any:
+    """Four dot products with x, which is loaded once for all: the processor waits for loads, not for sums."""
+    nothing = x.dtype.type(0)
+    s0, s1, s2, s3 = nothing, nothing, nothing, nothing
+    for k in range(x.shape[0]):
+        s0 += a[k] * x[k]
+        s1 += b[k] * x[k]
+        s2 += c[k] * x[k]
+        s3 += d[k] * x[k]
+    return s0, s1, s2, s3
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _linear(linear: Linear, x: Array, out: Array) -> None:
+    """out = x weightᵀ + bias."""
+    weight, bias = linear
+    last = weight.shape[0] - 1
+    for j in range(0, last + 1, 4):
+        # Beyond the end the last row is taken again, and written again.
+        j1, j2, j3 = min(j + 1, last), min(j + 2, last), min(j + 3, last)
+        for i in range(x.shape[0]):
+            s0, s1, s2, s3 = _dots(weight[j], weight[j1], weight[j2], weight[j3], x[i])
+            out[i, j], out[i, j1] = s0 + bias[j], s1 + bias[j1]
+            out[i, j2], out[i, j3] = s2 + bias[j2], s3 + bias[j3]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _features(linear: Linear, x: Array, out: Array) -> None:
+    """out = relu(x weightᵀ + bias)."""
+    _linear(linear, x, out)
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = out[i, j] if not out[i, j] < 0 else out.dtype.type(0)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def run(
+    x: Array,  # (N, L)
+    z: Array,  # (N, latent), overwritten
+    features: Any,  # the linear maps H_x, H_z and the hidden layer of ψ
+    heads_x: Any,  # K linear maps
+    heads_z: Any,  # K - 1 linear maps
+    spectrum: Linear,
+    vectors: Linear,
+    tables: Any,  # bounds of plain and rotating updates, and of ψ's pair
+    out: Any,  # scales (N, n), places (N, n), vectors (N, R·n)
+) -> None:
+    """The coupling layers and ψ: see `fern.models.fern.Fern`."""
+    plain, rotating, of_head = tables
+    features_x, features_z, hidden = features
+    n = x.shape[0]
+    h, h2 = np.empty((n, hidden[0].shape[0]), x.dtype), np.empty((n, hidden[0].shape[0]), x.dtype)
+    raw_z, raw_x = np.empty((n, 2 * z.shape[1]), x.dtype), np.empty((n, 2 * x.shape[1]), x.dtype)
+    state = x
+    for i in range(len(heads_x)):
+        _features(features_x, state, h)
+        _linear(heads_x[i], h, raw_z)
+        kernels.affine(raw_z, z, plain, z)
+        if i + 1 < len(heads_x):
+            _features(features_z, z, h)
+            _linear(heads_z[i], h, raw_x)
+            updated = np.empty_like(x)
+            if i % 2 == 1:
+                kernels.rotate(raw_x, state, rotating, updated)
+            else:
+                kernels.affine(raw_x, state, plain, updated)
+            state = updated
+    _features(features_z, z, h)
+    _features(hidden, h, h2)
+    raw = np.empty((n, spectrum[0].shape[0]), x.dtype)
+    _linear(spectrum, h2, raw)
+    kernels.clamp(raw, of_head, out[0], out[1])
+    _linear(vectors, h2, out[2])

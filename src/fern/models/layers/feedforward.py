@@ -1,0 +1,88 @@
+"""Linear map, GELU, dropout, linear map, in blocks of rows that stay in the processor's cache.
+
+The inner vectors are several times as wide as the outer ones: whole, they would go to memory and back some ten times
+a training step, which costs more than the products where the outer ones are narrow. In blocks they never leave the
+cache: the first product is computed again for the gradient rather than kept.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import gelu
+
+from fern.models.layers import _gelu_kernels as kernels
+from fern.models.layers.dropout import Dropout, Keys, compiled
+
+BLOCK = 1 << 17  # inner numbers a block: half a megabyte
+NARROW = 64  # outer width from which computing the inner numbers again costs more than keeping them
+
+
+def feedforward(
+    x: Tensor,  # (..., inputs)
+    first: tuple[Tensor, Tensor],  # weight (inner, inputs) and bias (inner,)
+    second: tuple[Tensor, Tensor],  # weight (outputs, inner) and bias (outputs,)
+    dropout: Dropout,
+) -> Tensor:  # (..., outputs)
+    """second(dropout(gelu(first(x)))).
+
+    Example:
+        >>> maps = (torch.ones(3, 2), torch.zeros(3)), (torch.ones(1, 3), torch.ones(1))
+        >>> feedforward(torch.zeros(5, 2), *maps, Dropout(0.0)).flatten()
+        tensor([1., 1., 1., 1., 1.])
+    """
+    linear = torch.nn.functional.linear
+    inner, inputs = first[0].shape
+    # The compiled loops take 16 numbers at a time: another inner width would leave a remainder in every block.
+    if not compiled(x) or inner % 16 or inputs >= NARROW:
+        return linear(dropout(gelu(linear(x, *first))), *second)
+    out: Tensor = _FeedForward.apply(x.reshape(-1, x.shape[-1]), *first, *second, dropout.keys())  # type: ignore[no-untyped-call]
+    return out.view(*x.shape[:-1], -1)
+
+
+def _blocks(rows: int, inner: int) -> Iterator[slice]:
+    size = max(8, BLOCK // inner)
+    return (slice(at, min(at + size, rows)) for at in range(0, rows, size))
+
+
+class _FeedForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, keys: Keys) -> Tensor:
+        x = x.contiguous()
+        rows, inner = x.shape[0], w1.shape[0]
+        out = x.new_empty(rows, w2.shape[0])
+        scratch = x.new_empty(max(8, BLOCK // inner), inner)
+        for rows_of in _blocks(rows, inner):
+            a = scratch[: rows_of.stop - rows_of.start]
+            torch.addmm(b1, x[rows_of], w1.t(), out=a)
+            kernels.gelu(_flat(a), rows_of.start * inner, keys)
+            torch.addmm(b2, a, w2.t(), out=out[rows_of])
+        ctx.save_for_backward(x, w1, b1, w2)
+        ctx.keys = keys
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, w1, b1, w2 = ctx.saved_tensors
+        grad = grad.contiguous()
+        rows, inner = x.shape[0], w1.shape[0]
+        grad_x, grad_w1, grad_w2 = torch.empty_like(x), w1.new_zeros(w1.shape[::-1]), torch.zeros_like(w2)
+        grad_b1 = torch.zeros_like(b1)
+        scratch = x.new_empty(2, max(8, BLOCK // inner), inner)
+        for rows_of in _blocks(rows, inner):
+            a, g = scratch[:, : rows_of.stop - rows_of.start]
+            torch.addmm(b1, x[rows_of], w1.t(), out=a)
+            torch.mm(grad[rows_of], w2, out=g)
+            kernels.gelu_backward(_flat(a), rows_of.start * inner, ctx.keys, _flat(g))
+            grad_w2.addmm_(grad[rows_of].t(), a)
+            grad_w1.addmm_(x[rows_of].t(), g)  # transposed, the product is faster
+            grad_b1 += g.sum(dim=0)
+            torch.mm(g, w1, out=grad_x[rows_of])
+        return grad_x, grad_w1.t(), grad_b1, grad_w2, grad.sum(dim=0), None
+
+
+def _flat(tensor: Tensor) -> Any:
+    return tensor.view(-1).numpy()

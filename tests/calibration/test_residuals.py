@@ -1,0 +1,72 @@
+"""Residuals under the law, and what is known of their windows."""
+
+import numpy as np
+import pytest
+import torch
+
+from fern.calibration import Residuals, fit_calibration
+from fern.errors import FernError
+
+
+def test_the_score_is_the_mahalanobis_distance_of_the_dense_covariance(make_law, rng) -> None:
+    law = make_law(n=7, channels=2, horizon=8)
+    y = rng.normal(size=(7, 8, 2))
+    z = Residuals.of(law, y, origins=range(7)).whitened
+    covariance = law.covariance_matrix.numpy()
+    away = y.swapaxes(1, 2) - law.mean.numpy()
+    for p in range(2):
+        rows = slice(4 * p, 4 * p + 4)
+        dense = np.einsum(
+            "nci,ncij,ncj->nc", away[..., rows], np.linalg.inv(covariance[..., rows, rows]), away[..., rows]
+        )
+        np.testing.assert_allclose(np.square(z[..., rows]).sum(-1), dense, rtol=1e-9)
+
+
+def test_batches_join_in_order_of_series_and_time(make_law, rng) -> None:
+    law, y = make_law(n=6), rng.normal(size=(6, 10, 2))
+    late = Residuals.of(law, y, origins=range(6, 12), series=list("bababa"))
+    early = Residuals.of(law, y, origins=range(6), series=list("ababab"))
+    joined = Residuals.joined([late, early])
+    assert joined.series.tolist() == ["a"] * 6 + ["b"] * 6
+    assert joined.origins.tolist() == [0, 2, 4, 7, 9, 11, 1, 3, 5, 6, 8, 10]
+
+
+def test_windows_whose_targets_overlap_with_later_ones_are_left_out(make_law, rng) -> None:
+    law, y = make_law(n=60), rng.normal(size=(60, 10, 2))
+    early, late = Residuals.of(law, y, origins=range(60)), Residuals.of(law, y, origins=range(65, 125))
+    assert early.apart_from(late).origins.tolist() == list(range(56))
+    assert early.disjoint() == 6
+    note = fit_calibration(late, early).notes[0]
+    assert note == "4 validation windows were left out: their targets overlap with calibration's"
+
+
+def test_windows_of_other_series_never_overlap(make_law, rng) -> None:
+    law, y = make_law(n=4), rng.normal(size=(4, 10, 2))
+    here, there = (Residuals.of(law, y, origins=range(4), series=[name] * 4) for name in "ab")
+    assert len(here.apart_from(there)) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": np.full((60, 10, 2), np.nan)}, "y: nan at batch 0, horizon 0, channels 0"),
+        ({"y": np.zeros((60, 9, 2))}, "do not fit true of shape"),
+        ({"y": np.zeros((60, 10))}, "y: needs shape"),
+        ({"origins": range(59)}, "origins: 59 for 60 windows, needs one for each"),
+        ({"series": [1, 2]}, "series: 2 for 60 windows, needs one for each"),
+        ({"law": torch.distributions.Normal(0.0, 1.0)}, "law: needs a fern.transport.Ellipsoid, got Normal"),
+    ],
+)
+def test_bad_input_is_named(make_law, change, message) -> None:
+    given = {"law": make_law(), "y": np.zeros((60, 10, 2)), "origins": range(60), "series": None} | change
+    law, y = given.pop("law"), given.pop("y")
+    with pytest.raises(FernError, match=message):
+        Residuals.of(law, y, **given)
+
+
+def test_a_law_with_nan_is_refused(make_law) -> None:
+    law = make_law()
+    law.shift = law.shift.clone()
+    law.shift[3, 1, 0, 0] = torch.nan
+    with pytest.raises(FernError, match="nan at batch 3, channels 1"):
+        Residuals.of(law, np.zeros((60, 10, 2)), origins=range(60))

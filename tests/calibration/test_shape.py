@@ -1,0 +1,46 @@
+"""The refitted shape of errors."""
+
+import numpy as np
+import pytest
+from tests.calibration.processes import gaussian_law
+
+from fern.calibration import Residuals
+from fern.calibration.shape import fit_shape, ledoit_wolf
+
+
+def residuals(rng, root: np.ndarray, n: int, *, scale: float = 1.0) -> Residuals:
+    """Windows with errors of covariance root rootᵀ under laws that promise independent unit errors."""
+    horizon = len(root)
+    law = gaussian_law(np.zeros((n, 1, horizon)), np.eye(horizon), patch_size=4)
+    y = scale * (rng.normal(size=(n, horizon)) @ root.T)[..., None]
+    return Residuals.of(law, y, origins=range(n), series=np.arange(n))
+
+
+def test_a_refitted_law_has_distances_about_one(rng) -> None:
+    root = np.tril(np.ones((10, 10)))  # a random walk: wider from step to step, and correlated
+    found = residuals(rng, root, 3000, scale=5.0)
+    shape = fit_shape(found, weights=np.ones(3000))
+    assert shape.full
+    np.testing.assert_allclose(np.square(shape.distances(found.whitened)).mean(axis=(0, 1)), 1, atol=0.02)
+    np.testing.assert_allclose(np.square(shape.margins(found.standardised)).mean(axis=(0, 1)), 1, atol=0.02)
+    np.testing.assert_allclose(shape.step_scale[0], 5 * np.sqrt(np.arange(1, 11)), rtol=0.06)
+
+
+def test_correlations_are_left_alone_with_few_windows(rng) -> None:
+    assert not fit_shape(residuals(rng, np.eye(8), 6), weights=np.ones(6)).full
+    assert not fit_shape(residuals(rng, np.eye(8), 600), weights=np.ones(600), correlated=False).full
+
+
+def test_shrinkage_falls_with_the_number_of_windows(rng) -> None:
+    mixing = rng.normal(size=(6, 6))
+    few, many = (rng.normal(size=(n, 6)) @ mixing for n in (20, 20000))
+    weak, strong = (ledoit_wolf(z, np.full(len(z), 1 / len(z)), n_eff=len(z)) for z in (many, few))
+    assert weak[1] < 0.01 < strong[1]
+    true = mixing.T @ mixing
+    np.testing.assert_allclose(weak[0], true * 6 / np.trace(true), atol=0.05)
+    assert np.trace(strong[0]) == pytest.approx(6)
+
+
+def test_constant_series_have_a_shape(rng) -> None:
+    shape = fit_shape(residuals(rng, np.zeros((8, 8)), 30), weights=np.ones(30))
+    assert np.isfinite(shape.whitener).all() and (shape.step_scale > 0).all() and (shape.patch_scale > 0).all()

@@ -1,0 +1,94 @@
+"""The wheel, installed where the checkout cannot be seen, is the whole product."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+DATA_FOLDERS = ("fern/benchmark/task_files", "fern/report/tables/paper_numbers")
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("hatchling") is None, reason="hatchling, of the extra dev, is not installed"
+)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment of its own, and how to run its programs."""
+
+    folder: Path
+
+    def run(self, program: str, *arguments: str, cwd: Path) -> str:
+        """What the program prints; a test fails where its exit code is not 0."""
+        words = [str(self.folder / "bin" / program), *arguments]
+        done = subprocess.run(words, cwd=cwd, env=environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{program} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+def environment():
+    """The variables of this process but for those that would show the checkout to a child."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "COLUMNS")}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed") / "environment"
+    venv.create(folder, symlinks=True)
+    python = str(folder / "bin" / "python")
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
+    done = subprocess.run([*install, str(wheel)], env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # Only now the dependencies, so that pip never meets another fern. Of the folders that a .pth file names no .pth
+    # file is read in turn: the one of an editable install, which leads to the checkout, stays without effect.
+    (library,) = folder.glob("lib/python*/site-packages")
+    present = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (library / "present.pth").write_text("\n".join(sorted(present)) + "\n")
+    return Environment(folder)
+
+
+def test_the_wheel_holds_the_task_files_and_the_papers_numbers(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder in DATA_FOLDERS:
+        kept = {path.relative_to(SOURCE).as_posix() for path in (SOURCE / folder).glob("*.*")}
+        assert kept, folder
+        assert kept <= names
+    assert "fern/py.typed" in names
+
+
+def test_every_command_runs_from_an_empty_folder(installed, tmp_path):
+    def fern(*words):
+        return installed.run("fern", *words, cwd=tmp_path)
+
+    where = installed.run("python", "-c", "import fern; print(fern.__file__)", cwd=tmp_path)
+    assert Path(where.strip()).is_relative_to(installed.folder)
+
+    assert "quick" in fern("bench", "tasks")
+    alone = ("--jobs", "1", "--threads", "1")  # the suite has a worker on every core already
+    fern("bench", "run", "quick", "--max-epochs", "1", "--datasets", "OU_PARAM", "--out", "runs", *alone)
+    assert "OU_PARAM" in fern("bench", "table", "quick", "--runs", "runs")
+
+    fern("simulate", "OU_PARAM", "--steps", "2000", "-o", "series.csv")
+    assert json.loads(fern("audit", "series.csv", "--json"))["rows"] == 2000
+
+    assert "OU_PARAM" in fern("stress", "last-value", "--scenario", "OU_PARAM", "--windows", "4")
