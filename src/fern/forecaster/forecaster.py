@@ -337,7 +337,7 @@ class FernForecaster(Stored):
             level: the intervals, percent.
             h: steps; the horizon unless given.
             band: draw the band that holds a whole path at the highest level, too (up to the horizon).
-            history: rows drawn before the forecast; three horizons unless given.
+            history: rows drawn before the forecast; three horizons, at least 30, unless given.
         """
         return picture(self, df, level=level, h=h, band=band, history=history)
 

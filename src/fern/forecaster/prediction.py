@@ -136,7 +136,7 @@ def _batches(
     state: State, series: Sequence[Recent], *, at_once: int = AT_ONCE
 ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
     learnt = np.flatnonzero([state.learns(one.values) for one in series])
-    updated = np.array([series[place].name in state.online for place in learnt], dtype=bool)
+    updated = np.array([series[place].name in state.online for place in learnt.tolist()], dtype=np.bool_)
     size = max(1, at_once // len(state.channel_names))
     together = learnt[~updated]
     groups = [together[first : first + size] for first in range(0, len(together), size)]

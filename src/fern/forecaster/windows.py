@@ -71,7 +71,7 @@ class Learnt:
         return Residuals.none(channels=channels, horizon=self.plan.horizon, patch_size=law.patch_size)
 
     def held_out(self, part: HeldOut, *, most: int) -> Iterator[tuple[Tensor, Tensor, Rows, Rows]]:
-        """Held-out windows in batches: past (n, L, C), future (n, H, C), first forecast row and number of the series."""
+        """Held-out windows in batches: past (n, L, C), future (n, H, C), first forecast row, series."""
         try:
             windows = self._windows([getattr(parts, part) for parts in self.parts], most=most)
         except FernError:  # breaks in the time grid leave no window there

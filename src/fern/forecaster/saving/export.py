@@ -18,10 +18,12 @@ class MeanPath(nn.Module):
     Without ``shift`` and ``spread`` each context is scaled by its own mean and deviation, as `predict_array` does.
     """
 
+    shift: Tensor | None
+    spread: Tensor | None
+
     def __init__(self, model: Forecaster, shift: Tensor | None, spread: Tensor | None) -> None:
         super().__init__()
         self.model = model
-        self.own_scale = shift is None
         self.register_buffer("shift", shift)
         self.register_buffer("spread", spread)
 
@@ -31,7 +33,7 @@ class MeanPath(nn.Module):
     ) -> Tensor:  # (N, H, C)
         """The mean."""
         wide = past.double()  # a series near 1e6 has no digits left in float32
-        if self.own_scale:
+        if self.shift is None or self.spread is None:
             spread, shift = torch.std_mean(wide, dim=1, keepdim=True, correction=0)
             spread = torch.where(spread > 0, spread, 1.0)
         else:
@@ -66,7 +68,7 @@ def exported(state: State) -> "torch.export.ExportedProgram":
     with torch.no_grad():
         try:
             return torch.export.export(module, (example,), dynamic_shapes={"past": {0: windows}}, strict=False)
-        except Exception as error:  # noqa: BLE001 - torch.export has no family of errors of its own
+        except Exception as error:  # torch.export has no family of errors of its own
             raise FernError(
                 f"export: {type(state.model).__name__} cannot be exported by torch.export ({str(error)[:300]})"
             ) from error

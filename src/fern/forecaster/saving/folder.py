@@ -51,7 +51,7 @@ def write_folder(folder: Path, described: Mapping[str, Any], parts: Mapping[str,
         ('by hand', [0, 1, 2])
     """
     _require_ours(folder)
-    files = {}
+    files: dict[str, dict[str, Any]] = {}
     for part, arrays in parts.items():
         data = safetensors.numpy.save({name: np.require(values, requirements="C") for name, values in arrays.items()})
         if len(data) > MOST_BYTES:
@@ -63,7 +63,9 @@ def write_folder(folder: Path, described: Mapping[str, Any], parts: Mapping[str,
     body = {"format": FORMAT, "schema": SCHEMA, "version": __version__, "files": files, **described}
     text = json.dumps({**body, "sha256": _checksum(body)}, indent=1, sort_keys=True, allow_nan=False)
     if len(text.encode()) > MOST_MANIFEST:
-        raise FernError(f"{folder}: the description takes more than {MOST_MANIFEST:,} bytes; shorten the columns' names")
+        raise FernError(
+            f"{folder}: the description takes more than {MOST_MANIFEST:,} bytes; shorten the columns' names"
+        )
     _write(folder / MANIFEST, text.encode())
     _delete_stale(folder, keep={entry["name"] for entry in files.values()})
 
@@ -139,7 +141,9 @@ def _bytes(path: Path, *, most: int, where: str, size: int | None = None) -> byt
         if found.st_size > most:
             raise FernError(f"{where} has {found.st_size:,} bytes, at most {most:,} are read")
         if size is not None and found.st_size != size:
-            raise FernError(f"{where} has {found.st_size:,} bytes, the manifest says {size!r}; it was changed or damaged")
+            raise FernError(
+                f"{where} has {found.st_size:,} bytes, the manifest says {size!r}; it was changed or damaged"
+            )
         return file.read(most + 1)
 
 

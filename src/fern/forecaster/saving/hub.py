@@ -12,9 +12,7 @@ from fern.forecaster.saving.folder import MANIFEST, Place
 OWN_FILES = ["model-*.safetensors", "state-*.safetensors"]
 
 
-def pushed(
-    save: Callable[[Path], None], repo_id: str, *, private: bool, token: str | None, message: str
-) -> str:
+def pushed(save: Callable[[Path], None], repo_id: str, *, private: bool, token: str | None, message: str) -> str:
     """Save to a temporary folder, and that to the repository, in one commit that drops the former files."""
     hub = _hub()
     api = hub.HfApi(token=token)
@@ -33,7 +31,7 @@ def pushed(
 
 
 def fetched(repo_id: str, *, revision: str | None, token: str | None) -> Place:
-    """Where the files of a repository lie once they were fetched into the Hub's cache, one by one as they are asked for.
+    """Where the files of a repository lie, fetched into the Hub's cache one by one as they are asked for.
 
     The cache holds links to its own blobs: they are resolved here, because a saved forecaster has none.
     """

@@ -130,9 +130,7 @@ def _recent(
     lasts: list[Any] = [None] * len(names)
     if stamp_type is not None:
         lasts = list(pc.cast(pa.array(_sized(arrays, "last", (len(names),))), stamp_type))
-    return tuple(
-        Recent(name, values[i], lasts[i], int(rows[i]), int(fitted[i])) for i, name in enumerate(names)
-    )
+    return tuple(Recent(name, values[i], lasts[i], int(rows[i]), int(fitted[i])) for i, name in enumerate(names))
 
 
 def _text_arrays(name: str, texts: list[str]) -> Arrays:

@@ -1,6 +1,5 @@
 """The part of `FernForecaster` that leaves the process: folders, the Hub, exported programs."""
 
-import binascii
 import inspect
 import json
 from collections.abc import Callable
@@ -81,7 +80,7 @@ class Stored:
     def push_to_hub(
         self, repo_id: str, *, private: bool = True, token: str | None = None, message: str = "Fern forecaster"
     ) -> str:
-        """Save to a repository of the Hugging Face Hub (the extra ``hub``), made where there is none; gives its address.
+        """Save to a repository of the Hugging Face Hub (the extra ``hub``), made if need be; gives its address.
 
         The newest rows of every series and residuals are part of what is pushed, hence ``private`` unless told
         otherwise (a repository that exists stays as it is).
@@ -119,7 +118,7 @@ class Stored:
             made._settings()
         except FernError as error:
             raise error if str(error).startswith(where) else FernError(f"{where}: {error}") from None
-        except (*_BROKEN, ValueError, RuntimeError, binascii.Error) as error:
+        except (*_BROKEN, ValueError, RuntimeError) as error:
             raise FernError(f"{where}: a part is missing or of the wrong kind ({str(error)[:200]})") from None
         return made
 
@@ -130,7 +129,9 @@ def _params(params: dict[str, Any]) -> dict[str, Any]:
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise FernError(f"{name}: {value!r} cannot be saved ({error}); needs plain numbers, texts and lists") from None
+            raise FernError(
+                f"{name}: {value!r} cannot be saved ({error}); needs plain numbers, texts and lists"
+            ) from None
     return params
 
 

@@ -43,13 +43,13 @@ def model_of(described: Mapping[str, Any], weights: Mapping[str, NDArray[Any]], 
     entry = model_entry(str(described.get("name")))
     config = from_mapping(entry.config, described.get("config") or {}, where=where)
     tensors = {name: torch.from_numpy(values) for name, values in weights.items()}
-    with _within(len(tensors), sum(value.numel() for value in tensors.values()), where=where):
-        # Starting values are drawn from the global generator, then replaced: its state is the user's.
-        with torch.random.fork_rng(devices=[]):
-            with torch.device("meta"):
-                outline = entry.model(config)
-            _require_shapes(outline, tensors, where=where)
-            model = model_from_config(entry, config, generator=None)
+    numbers = sum(value.numel() for value in tensors.values())
+    # Starting values are drawn from the global generator, then replaced: its state is the user's.
+    with _within(len(tensors), numbers, where=where), torch.random.fork_rng(devices=[]):
+        with torch.device("meta"):
+            outline = entry.model(config)
+        _require_shapes(outline, tensors, where=where)
+        model = model_from_config(entry, config, generator=None)
     fill_model(model, tensors, where=where)
     return model.eval()
 
@@ -76,7 +76,9 @@ def _within(parts: int, numbers: int, *, where: str) -> Iterator[None]:
         if isinstance(part, torch.Tensor):
             counted["numbers"] += part.numel()
         if counted["parts"] > most_parts or counted["numbers"] > most_numbers:
-            raise FernError(f"{where}: the settings claim a model far larger than the {numbers:,} numbers of its weights")
+            raise FernError(
+                f"{where}: the settings claim a model far larger than the {numbers:,} numbers of its weights"
+            )
 
     hooks = [
         register_module_parameter_registration_hook(count),

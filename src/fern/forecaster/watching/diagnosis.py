@@ -49,8 +49,10 @@ def examined(state: State, table: Table) -> Findings:
                 profiled.append(found)
     length, horizon = state.context_length, state.horizon
     pasts, futures, origins, codes = [], [], [], []
-    room = [len(v) - length - horizon + 1 - (one.breaks[-1] if one.breaks else 0)
-            for one, v in zip(table.series, scaled, strict=True)]
+    room = [
+        len(v) - length - horizon + 1 - (one.breaks[-1] if one.breaks else 0)
+        for one, v in zip(table.series, scaled, strict=True)
+    ]
     stride = max(1, -(-sum(max(0, rows) for rows in room) // COVERAGE_WINDOWS))
     for code, (values, rows) in enumerate(zip(scaled, room, strict=True)):
         firsts = len(values) - horizon - np.arange(0, max(0, rows), stride)[::-1]
@@ -110,7 +112,8 @@ def _profile(state: State, profiled: Sequence[Profiled]) -> Any:
 def _warnings(state: State, profiled: Sequence[Profiled]) -> Any:
     """One row for each stretch that a rule flags."""
     rows: list[dict[str, Any]] = []
-    begins, ends = [], []
+    begins: list[Any] = []
+    ends: list[Any] = []
     for one in profiled:
         for alarm in alarms_of(one.profile, one.rules) if one.rules is not None else ():
             measured = one.measured.get(alarm.rule)

@@ -1,4 +1,4 @@
-"""What held-out rows show of a law: its eigen-profile, warnings with measured rates, and the coverage of its regions."""
+"""What held-out rows show of a law: eigen-profile, warnings with measured rates, coverage."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fern.forecaster.forecaster import FernForecaster
 
 MOST_PANELS = 12
-HISTORY_PER_HORIZON = 3
+HISTORY_PER_HORIZON, LEAST_HISTORY = 3, 30
 
 
 def picture(
@@ -36,7 +36,7 @@ def picture(
 
     state, asked = forecaster._fitted(), Asked.of(level=level, quantiles=None)
     steps = forecaster._steps(h)
-    shown = HISTORY_PER_HORIZON * steps if history is None else history
+    shown = max(LEAST_HISTORY, HISTORY_PER_HORIZON * steps) if history is None else history
     require_whole("history", shown, 0)
     recent, _ = forecaster._contexts(df)
     channels = len(state.channel_names)

@@ -72,7 +72,7 @@ def _require_following(before: Recent, later: Series, frequency: Frequency) -> N
 
 def _stamps_like(before: Recent, later: Series) -> pa.Array:
     """The stamps in the type of those that are known."""
-    assert before.last is not None and later.stamps is not None  # noqa: PT018
+    assert before.last is not None and later.stamps is not None
     own, given = before.last.type, later.stamps.type
     zoned = [pa.types.is_timestamp(type_) and type_.tz is not None for type_ in (own, given)]
     if pa.types.is_timestamp(own) != pa.types.is_timestamp(given) or zoned[0] != zoned[1]:

@@ -92,7 +92,13 @@ def _panel(axis: "Axes", fan: Fan, label: str) -> None:
         named = f"whole path, {fan.band.level:g} %"
         for ends, name in ((fan.band.low, named), (fan.band.high, None)):
             axis.plot(
-                after[:inside], _joined(fan, ends), color=BAND, linewidth=1.0, linestyle=(0, (4, 2)), label=name, zorder=8
+                after[:inside],
+                _joined(fan, ends),
+                color=BAND,
+                linewidth=1.0,
+                linestyle=(0, (4, 2)),
+                label=name,
+                zorder=8,
             )
     axis.plot(fan.before, fan.past, color=TRUTH, linewidth=1.0, label="history", zorder=9)
     axis.plot(after, mean, color=MEAN, linewidth=1.6, label=label, zorder=10)
@@ -105,9 +111,9 @@ def _panel(axis: "Axes", fan: Fan, label: str) -> None:
     if np.issubdtype(fan.after.dtype, np.datetime64):
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-        locator = AutoDateLocator(minticks=3, maxticks=7)
+        locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
         axis.xaxis.set_major_locator(locator)
-        axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     axis.tick_params(labelsize="small")
 
 
