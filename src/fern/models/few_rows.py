@@ -18,7 +18,7 @@ FEW = 24
 def takes(rows: Tensor) -> bool:
     """Whether `network` takes the rows: it keeps no record for gradients, and tracers cannot look into it."""
     recorded = torch.is_grad_enabled() or torch._C._get_tracing_state() is not None
-    return not recorded and rows.shape[0] <= FEW and type(rows) is Tensor and compiled(rows)
+    return not recorded and type(rows) is Tensor and compiled(rows) and rows.shape[0] <= FEW
 
 
 def network(

@@ -1,6 +1,5 @@
 """The Hub through huggingface_hub: pushed and fetched file by file, absent it names its extra."""
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -52,7 +51,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_pushed_forecaster_comes_back(fitted: FernForecaster, hub: Path) -> None:
     assert fitted.push_to_hub("someone/loads") == "https://hub/someone/loads"
     fitted.push_to_hub("someone/loads")  # replaces, leaves no stale file
-    assert len(os.listdir(hub / "someone" / "loads")) == 3
+    assert len(list((hub / "someone" / "loads").iterdir())) == 3
     loaded = FernForecaster.from_pretrained("someone/loads")
     pd.testing.assert_frame_equal(loaded.predict(level=[80]), fitted.predict(level=[80]), check_exact=True)
 
