@@ -118,8 +118,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "no-patching": {"patch_size": None},
     "reflections-2": {"reflections": 2},
     "reflections-24": {"reflections": 24},
+    "level": {"normalise": "instance", "skip": "linear", "mean": "direct"},
+    "state": {"mean": "direct"},
 }
-"""The paper's model and its six ablations (``tab:ablations-192-main``)."""
+"""The paper's model, its six ablations (``tab:ablations-192-main``), and two for people's own data: ``level`` scales
+each context by itself and carries it on by a linear map, for series whose level and spread drift; ``state`` takes
+values as they are, for systems whose level is part of their state (chaotic ones)."""
 
 
 @dataclass(frozen=True)
