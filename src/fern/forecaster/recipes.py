@@ -14,9 +14,13 @@ class Recipe:
     train: Mapping[str, Any]
 
 
-FERN = tuple(Recipe(name, {"preset": name}, {"preset": "law"}) for name in ("level", "state"))
+FERN = (
+    Recipe("level", {"preset": "level"}, {"preset": "law"}),
+    Recipe("state", {"preset": "state"}, {"preset": "law", "loss": "crps"}),
+)
 """By the presets of `fern.models` and `fern.training`: ``level`` for series whose level and spread drift, ``state`` for
-systems whose level is part of their state (chaotic ones)."""
+systems whose level is part of their state (chaotic ones). There the CRPS of each step, dearer to compute, gives the
+better law; see docs/decisions.md."""
 
 
 def recipes_for(model: str, settings: Mapping[str, Any] | None) -> tuple[Recipe, ...]:

@@ -121,9 +121,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "level": {"normalise": "last", "skip": "linear", "mean": "direct"},
     "state": {"mean": "direct"},
 }
-"""The paper's model, its six ablations (``tab:ablations-192-main``), and two for people's own data: ``level`` takes each
-context relative to its last value and spread and carries it on by a linear map, for series whose level drifts; ``state``
-takes values as they are, for systems whose level is part of their state (chaotic ones)."""
+"""The paper's model, its six ablations (``tab:ablations-192-main``), and two for people's own data: ``level`` takes
+each context relative to its last value and spread and carries it on by a linear map, for series whose level drifts;
+``state`` takes values as they are, for systems whose level is part of their state (chaotic ones)."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ class Fern(Forecaster):
     noise only: a law can be sharp (small Λ) wherever its mean lies, and a loss of the law moves the mean as fast where
     it is sharp as where it is wide. So it is what a law is trained with, from normalised contexts, where ψ has bounds
     for widths instead of the paper's (`fern.models.fern_parts.heads`). It is also our reading of the paper's ablations
-    "only encoder" (no repeated translation) and, with ``layers=0``, "no encoder and no mean updates": with no shift at
-    all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper reports 27 and 194; 194 is the error of
+    "only encoder" (no repeated translation) and, with ``layers=0``, "no encoder and no mean updates": with no shift
+    at all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper reports 27 and 194; 194 is the error of
     the best constant).
 
     With ``normalise`` the encoder reads contexts without level and spread, and the law is brought back into the units
