@@ -166,8 +166,8 @@ class Fern(Forecaster):
     it is sharp as where it is wide. So it is what a law is trained with, from normalised contexts, where ψ has bounds
     for widths instead of the paper's (`fern.models.fern_parts.heads`). It is also our reading of the paper's ablations
     "only encoder" (no repeated translation) and, with ``layers=0``, "no encoder and no mean updates": with no shift
-    at all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper reports 27 and 194; 194 is the error of
-    the best constant).
+    at all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper reports 27 and 194; 194 is the
+    error of the best constant).
 
     With ``normalise`` the encoder reads contexts without level and spread, and the law is brought back into the units
     of the data exactly (`Ellipsoid.affine`), its eigenvalues too.
