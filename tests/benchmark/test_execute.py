@@ -150,7 +150,10 @@ def test_a_run_that_diverges_has_a_row_that_says_where(tmp_path):
 
 @pytest.mark.parametrize(
     ("error", "text"),
-    [(RuntimeError("boom"), "RuntimeError: boom (test_execute.py, line "), (FernError("no such thing"), "no such thing")],
+    [
+        (RuntimeError("boom"), "RuntimeError: boom (test_execute.py, line "),
+        (FernError("no such thing"), "no such thing"),
+    ],
 )
 def test_a_run_that_fails_has_a_row_with_its_error(monkeypatch, error, text):
     def fails(*args, **options):
