@@ -86,7 +86,7 @@ def main() -> None:
 
 def compare(name: str, variant: str, seed: int) -> dict[str, Any]:
     """The row of one variant on one series."""
-    values, fingerprint = _series(name)
+    values, fingerprint = series_before_test(name)
     rows = len(values)
     first, second = rows * 70 // 100, rows * 85 // 100
     parts = (Part(0, first), Part(first, second), Part(second, rows))
@@ -133,7 +133,8 @@ def judged(model: Forecaster, windows: Windows) -> dict[str, float]:
     }
 
 
-def _series(name: str) -> tuple[NDArray[np.float32], str]:
+def series_before_test(name: str) -> tuple[NDArray[np.float32], str]:
+    """The rows before the test part, standardised by the first 70 % of them, and the data's fingerprint."""
     dataset = load_dataset(DatasetChoice(dataset=name))
     before = BEFORE_TEST.get(name, len(dataset.values) * 9 // 10)
     values = dataset.values[:before]
