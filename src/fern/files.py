@@ -66,7 +66,7 @@ def ending_of(path: Path, endings: Collection[str], *, what: str) -> str:
     """
     ending = path.suffix.lower()
     if ending not in endings:
-        raise FernError(f"{path}: {what} is written as {', '.join(endings)}, got {ending or 'no ending'!r}")
+        raise FernError(f"{path}: got the suffix {ending or 'none'!r}, {what} needs one of {', '.join(endings)}")
     return ending
 
 

@@ -150,7 +150,7 @@ def test_response_takes_anyones_function(fern, tmp_path, monkeypatch):
         (("last-value", "OU_BASE"), "OU_BASE: has no shock"),
         (("last-value", "OU_PARAM", "--at", "late"), "--at: got 'late', needs a row number"),
         (("last-value", "OU_PARAM", "--at", "0.999"), "no window lies after the shock"),
-        (("last-value", "OU_PARAM", "--plot", "x.bmp"), "plots are written as"),
+        (("last-value", "OU_PARAM", "--plot", "x.bmp"), "a plot needs one of"),
     ],
 )
 def test_mistakes_in_a_response_are_one_line_and_exit_code_2(fern, arguments, message):

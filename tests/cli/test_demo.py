@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from fern.report.tables.render import number
 
 from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.scoring import score_oracle
 from fern.benchmark.tasks import DatasetChoice
+from fern.report.tables.rendering import number
 
 
 def test_the_demo_trains_compares_and_draws(fern) -> None:

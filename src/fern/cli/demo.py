@@ -34,7 +34,7 @@ def demo(
     ),
     epochs: Annotated[int, typer.Option(help="Training epochs for Fern and DLinear.", min=1)] = 8,
     seed: Annotated[int, typer.Option(help="Seed for initial weights, batch order and noise.")] = 7,
-    steps: Annotated[int | None, typer.Option(help="Number of simulated steps (default: the scenario's).")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
 ) -> None:
     """Simulate a shocked Lorenz system, train Fern, compare it with DLinear, a naive forecast and the oracle."""
     from fern.benchmark.problem import Problem, load_dataset
@@ -54,8 +54,8 @@ def demo(
     shock = trajectory.shock_index if trajectory is not None else None
     typer.echo(
         f"{SCENARIO}: {len(dataset.values):,} steps of Lorenz-63. Its parameters change at row {shock:,}, in\n"
-        f"the middle of the training set. Task: forecast {HORIZON} steps from the previous {CONTEXT_LENGTH}; "
-        "the last 10 % is the test set."
+        f"the middle of the training set. Task: forecast {HORIZON} steps from the previous {CONTEXT_LENGTH}; the last\n"
+        "10 % is the test set."
     )
     models = {name: _trained(name, problem, epochs=epochs, seed=seed) for name in MODELS}
     scores = {"oracle": score_oracle(problem)}
@@ -109,7 +109,7 @@ def _draw(problem: "Problem", models: "dict[str, Forecaster]", out: Path) -> Non
     past, future = test.gather(torch.tensor([len(test) // 2]))
     with torch.no_grad():
         forecasts = {name: model(past).mean[0].numpy() for name, model in models.items() if name != "last-value"}
-    title = f"{SCENARIO}: a test window, context {CONTEXT_LENGTH}, horizon {HORIZON}"
+    title = f"{SCENARIO}: a test window, {HORIZON} steps from {CONTEXT_LENGTH}"
     picture = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=names, title=title)
     save_figure(picture, out / "forecast.png")
     if problem.dataset.trajectory is not None:

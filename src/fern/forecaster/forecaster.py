@@ -52,7 +52,9 @@ class FernForecaster:
         time_limit: seconds that fitting may take.
         missing: ``"error"`` (default), ``"interpolate"``, ``"ffill"`` or ``"drop"``; for values and for missing rows.
         ignore_columns: leave out columns that are neither identifier, time nor target, in place of an error.
-        id_col, time_col, target_col: the columns' names; time and target are found where they are not given.
+        id_col: the column that names the series.
+        time_col: the time column; detected if not given.
+        target_col: the column to forecast; detected if not given.
         seed: of everything random.
         threads: of PyTorch while fitting; as they are unless given.
         progress: ``auto``, ``bar``, ``lines`` or ``silent``.

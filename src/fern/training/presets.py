@@ -95,7 +95,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             {
                 **_DEFAULT,
                 "epochs": 10,
-                "loss": "beta_nll",
+                "loss": "whitened_crps",
                 "objective": ObjectiveWeights(mse=0.0, mae=0.0, distance=0.0, crps=1.0),
             },
             split="shock",

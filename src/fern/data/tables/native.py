@@ -12,6 +12,8 @@ from fern.errors import FernError, unknown_name
 
 FrameKind = Literal["pyarrow", "pandas", "polars"]
 
+_WORTH_THREADS = 1 << 20
+
 
 @dataclass(frozen=True)
 class Native:
@@ -35,11 +37,12 @@ class Native:
         if self.kind == "pyarrow":
             return table
         try:
-            frame = nw.from_arrow(table, backend=self.kind).to_native()
+            if self.kind == "polars":
+                return nw.from_arrow(table, backend="polars").to_native()
+            # Threads cost a small table more than they save it.
+            frame = table.to_pandas(use_threads=table.nbytes > _WORTH_THREADS)
         except ImportError:
             raise FernError(f"kind: {self.kind} is not installed") from None
-        if self.kind == "polars":
-            return frame
         if self.index is not None and self.index in frame.columns:
             frame = frame.set_index(self.index)
             frame.index.name = self.index_name

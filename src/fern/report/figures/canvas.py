@@ -29,7 +29,7 @@ def figure_format(path: Path) -> str:
         >>> figure_format(Path("shock.png"))
         '.png'
     """
-    return ending_of(path, FORMATS, what="a picture")
+    return ending_of(path, FORMATS, what="a plot")
 
 
 def save_figure(drawn: "Figure", path: Path | str) -> None:
