@@ -1,4 +1,4 @@
-"""``python -m benchmarks.laws.latent [--datasets …]``: the paper's model at z = 0, at one draw of z, at the mean of many.
+"""``python -m benchmarks.laws.latent [--datasets …]``: the paper's model at z = 0, at one draw of z, at a mean of many.
 
 Training sees z on a shell (‖z‖ about 3.1 at latent 96), evaluation takes z = 0; the paper draws "a fresh z every
 forward". Trained by the paper's protocol for a few epochs on the first 70 % of the rows before the test part, judged on
@@ -50,7 +50,7 @@ def compare(name: str, *, seed: int, epochs: int, stride: int = 8) -> dict[str, 
     model = build_model("fern", preset="paper", context_length=LENGTH, horizon=LENGTH, channels=values.shape[1])
     config = TrainConfig(preset="shock", epochs=epochs, steps_per_epoch=STEPS_PER_EPOCH, seed=seed, threads=1)
     began = time.process_time()
-    train(model, *windows[:2], config, progress="silent")
+    train(model, windows[0], windows[1], config, progress="silent")
     found = {"z = 0": _error(model, windows[2], draws=0)}
     found |= {f"mean of {draws} draws of z": _error(model, windows[2], draws=draws) for draws in DRAWS}
     return {
