@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "training": GROUND | {"transport", "data", "models", "metrics"},
     "calibration": GROUND | {"transport", "metrics"},
     "diagnostics": GROUND | {"transport", "models"},
-    "forecaster": GROUND | {"transport", "data", "models", "metrics", "training", "calibration", "diagnostics"},
+    "forecaster": GROUND
+    | {"transport", "data", "models", "metrics", "training", "calibration", "diagnostics", "report"},
     "integrations": GROUND | {"transport", "data", "models"},
     "benchmark": GROUND
     | {"systems", "transport", "data", "models", "metrics", "training", "diagnostics", "integrations"},

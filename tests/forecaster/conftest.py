@@ -1,5 +1,7 @@
 """Tables of people, and a forecaster that is fitted to them in seconds."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,3 +48,17 @@ def panel() -> pd.DataFrame:
 def fitted(panel: pd.DataFrame) -> FernForecaster:
     """A forecaster of the panel, one week ahead."""
     return FernForecaster(horizon=7, epochs=4, progress="silent", threads=1).fit(panel)
+
+
+@pytest.fixture(scope="session")
+def saved(fitted: FernForecaster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the fitted forecaster, for tests that only read it."""
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    fitted.save(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(saved: Path) -> FernForecaster:
+    """The fitted forecaster, to be changed."""
+    return FernForecaster.load(saved)

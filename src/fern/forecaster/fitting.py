@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from fern.data.windows import Windows
 from fern.forecaster.plan import Plan
 from fern.forecaster.recipes import Recipe, recipes_for
 from fern.forecaster.scales import Scale, scale_of
+from fern.forecaster.watching.findings import Findings, findings_of
 from fern.forecaster.windows import Learnt
 from fern.models import Forecaster, build_model
 from fern.training import TrainConfig, TrainResult, resumable, train
@@ -33,6 +34,9 @@ VALIDATION_ROWS = 8192
 CALIBRATION_WINDOWS = 2000
 RESERVE = 0.05
 """Of a time limit, for calibration."""
+
+REFIT_SPARE = 1.5
+"""A training on all rows is begun where so many times what it should take is left of the time limit."""
 
 REFIT_BELOW = 4000
 """Training windows times channels below which the model is trained once more on all rows."""
@@ -58,6 +62,7 @@ class Fit:
 
     model: Forecaster
     calibration: Calibration
+    findings: Findings
     recipe: Recipe
     notes: tuple[str, ...]
     seconds: float
@@ -80,16 +85,19 @@ def fit_model(
     work = _Work(training, validation, settings, directory, began)
     recipe, tried = work.chosen(recipes_for(settings.model, settings.model_settings))
     result = work.trained(recipe)
-    residuals = (
+    late, early = (
         learnt.residuals(result.model, part, most=CALIBRATION_WINDOWS) for part in ("calibration", "validation")
     )
-    calibration = fit_calibration(*residuals, settings=settings.calibration)
+    calibration = fit_calibration(late, early, settings=settings.calibration)
+    findings = findings_of(result.model, series, learnt, late, early, settings.calibration)
     notes = [*tried, *calibration.notes]
     model = result.model
     if len(training) * training.channels < REFIT_BELOW and result.stopped not in ("interrupted", "time"):
-        model = work.refitted(recipe, learnt.everything(), result)
-        notes.append("trained once more on all rows after calibration, with as many epochs as validation chose")
-    return Fit(model, calibration, recipe, tuple(notes), time.monotonic() - began, result.stopped)
+        again = work.refitted(recipe, learnt.everything(), result)
+        if again is not None:
+            model = again
+            notes.append("trained once more on all rows after calibration, with as many epochs as validation chose")
+    return Fit(model, calibration, findings, recipe, tuple(notes), time.monotonic() - began, result.stopped)
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,7 @@ class _Work:
     settings: FitSettings
     directory: Path | None
     began: float
+    spent: list[float] = field(default_factory=list)  # seconds of the trainings so far, of former calls too
 
     def chosen(self, recipes: Sequence[Recipe]) -> tuple[Recipe, list[str]]:
         """The recipe whose short training has the least validation objective, and what was tried."""
@@ -107,6 +116,7 @@ class _Work:
         objectives = {}
         for recipe in recipes:
             result = self._train(recipe, name=f"pilot-{recipe.name}", share=PILOT_SHARE, progress="silent")
+            self.spent.append(seconds_of(result))
             objectives[recipe] = result.best.validation["objective"]
             if result.stopped == "interrupted":
                 break
@@ -116,13 +126,24 @@ class _Work:
 
     def trained(self, recipe: Recipe) -> TrainResult:
         """The whole training."""
-        return self._train(recipe, name="training", share=1.0, progress=self.settings.progress)
+        result = self._train(recipe, name="training", share=1.0, progress=self.settings.progress)
+        self.spent.append(seconds_of(result))
+        return result
 
-    def refitted(self, recipe: Recipe, everything: Windows, result: TrainResult) -> Forecaster:
-        """The model trained on all rows for the epochs that validation chose."""
-        config = replace(result.config, epochs=max(1, result.best_epoch), patience=None, keep="last", grace=0)
+    def refitted(self, recipe: Recipe, everything: Windows, result: TrainResult) -> Forecaster | None:
+        """The model trained on all rows for the epochs that validation chose; None where the time left is too short.
+
+        A run that its time limit cuts would be worse than the one there is, so it is not begun.
+        """
+        left = self._time(1.0)
+        if left is not None and left < REFIT_SPARE * seconds_of(result) * len(everything) / len(self.training):
+            return None
+        config = replace(
+            result.config, epochs=max(1, result.best_epoch), patience=None, keep="last", grace=0, time_limit=None
+        )
         model = self._model(recipe, everything)
-        return train(model, everything, self.validation, config, progress="silent").model
+        places = self._places("again")
+        return train(model, everything, self.validation, config, progress="silent", **places).model
 
     def _model(self, recipe: Recipe, windows: Windows) -> Forecaster:
         return build_model(
@@ -134,10 +155,6 @@ class _Work:
         )
 
     def _train(self, recipe: Recipe, *, name: str, share: float, progress: Mode) -> TrainResult:
-        folder = None if self.directory is None else self.directory / name
-        places: dict[str, Any] = {}
-        if folder is not None:
-            places = {"resume": folder} if resumable(folder) else {"directory": folder}
         return train(
             self._model(recipe, self.training),
             self.training,
@@ -145,8 +162,15 @@ class _Work:
             self._config(recipe, share),
             progress=progress,
             on_interrupt="keep",
-            **places,
+            **self._places(name),
         )
+
+    def _places(self, name: str) -> dict[str, Any]:
+        """Where a training keeps its checkpoints, and whether it goes on from there."""
+        if self.directory is None:
+            return {}
+        folder = self.directory / name
+        return {"resume": folder} if resumable(folder) else {"directory": folder}
 
     def _config(self, recipe: Recipe, share: float) -> TrainConfig:
         settings = self.settings
@@ -171,8 +195,15 @@ class _Work:
     def _time(self, share: float) -> float | None:
         if self.settings.time_limit is None:
             return None
-        left = self.settings.time_limit * (1 - RESERVE) - (time.monotonic() - self.began)
+        # A fit that goes on after a kill has the time that its trainings took before on their own record only.
+        spent = max(time.monotonic() - self.began, sum(self.spent))
+        left = self.settings.time_limit * (1 - RESERVE) - spent
         return max(0.1, left if share == 1.0 else min(left, share * self.settings.time_limit))
+
+
+def seconds_of(result: TrainResult) -> float:
+    """What a training took, in all calls together."""
+    return float(sum(record.seconds + record.evaluation_seconds for record in result.history))
 
 
 def scales_of(series: Sequence[Series], plan: Plan) -> list[Scale]:

@@ -3,8 +3,9 @@
 import inspect
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,17 @@ from fern.forecaster.prediction import (
     predict_series,
     simulate_series,
 )
+from fern.forecaster.saving.stored import Stored
 from fern.forecaster.state import Recent, State, recent_rows
 from fern.forecaster.totals import Period, total_of
+from fern.forecaster.watching.diagnosis import Diagnosis, diagnosis_of, examined
+from fern.forecaster.watching.picture import picture
+from fern.forecaster.watching.updating import updated
 from fern.models import model_entry, model_names
 from fern.training.records.progress import Mode
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +47,7 @@ class FernWarning(UserWarning):
     """Something a user should know about a forecast that was made all the same."""
 
 
-class FernForecaster:
+class FernForecaster(Stored):
     """Forecasts of your own table, with calibrated intervals.
 
     Arguments:
@@ -146,7 +154,7 @@ class FernForecaster:
             season=None if self.season == "auto" else self.season,
         )
         scales = scales_of(table.series, plan)
-        model = calibration = None
+        model = calibration = findings = None
         notes: tuple[str, ...] = ()
         short = len(table.series) - plan.learnt
         if plan.learnt:
@@ -154,6 +162,7 @@ class FernForecaster:
                 table.series, scales, plan, settings, directory=None if directory is None else Path(directory)
             )
             model, calibration, notes = found.model.eval(), found.calibration, found.notes
+            findings = found.findings
         if short:
             least = plan.context_length + 3 * plan.horizon
             note = (
@@ -177,6 +186,7 @@ class FernForecaster:
             scales={one.name: scale for one, scale in zip(table.series, scales, strict=True)},
             recent=recent_rows(table.series, keep=plan.context_length + plan.horizon),
             notes=notes,
+            findings=findings,
         )
         return self
 
@@ -259,7 +269,8 @@ class FernForecaster:
         """The calibrated law behind `predict`, in model units: regions, bands, paths (see `fern.calibration`)."""
         state = self._fitted()
         recent, _ = self._contexts(df)
-        return calibrated(state.model, state.calibration, batch_of(state, recent).contexts)
+        batch = batch_of(state, recent)
+        return calibrated(state.model, batch.calibration, batch.contexts)
 
     def cross_validation(
         self,
@@ -286,7 +297,54 @@ class FernForecaster:
             raise FernError("refit, use_fitted: got both, give one of them")
         return cross_validate(self, df, n_windows=n_windows, step=step, asked=asked, refit=refit, use_fitted=use_fitted)
 
+    # --- over time ------------------------------------------------------------------------------------------
+
+    def update(self, df: Any) -> Self:
+        """Take in rows that follow the fitted ones, without retraining: newer contexts, and radii that follow errors.
+
+        Stamps must go on where each series ends; a gap or an overlap is an error that names series and stamp. Series
+        that are not in ``df`` stay as they are; new ones are refused (`predict` takes them). As outcomes of former
+        forecasts come in, the radii of that series widen or narrow (`fern.calibration.OnlineCalibration`).
+        """
+        self._state = updated(self._fitted(), self._reader().read(df, channels=self._channels(), grid="rows"))
+        return self
+
+    def diagnose(self, df: Any = None) -> Diagnosis:
+        """Eigen-profile, warnings with their measured rates, and coverage with n_eff and error bars, as frames.
+
+        Without ``df`` as found on held-out rows while fitting (radii from half of the calibration windows, judged on
+        the other half); with ``df`` on its rows, which should be ones that the forecaster has not learnt from.
+        Models without a law of their own have the coverage alone.
+        """
+        if df is None:
+            return diagnosis_of(self._fitted(), self._fitted().findings)
+        table = self._reader().read(df, channels=self._channels())
+        return diagnosis_of(replace(self._fitted(), form=table.form), examined(self._fitted(), table))
+
+    def plot(
+        self,
+        df: Any = None,
+        *,
+        level: Sequence[float] | float = (80, 95),
+        h: int | None = None,
+        band: bool = False,
+        history: int | None = None,
+    ) -> "Figure":
+        """A matplotlib figure: the newest rows, the forecast and its intervals, one panel for each series (at most 12).
+
+        Arguments:
+            df: rows to forecast from, as for `predict`.
+            level: the intervals, percent.
+            h: steps; the horizon unless given.
+            band: draw the band that holds a whole path at the highest level, too (up to the horizon).
+            history: rows drawn before the forecast; three horizons, at least 30, unless given.
+        """
+        return picture(self, df, level=level, h=h, band=band, history=history)
+
     # --- inside ---------------------------------------------------------------------------------------------
+
+    def _channels(self) -> tuple[str, ...]:
+        return self._fitted().channel_names
 
     def _fitted(self) -> State:
         if self._state is None:

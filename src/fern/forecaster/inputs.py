@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,12 @@ class Reader:
     missing: Missing = "error"
     ignore_columns: bool = False
 
-    def read(self, frame: Any, *, channels: Sequence[str] | None = None) -> "Table":
+    def read(
+        self, frame: Any, *, channels: Sequence[str] | None = None, grid: Literal["time", "rows"] = "time"
+    ) -> "Table":
         """The series of a frame; ``channels`` are those a wide frame must have, in this order.
+
+        With ``grid="rows"`` stamps are read and not looked at: a frame may then hold a single row of a series.
 
         Example:
             >>> table = Reader().read(pa.table({"unique_id": ["a", "a"], "ds": [1, 2], "y": [0.5, 1.5]}))
@@ -44,7 +48,11 @@ class Reader:
         targets = self._targets(names, long=identifier is not None, channels=channels)
         extra = self._extra(whole, identifier=identifier, targets=targets)
         panel = read_frame(
-            native.wrap(whole.drop_columns(extra)), time=self.time_col, series=identifier, missing=self.missing
+            native.wrap(whole.drop_columns(extra)),
+            time=self.time_col,
+            series=identifier,
+            missing=self.missing,
+            grid=grid,
         )
         if channels is not None and panel.series[0].channel_names != tuple(channels) and identifier is None:
             raise FernError(

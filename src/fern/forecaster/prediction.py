@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fern.calibration import CalibratedForecast, Calibration
+from fern.calibration import CalibratedForecast, Calibration, OnlineCalibration
 from fern.errors import FernError
 from fern.forecaster.laws import law_of
-from fern.forecaster.scales import Scale
 from fern.forecaster.simple import SimpleForecast, simple_forecast
 from fern.forecaster.state import Recent, State
 from fern.models import Forecaster
@@ -65,7 +64,7 @@ def simulate_series(
     drawn = np.empty((paths, len(series), steps, len(state.channel_names)))
     rng = np.random.default_rng(seed)
     for places, batch in _batches(state, series, at_once=max(1, AT_ONCE // paths)):
-        drawn[:, places] = batch.invert(_paths(state, batch.contexts, steps=steps, paths=paths, rng=rng))
+        drawn[:, places] = batch.invert(_paths(state, batch, steps=steps, paths=paths, rng=rng))
     for place, simple in _simple(state, series, steps):
         drawn[:, place] = simple.paths(paths, rng)
     _require_finite(drawn)
@@ -74,7 +73,7 @@ def simulate_series(
 
 def calibrated(
     model: Forecaster | None,
-    calibration: Calibration | None,
+    calibration: Calibration | OnlineCalibration | None,
     contexts: NDArray[np.float32],  # (N, L, C), model units
 ) -> CalibratedForecast:
     """The calibrated forecast of these contexts, in model units."""
@@ -112,6 +111,7 @@ class Batch:
     contexts: NDArray[np.float32]  # (n, L, C)
     shift: Floats  # (n, 1, C)
     spread: Floats  # (n, 1, C)
+    calibration: Calibration | OnlineCalibration | None
 
     def invert(self, values: Floats) -> Floats:  # (..., n, steps, C)
         """In the units of the data."""
@@ -119,25 +119,28 @@ class Batch:
 
 
 def batch_of(state: State, series: Sequence[Recent]) -> Batch:
-    """The contexts of series that are long enough."""
+    """The contexts of series that are long enough and have one calibration."""
     scales = [state.scale(one.name, one.values) for one in series]
-    return batch_from([one.values[-state.context_length :] for one in series], scales)
-
-
-def batch_from(contexts: Sequence[Floats], scales: Sequence[Scale]) -> Batch:
-    """Contexts of equal length, each with its scale."""
+    calibrations = {id(found): found for found in (state.calibration_of(one.name) for one in series)}
+    if len(calibrations) > 1:
+        raise FernError(
+            "forecast: series that were updated have radii of their own, so there is no law of several together; "
+            "give a frame of one series"
+        )
     shift, spread = (np.stack([getattr(scale, name) for scale in scales])[:, None] for name in ("shift", "spread"))
-    scaled = (np.stack(contexts) - shift) / spread
-    return Batch(scaled.astype(np.float32), shift, spread)
+    scaled = (np.stack([one.values[-state.context_length :] for one in series]) - shift) / spread
+    return Batch(scaled.astype(np.float32), shift, spread, next(iter(calibrations.values())))
 
 
 def _batches(
     state: State, series: Sequence[Recent], *, at_once: int = AT_ONCE
 ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
     learnt = np.flatnonzero([state.learns(one.values) for one in series])
+    updated = np.array([series[place].name in state.online for place in learnt.tolist()], dtype=np.bool_)
     size = max(1, at_once // len(state.channel_names))
-    for first in range(0, len(learnt), size):
-        places = learnt[first : first + size]
+    together = learnt[~updated]
+    groups = [together[first : first + size] for first in range(0, len(together), size)]
+    for places in (*groups, *learnt[updated][:, None]):
         yield places, batch_of(state, [series[place] for place in places])
 
 
@@ -148,28 +151,29 @@ def _simple(state: State, series: Sequence[Recent], steps: int) -> Iterator[tupl
 
 
 def _predicted(state: State, batch: Batch, request: Request) -> Predicted:
-    forecast = calibrated(state.model, state.calibration, batch.contexts)
+    forecast = calibrated(state.model, batch.calibration, batch.contexts)
     inside = min(request.steps, state.horizon)
     mean = forecast.mean[:, :inside]
     quantiles = forecast.quantile(list(request.shares))[:, :, :inside] if request.shares else np.empty((0, *mean.shape))
     if request.steps == inside:
         return Predicted(mean, quantiles)
     rng = np.random.default_rng(request.seed)
-    beyond = _paths(state, batch.contexts, steps=request.steps, paths=ROLLED_PATHS, rng=rng)[:, :, inside:]
+    beyond = _paths(state, batch, steps=request.steps, paths=ROLLED_PATHS, rng=rng)[:, :, inside:]
     later = np.quantile(beyond, request.shares, axis=0) if request.shares else np.empty((0, *beyond.shape[1:]))
     return Predicted(np.concatenate((mean, beyond.mean(axis=0)), axis=1), np.concatenate((quantiles, later), axis=2))
 
 
 def _paths(
     state: State,
-    contexts: NDArray[np.float32],  # (n, L, C)
+    batch: Batch,
     *,
     steps: int,
     paths: int,
     rng: np.random.Generator,
 ) -> Floats:  # (paths, n, steps, C), model units
     """Joint paths; beyond the horizon each goes on from a forecast of its own rows."""
-    forecast = calibrated(state.model, state.calibration, contexts)
+    contexts = batch.contexts
+    forecast = calibrated(state.model, batch.calibration, contexts)
     drawn = forecast.sample(paths, generator=rng)
     pieces, made = [drawn], state.horizon
     windows, length = contexts.shape[:2]
@@ -177,7 +181,7 @@ def _paths(
     while made < steps:
         rows = np.concatenate((rows, pieces[-1].astype(np.float32)), axis=2)[:, :, -length:]
         flat = np.ascontiguousarray(rows.reshape(paths * windows, length, -1))
-        following = calibrated(state.model, state.calibration, flat).sample(1, generator=rng)[0]
+        following = calibrated(state.model, batch.calibration, flat).sample(1, generator=rng)[0]
         pieces.append(following.reshape(paths, windows, state.horizon, -1))
         made += state.horizon
     return np.concatenate(pieces, axis=2)[:, :, :steps]

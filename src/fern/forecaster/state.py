@@ -1,18 +1,19 @@
 """What a fitted forecaster knows: model, calibration, scales, and the newest rows of each series."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fern.calibration import Calibration
+from fern.calibration import Calibration, OnlineCalibration
 from fern.data.frames import Series
 from fern.data.tables.frequency import Frequency, next_stamps
 from fern.errors import FernError
 from fern.forecaster.inputs import Form, Table
 from fern.forecaster.scales import Scale, scale_of
+from fern.forecaster.watching.findings import Findings
 from fern.models import Forecaster
 
 Floats = NDArray[np.float64]
@@ -26,6 +27,7 @@ class Recent:
     values: Floats  # (n, C), in the units of the data
     last: pa.Scalar | None  # the stamp of the last row
     rows: int  # rows of the whole series
+    fitted: int  # of them, those that were there when the model was fitted
 
     def future(self, frequency: Frequency, count: int) -> pa.Array:
         """The stamps of the next ``count`` rows; row numbers where there is no time column."""
@@ -52,6 +54,14 @@ class State:
     scales: Mapping[str, Scale]
     recent: tuple[Recent, ...]
     notes: tuple[str, ...] = ()
+    online: Mapping[str, OnlineCalibration] = field(default_factory=dict)
+    """For series that were updated since: the calibration with factors that have followed what came."""
+    findings: Findings | None = None
+    """What the fit found out about its law on held-out rows."""
+
+    def calibration_of(self, name: str) -> Calibration | OnlineCalibration | None:
+        """The calibration of a series: as fitted, or as what came later has moved it."""
+        return self.online.get(name, self.calibration)
 
     def scale(self, name: str, values: Floats) -> Scale:
         """The scale of a series: as fitted, or for a new one from the rows that are given."""
@@ -79,5 +89,6 @@ def recent_rows(series: Sequence[Series], *, keep: int) -> tuple[Recent, ...]:
     for one in series:
         start = max(len(one.values) - keep, one.breaks[-1] if one.breaks else 0, 0)
         last = None if one.stamps is None else one.stamps[len(one.stamps) - 1]
-        found.append(Recent(one.name, np.ascontiguousarray(one.values[start:]), last, len(one.values)))
+        rows = len(one.values)
+        found.append(Recent(one.name, np.ascontiguousarray(one.values[start:]), last, rows, rows))
     return tuple(found)

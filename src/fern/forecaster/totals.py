@@ -61,7 +61,7 @@ def _totals(state: State, one: Recent, weights: Floats, asked: Asked) -> tuple[F
         sums = np.einsum("jh,phc->pjc", weights, paths)
         return weights @ simple.mean, [np.quantile(sums, share, axis=0) for share in asked.shares]
     batch = batch_of(state, [one])
-    forecast = calibrated(state.model, state.calibration, batch.contexts)
+    forecast = calibrated(state.model, batch.calibration, batch.contexts)
     spread = batch.spread[0]
     shift = weights.sum(axis=1, keepdims=True) * batch.shift[0]
     mean = np.einsum("jh,hc->jc", weights, forecast.mean[0]) * spread + shift

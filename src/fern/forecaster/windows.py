@@ -1,12 +1,13 @@
 """Windows of many series in model units, and the residuals of held-out windows under a model's law."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fern.calibration import Residuals
 from fern.data.frames import Series
@@ -19,6 +20,7 @@ from fern.forecaster.scales import Scale
 from fern.models import Forecaster
 
 HeldOut = Literal["validation", "calibration"]
+Rows = NDArray[np.int64]
 
 AT_ONCE = 4096
 """Series (windows times channels) that are forecast together."""
@@ -58,22 +60,30 @@ class Learnt:
 
     def residuals(self, model: Forecaster, part: HeldOut, *, most: int) -> Residuals:
         """What the truth of held-out windows is under the model's laws; about ``most`` windows over all series."""
+        found = [
+            Residuals.of(law_of(model, past), future, origins=rows, series=series)
+            for past, future, rows, series in self.held_out(part, most=most)
+        ]
+        if found:
+            return Residuals.joined(found)
+        channels = self.values[0].shape[1]
+        law = law_of(model, torch.zeros(1, self.plan.context_length, channels))
+        return Residuals.none(channels=channels, horizon=self.plan.horizon, patch_size=law.patch_size)
+
+    def held_out(self, part: HeldOut, *, most: int) -> Iterator[tuple[Tensor, Tensor, Rows, Rows]]:
+        """Held-out windows in batches: past (n, L, C), future (n, H, C), first forecast row, series."""
         try:
             windows = self._windows([getattr(parts, part) for parts in self.parts], most=most)
         except FernError:  # breaks in the time grid leave no window there
-            channels = self.values[0].shape[1]
-            law = law_of(model, torch.zeros(1, self.plan.context_length, channels))
-            return Residuals.none(channels=channels, horizon=self.plan.horizon, patch_size=law.patch_size)
+            return
         begins = np.cumsum([0, *(len(values) for values in self.values)])
         at_once = max(1, AT_ONCE // windows.channels)
-        found = []
         for first in range(0, len(windows), at_once):
             indices = torch.arange(first, min(first + at_once, len(windows)))
             past, future = windows.gather(indices)
             rows = windows.starts(indices).numpy() + windows.context_length
             series = np.searchsorted(begins, rows, side="right") - 1
-            found.append(Residuals.of(law_of(model, past), future, origins=rows - begins[series], series=series))
-        return Residuals.joined(found)
+            yield past, future, rows - begins[series], series
 
     def _windows(self, parts: Sequence[Part], *, most: int | None) -> Windows:
         def cut(stride: int) -> Windows:

@@ -265,7 +265,7 @@ class Fern(Forecaster):
         if self.skip is not None:
             skip = in_patches(self.skip(rows), config.patches, config.used_patch_size, filler=0.0)
             skip = skip.view(batch, channels, *skip.shape[1:])
-        return _Seen(rows.view(-1, config.series_in_a_row * length), (batch, channels), frame, skip)
+        return _Seen(rows.reshape(-1, config.series_in_a_row * length), (batch, channels), frame, skip)
 
     def _latent(self, seen: _Seen, generator: Generator | None) -> Tensor:  # (rows, latent)
         size = (seen.rows.shape[0], self.config.latent)
@@ -285,8 +285,9 @@ class Fern(Forecaster):
             offset=offset,
             base_variance=self.config.noise,
             horizon=self.config.horizon,
-            # Diverged weights must not pass for a forecast; in training the loss shows it, and earlier.
-            validate_args=not self.training,
+            # Diverged weights must not pass for a forecast; in training the loss shows it, and earlier. A program
+            # that torch traces cannot depend on values.
+            validate_args=not self.training and not torch.compiler.is_compiling(),
         )
         return law if seen.frame is None else law.affine(seen.frame.scale, seen.frame.level)
 

@@ -47,11 +47,11 @@ def load_model(path: Path) -> Forecaster:
     entry = model_entry(str(described.get("model")))
     config = from_mapping(entry.config, described.get("config") or {}, where=str(path))
     model = model_from_config(entry, config, generator=None)
-    _fill(model, tensors, where=str(path))
+    fill_model(model, tensors, where=str(path))
     return model.eval()
 
 
-def _fill(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> None:
+def fill_model(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> None:
     """Copy the tensors into the model when names, shapes and dtypes all agree."""
     own = model.state_dict()
     missing, foreign = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())

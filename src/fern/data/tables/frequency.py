@@ -118,7 +118,23 @@ def next_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:
         >>> [str(stamp.as_py())[:10] for stamp in next_stamps(last, Frequency("month end", 1), 2)]
         ['2020-02-29', '2020-03-31']
     """
-    steps = np.arange(1, count + 1, dtype=np.int64) * frequency.count
+    return _stepped(last, frequency, np.arange(1, count + 1, dtype=np.int64))
+
+
+def last_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:
+    """The ``count`` stamps up to the last one, itself among them, on a grid without gaps.
+
+    Example:
+        >>> import datetime
+        >>> last = pa.scalar(datetime.datetime(2020, 3, 31), pa.timestamp("ns"))
+        >>> [str(stamp.as_py())[:10] for stamp in last_stamps(last, Frequency("month end", 1), 2)]
+        ['2020-02-29', '2020-03-31']
+    """
+    return _stepped(last, frequency, np.arange(1 - count, 1, dtype=np.int64))
+
+
+def _stepped(last: pa.Scalar, frequency: Frequency, rows: NDArray[np.int64]) -> pa.Array:
+    steps = rows * frequency.count
     if frequency.unit in ("nanosecond", "integer", "row"):
         return pc.cast(pa.array(last.cast(pa.int64()).as_py() + steps), last.type)
     zone = last.type.tz

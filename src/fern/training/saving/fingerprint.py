@@ -23,8 +23,9 @@ FREE_TO_CHANGE = (
     "checkpoint_steps",
     "checkpoint_seconds",
     "evaluation_batch_size",
+    "time_limit",
 )
-"""Settings that a resumed run may change: they decide where and how fast it computes."""
+"""Settings that a resumed run may change: they decide where, how fast and how long it computes."""
 
 ADDED: Mapping[str, Any] = {
     "normalise": "none",

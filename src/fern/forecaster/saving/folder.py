@@ -1,0 +1,197 @@
+"""A folder of arrays and one manifest: written so that a kill leaves the old one whole, read as if it were hostile.
+
+``forecaster.json`` names every file with its size and SHA-256 and carries a checksum of its own. Data files are named
+by their contents, so a new version never touches the files of the old: they are written first, then the manifest takes
+its new meaning in one rename, then what it no longer names is deleted.
+"""
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from fern._version import __version__
+from fern.errors import FernError
+from fern.files import written_whole
+
+Arrays = dict[str, NDArray[Any]]
+
+MANIFEST = "forecaster.json"
+FORMAT, SCHEMA = "fern-forecaster", 1
+MOST_MANIFEST = 4 * 2**20
+MOST_HEADER = 2**20
+MOST_BYTES = 2 * 2**30
+"""Of one data file; arrays are read into memory whole."""
+
+_DATA = re.compile(r"(?P<part>[a-z]{1,20})-(?P<hash>[0-9a-f]{16})\.safetensors")
+_HALF_WRITTEN = re.compile(r"\.(?:[a-z]{1,20}-[0-9a-f]{16}\.\w+\.safetensors|forecaster\.\w+\.json)")
+
+Place = Callable[[str], Path]
+"""Where the file of a name lies: a folder's, or one that a hub has fetched."""
+
+
+def write_folder(folder: Path, described: Mapping[str, Any], parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
+    """Write the parts and the manifest that describes them, in place of what `write_folder` wrote there before.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "kept"
+        >>> write_folder(folder, {"made": "by hand"}, {"state": {"x": np.arange(3)}})
+        >>> described, read = read_folder(lambda name: folder / name, where="kept")
+        >>> described["made"], read("state")["x"].tolist()
+        ('by hand', [0, 1, 2])
+    """
+    _require_ours(folder)
+    files: dict[str, dict[str, Any]] = {}
+    for part, arrays in parts.items():
+        data = safetensors.numpy.save({name: np.require(values, requirements="C") for name, values in arrays.items()})
+        if len(data) > MOST_BYTES:
+            raise FernError(f"{folder}: {part} takes {len(data):,} bytes, at most {MOST_BYTES:,} can be saved")
+        digest = hashlib.sha256(data).hexdigest()
+        name = f"{part}-{digest[:16]}.safetensors"
+        files[part] = {"name": name, "sha256": digest, "bytes": len(data)}
+        _write(folder / name, data)
+    body = {"format": FORMAT, "schema": SCHEMA, "version": __version__, "files": files, **described}
+    text = json.dumps({**body, "sha256": _checksum(body)}, indent=1, sort_keys=True, allow_nan=False)
+    if len(text.encode()) > MOST_MANIFEST:
+        raise FernError(
+            f"{folder}: the description takes more than {MOST_MANIFEST:,} bytes; shorten the columns' names"
+        )
+    _write(folder / MANIFEST, text.encode())
+    _delete_stale(folder, keep={entry["name"] for entry in files.values()})
+
+
+def read_folder(place: Place, *, where: str) -> tuple[dict[str, Any], Callable[[str], Arrays]]:
+    """The manifest, and a function that reads the arrays of a part; all of it checked, nothing executed."""
+    body = _manifest(place(MANIFEST), where=where)
+
+    def read(part: str) -> Arrays:
+        entry = _entry(body, part, where=where)
+        data = _bytes(place(entry["name"]), most=MOST_BYTES, where=f"{where}: {entry['name']}", size=entry["bytes"])
+        if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+            raise FernError(f"{where}: {entry['name']} does not match its checksum; it was changed or damaged")
+        if len(data) < 8 or int.from_bytes(data[:8], "little") > MOST_HEADER:
+            raise FernError(f"{where}: {entry['name']} has no safetensors header of at most {MOST_HEADER:,} bytes")
+        try:
+            return dict(safetensors.numpy.load(data))
+        except (SafetensorError, KeyError, ValueError, TypeError) as error:
+            raise FernError(f"{where}: {entry['name']} is not a readable safetensors file ({error})") from None
+
+    return body, read
+
+
+def _manifest(path: Path, *, where: str) -> dict[str, Any]:
+    data = _bytes(path, most=MOST_MANIFEST, where=f"{where}: {MANIFEST}")
+    try:
+        body = json.loads(data, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise FernError(f"{where}: {MANIFEST} is not readable JSON ({error})") from None
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        found = body.get("format") if isinstance(body, dict) else type(body).__name__
+        raise FernError(f"{where}: {MANIFEST} is not of a fern forecaster (format {str(found)[:40]!r})")
+    schema = body.get("schema")
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise FernError(
+            f"{where}: was saved with schema {str(schema)[:20]} by fern {str(body.get('version'))[:20]}; "
+            f"this is fern {__version__}, which reads up to {SCHEMA}: install a newer fern"
+        )
+    claimed = body.pop("sha256", None)
+    if claimed != _checksum(body):
+        raise FernError(f"{where}: {MANIFEST} does not match its checksum; it was changed or damaged")
+    return body
+
+
+def _entry(body: Mapping[str, Any], part: str, *, where: str) -> dict[str, Any]:
+    """What the manifest says of a part's file, whose name can only be one that `write_folder` gives."""
+    files = body.get("files")
+    entry = files.get(part) if isinstance(files, dict) else None
+    if not isinstance(entry, dict) or not {"name", "sha256", "bytes"} <= entry.keys():
+        raise FernError(f"{where}: {MANIFEST} names no file for {part!r}")
+    named = _DATA.fullmatch(str(entry["name"]))
+    if named is None or named["part"] != part or named["hash"] != str(entry["sha256"])[:16]:
+        raise FernError(f"{where}: {MANIFEST} names {str(entry['name'])[:60]!r}, which is no file of this folder")
+    return entry
+
+
+def _bytes(path: Path, *, most: int, where: str, size: int | None = None) -> bytes:
+    """The contents of a regular file: links, pipes and devices are refused before anything is read."""
+    # Without NONBLOCK opening a pipe would wait for a writer; NOFOLLOW refuses a link at the last step.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if path.is_symlink():
+        raise FernError(f"{where} is a link; a saved forecaster has none")
+    try:
+        handle = os.open(path, flags)
+    except FileNotFoundError:
+        raise Missing(f"{where}: no such file") from None
+    except OSError as error:
+        raise FernError(f"{where} cannot be opened ({error.strerror})") from None
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise FernError(f"{where} is not a plain file")
+        if found.st_size > most:
+            raise FernError(f"{where} has {found.st_size:,} bytes, at most {most:,} are read")
+        if size is not None and found.st_size != size:
+            raise FernError(
+                f"{where} has {found.st_size:,} bytes, the manifest says {size!r}; it was changed or damaged"
+            )
+        return file.read(most + 1)
+
+
+class Missing(FernError):  # noqa: N818 - what a file is
+    """A file of the folder is not there."""
+
+
+def _write(path: Path, data: bytes) -> None:
+    with written_whole(path) as temporary, temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _require_ours(folder: Path) -> None:
+    """Make the folder, or refuse one that holds anything else than a saved forecaster (or one half written)."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise FernError(f"{folder}: the folder {folder.parent} does not exist") from None
+    except FileExistsError:
+        raise FernError(f"{folder}: is a file, needs the name of a folder") from None
+    except OSError as error:
+        raise FernError(f"{folder}: cannot be made ({error.strerror})") from None
+    names = {entry.name for entry in os.scandir(folder)}
+    if MANIFEST in names:
+        try:
+            _manifest(folder / MANIFEST, where=str(folder))
+        except FernError as error:
+            raise FernError(f"{error}; it is not overwritten: give another folder, or delete this one") from None
+        return
+    foreign = sorted(name for name in names if not (_DATA.fullmatch(name) or _HALF_WRITTEN.fullmatch(name)))
+    if foreign:
+        raise FernError(f"{folder}: holds {foreign[0]!r} and no forecaster; give a new or an empty folder")
+
+
+def _delete_stale(folder: Path, *, keep: set[str]) -> None:
+    """Delete what no manifest names any more. Only plain files of our own naming; links are left alone."""
+    with os.scandir(folder) as entries:
+        for entry in list(entries):
+            ours = _DATA.fullmatch(entry.name) or _HALF_WRITTEN.fullmatch(entry.name)
+            if ours and entry.name not in keep and entry.is_file(follow_symlinks=False):
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _checksum(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")

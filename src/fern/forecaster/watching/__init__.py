@@ -1,0 +1,1 @@
+"""A fitted forecaster over time: rows that came later, what its law says about itself, pictures."""

@@ -1,0 +1,105 @@
+"""Rows that came later: newer contexts, and radii that follow the errors of former forecasts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from fern.calibration import OnlineCalibration
+from fern.data.frames import Series
+from fern.data.tables.frequency import Frequency
+from fern.data.tables.stamps import as_text
+from fern.errors import FernError, unknown_name
+from fern.forecaster.inputs import Table
+from fern.forecaster.laws import law_of
+from fern.forecaster.state import Recent, State
+
+AT_ONCE = 4096
+"""Windows times channels whose laws are held at once."""
+
+
+def updated(state: State, table: Table) -> State:
+    """The state with the rows of a table that continue its series."""
+    if table.form.long != state.form.long:
+        wanted = "long (an identifier column)" if state.form.long else "wide (a column for each channel)"
+        raise FernError(f"frame: the forecaster was fitted to a {wanted} frame, needs the same")
+    known = {one.name: place for place, one in enumerate(state.recent)}
+    # All rows are checked before any is taken in: an error leaves the forecaster as it was.
+    for one in table.series:
+        if one.name not in known:
+            error = unknown_name("series", one.name, list(known)[:20])
+            raise FernError(f"frame: {error}; update takes the fitted series, predict(df) forecasts new ones")
+        _require_following(state.recent[known[one.name]], one, state.frequency)
+    recent, online = list(state.recent), dict(state.online)
+    for one in table.series:
+        place = known[one.name]
+        before = recent[place]
+        values = np.concatenate((before.values, one.values))
+        after = replace(
+            before,
+            values=values,
+            last=None if one.stamps is None else _stamps_like(before, one)[len(one.stamps) - 1],
+            rows=before.rows + len(one.values),
+        )
+        follower = _followed(state, after, new=len(one.values))
+        if follower is not None:
+            online[one.name] = follower
+        keep = state.context_length + state.horizon
+        recent[place] = replace(after, values=np.ascontiguousarray(values[-keep:]))
+    return replace(state, recent=tuple(recent), online=online)
+
+
+def _require_following(before: Recent, later: Series, frequency: Frequency) -> None:
+    """Refuse rows that do not go on where the series ends."""
+    where = f"series {before.name!r}: " if before.name else ""
+    if (before.last is None) != (later.stamps is None):
+        raise FernError(f"frame: {where}needs a time column as the fitted frame had, and only then")
+    if before.last is None:
+        return
+    expected = before.future(frequency, len(later.values))
+    for row, (wanted, found) in enumerate(zip(expected, _stamps_like(before, later), strict=True)):
+        if wanted == found:
+            continue
+        end = before.last if row == 0 else expected[row - 1]
+        known = found.value <= end.value
+        what = "is known already: the rows overlap" if known else "leaves a gap"
+        raise FernError(
+            f"frame: {where}row {row + 1} has the stamp {as_text(found)}, which {what}; after {as_text(end)} comes "
+            f"{as_text(wanted)} (the step is {frequency})"
+        )
+
+
+def _stamps_like(before: Recent, later: Series) -> pa.Array:
+    """The stamps in the type of those that are known."""
+    assert before.last is not None and later.stamps is not None
+    own, given = before.last.type, later.stamps.type
+    zoned = [pa.types.is_timestamp(type_) and type_.tz is not None for type_ in (own, given)]
+    if pa.types.is_timestamp(own) != pa.types.is_timestamp(given) or zoned[0] != zoned[1]:
+        raise FernError(f"frame: its time column holds {given}, the forecaster was fitted to {own}")
+    return later.stamps.cast(own)
+
+
+def _followed(state: State, after: Recent, *, new: int) -> OnlineCalibration | None:
+    """The online calibration after windows whose first patch has just become known; None where there is none to learn.
+
+    A window counts when all of its first patch came after the fit: what the model has learnt from says nothing of its
+    errors. Each new row makes one such window known, the one that begins a patch before it.
+    """
+    if state.model is None or state.calibration is None:
+        return None
+    length = state.context_length
+    patch = min(state.calibration.patch_size, state.horizon)
+    begin = after.rows - len(after.values)  # the row of the series that values[0] is
+    first = max(after.rows - new - patch + 1, after.fitted, begin + length)
+    origins = np.arange(first, after.rows - patch + 1) - begin
+    if not len(origins):
+        return state.online.get(after.name)
+    scaled = state.scale(after.name, after.values).apply(after.values)
+    follower = state.online.get(after.name) or OnlineCalibration.start(state.calibration)
+    at_once = max(1, AT_ONCE // scaled.shape[1])
+    for start in range(0, len(origins), at_once):
+        rows = origins[start : start + at_once, None]
+        law = law_of(state.model, torch.from_numpy(scaled[rows + np.arange(-length, 0)]))
+        follower = follower.update(law, scaled[rows + np.arange(patch)])
+    return follower
