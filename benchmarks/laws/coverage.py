@@ -87,17 +87,17 @@ def main() -> None:
 def measured(system: System, sizes: Sizes, *, seed: int) -> dict[str, Any]:
     """The row of one system."""
     base = scenario(system.scenario, steps=sizes.rows)
-    values, shift, spread = _standardised(_observed(base, system.noise), None)
+    values, shift, spread = standardised(_observed(base, system.noise), None)
     rows = len(values)
     parts = (Part(0, rows * 7 // 10), Part(rows * 7 // 10, rows))
-    windows = [_strided(values, part, 1, sizes) for part in parts]
+    windows = [strided(values, part, 1, sizes) for part in parts]
     began = time.process_time()
-    tried = [(recipe, *_trained("fern", recipe, windows, sizes, seed)) for recipe in FERN]
+    tried = [(recipe, *trained("fern", recipe, windows, sizes, seed)) for recipe in FERN]
     recipe, fern, _ = min(tried, key=lambda one: one[2])  # by the CRPS on validation windows
-    models = {"fern": fern, "dlinear": _trained("dlinear", None, windows, sizes, seed)[0]}
+    models = {"fern": fern, "dlinear": trained("dlinear", None, windows, sizes, seed)[0]}
     seconds = time.process_time() - began
-    apart = _strided(values, parts[1], sizes.stride // 4, sizes)
-    held_out = {name: _residuals(model, apart) for name, model in models.items()}
+    apart = strided(values, parts[1], sizes.stride // 4, sizes)
+    held_out = {name: residuals_of(model, apart) for name, model in models.items()}
     found = [
         _fresh(
             system, replace(base, seed=1000 + number, steps=sizes.fresh_rows), sizes, models, held_out, (shift, spread)
@@ -131,12 +131,12 @@ def _observed(chosen: Scenario, noise: float) -> Floats:
     return values
 
 
-def _standardised(values: Floats, by: tuple[Floats, Floats] | None) -> tuple[NDArray[np.float32], Floats, Floats]:
+def standardised(values: Floats, by: tuple[Floats, Floats] | None) -> tuple[NDArray[np.float32], Floats, Floats]:
     shift, spread = (values.mean(axis=0), values.std(axis=0)) if by is None else by
     return ((values - shift) / spread).astype(np.float32), shift, spread
 
 
-def _trained(
+def trained(
     name: str, recipe: Recipe | None, windows: list[Windows], sizes: Sizes, seed: int
 ) -> tuple[Forecaster, float]:
     """The trained model and its objective on validation windows."""
@@ -150,12 +150,12 @@ def _trained(
     model = build_model(name, **lengths, **settings)
     steps: dict[str, Any] = {"epochs": sizes.epochs, "steps_per_epoch": sizes.steps_per_epoch}
     config = TrainConfig(**steps, seed=seed, threads=1, **training)
-    validation = _strided(values, Part(len(values) * 7 // 10, len(values)), 4, sizes)
+    validation = strided(values, Part(len(values) * 7 // 10, len(values)), 4, sizes)
     result = train(model, windows[0], validation, config, progress="silent")
     return result.model.eval(), result.best.validation["objective"]
 
 
-def _strided(values: NDArray[np.float32], part: Part, stride: int, sizes: Sizes) -> Windows:
+def strided(values: NDArray[np.float32], part: Part, stride: int, sizes: Sizes) -> Windows:
     return Windows(values, context_length=sizes.context, horizon=sizes.horizon, part=part, stride=stride)
 
 
@@ -166,7 +166,7 @@ def _batches(windows: Windows) -> Iterator[tuple[torch.Tensor, torch.Tensor, lis
         yield past, future, (windows.starts(indices) + windows.context_length).tolist()
 
 
-def _residuals(model: Forecaster, windows: Windows) -> Residuals:
+def residuals_of(model: Forecaster, windows: Windows) -> Residuals:
     return Residuals.joined(
         Residuals.of(law_of(model, past), future, origins=origins) for past, future, origins in _batches(windows)
     )
@@ -187,16 +187,16 @@ def _fresh(
             chosen, initial_state=tuple(rng.normal(0, 5, 3) + np.array([0.0, 0.0, 25.0])), steps=sizes.fresh_rows + 1000
         )
     observed = _observed(chosen, system.noise)[-sizes.fresh_rows :]
-    values, _, _ = _standardised(observed, by)
+    values, _, _ = standardised(observed, by)
     calibration_part = Part(sizes.context, sizes.calibration_rows)
     test_part = Part(sizes.calibration_rows + sizes.horizon, sizes.fresh_rows)
     found: dict[str, float] = {}
     calibrations: dict[str, Calibration] = {}
     for name, model in models.items():
         settings = CalibrationSettings() if name == "fern" else CalibrationSettings(correlation="none")
-        own = _residuals(model, _strided(values, calibration_part, sizes.stride // 4, sizes))
+        own = residuals_of(model, strided(values, calibration_part, sizes.stride // 4, sizes))
         calibrations[name] = fit_calibration(own, held_out[name], settings=settings)
-    test = _strided(values, test_part, sizes.stride, sizes)
+    test = strided(values, test_part, sizes.stride, sizes)
     past, future = test.gather(torch.arange(len(test)))
     truth = future.numpy().astype(np.float64)
     law = law_of(models["fern"], past)
