@@ -3,7 +3,6 @@
 import inspect
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -31,7 +30,7 @@ from fern.forecaster.prediction import (
 from fern.forecaster.saving.stored import Stored
 from fern.forecaster.state import Recent, State, recent_rows
 from fern.forecaster.totals import Period, total_of
-from fern.forecaster.watching.diagnosis import Diagnosis, diagnosis_of, examined
+from fern.forecaster.watching.diagnosis import Diagnosis, diagnosed, diagnosis_of
 from fern.forecaster.watching.picture import picture
 from fern.forecaster.watching.updating import updated
 from fern.models import model_entry, model_names
@@ -318,8 +317,7 @@ class FernForecaster(Stored):
         """
         if df is None:
             return diagnosis_of(self._fitted(), self._fitted().findings)
-        table = self._reader().read(df, channels=self._channels())
-        return diagnosis_of(replace(self._fitted(), form=table.form), examined(self._fitted(), table))
+        return diagnosed(self._fitted(), self._reader().read(df, channels=self._channels()))
 
     def plot(
         self,

@@ -1,7 +1,7 @@
 """What is known of a law, as frames of the kind that came in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,12 @@ class Diagnosis:
     warnings: Any
     rates: Any
     coverage: Any
+
+
+def diagnosed(state: State, table: Table) -> Diagnosis:
+    """The diagnosis of a table's rows, as frames of its kind."""
+    scales = {one.name: state.scale(one.name, one.values) for one in table.series}
+    return diagnosis_of(replace(state, form=table.form, scales=scales), examined(state, table))
 
 
 def examined(state: State, table: Table) -> Findings:
@@ -90,13 +96,11 @@ def _profile(state: State, profiled: Sequence[Profiled]) -> Any:
     names, stamps, channels = [], [], []
     columns: dict[str, list[NDArray[Any]]] = {}
     for one in profiled:
-        scale, profile, rows = state.scales.get(one.name), one.profile, len(one.profile)
-        shift = np.zeros(many) if scale is None else scale.shift
-        spread = np.ones(many) if scale is None else scale.spread
+        scale, profile, rows = state.scales[one.name], one.profile, len(one.profile)
         figures = {
-            "forecast": profile.forecast * spread + shift,
-            "truth": profile.truth * spread + shift,
-            "error": profile.error * spread,
+            "forecast": scale.invert(profile.forecast),
+            "truth": scale.invert(profile.truth),
+            "error": profile.error * scale.spread,
             **{name: getattr(profile, name) for name in FIGURES},
         }
         for name, values in figures.items():

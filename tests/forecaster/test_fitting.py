@@ -1,0 +1,71 @@
+"""A fit that was killed goes on in the same call, to the same bits."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fern.errors import FernError
+from fern.forecaster import FernForecaster
+from fern.training.loop import Loop
+
+QUICK: dict[str, Any] = {"epochs": 2, "progress": "silent", "threads": 1}
+
+
+class Killed(BaseException):
+    """Not an error that anyone handles."""
+
+
+class Steps:
+    """Counts steps of training, and kills at one of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken, self.last = 0, None
+        plain = Loop._step
+
+        def counted(loop: Loop, order: Any) -> float:
+            if self.taken == self.last:
+                raise Killed
+            self.taken += 1
+            return plain(loop, order)
+
+        monkeypatch.setattr(Loop, "_step", counted)
+
+    def until(self, last: int | None) -> None:
+        self.taken, self.last = 0, last
+
+
+def test_a_killed_fit_goes_on(panel: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(monkeypatch)
+    whole = FernForecaster(horizon=7, **QUICK).fit(panel)
+    total = steps.taken
+    assert "trained once more" in whole.notes_[-1]  # two pilots, a training, a training on all rows
+    for share in (0.05, 0.2, 0.5, 0.9):
+        folder = tmp_path / f"{share}"
+        steps.until(int(share * total))
+        with pytest.raises(Killed):
+            FernForecaster(horizon=7, **QUICK).fit(panel, directory=folder)
+        steps.until(None)
+        again = FernForecaster(horizon=7, **QUICK).fit(panel, directory=folder)
+        # No more than an epoch is taken again, and what was finished is not.
+        assert steps.taken <= total - int(share * total) + total // 3
+        pd.testing.assert_frame_equal(again.predict(level=[80]), whole.predict(level=[80]), check_exact=True)
+    steps.until(None)
+    FernForecaster(horizon=7, **QUICK).fit(panel, directory=tmp_path / "0.9")
+    assert steps.taken == 0  # a finished fit is given back
+    with pytest.raises(FernError, match="different data"):
+        FernForecaster(horizon=7, **QUICK).fit(panel.assign(y=panel["y"] ** 2), directory=tmp_path / "0.9")
+
+
+def test_a_fit_with_a_time_limit_goes_on_too(
+    panel: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps(monkeypatch)
+    limited: dict[str, Any] = {**QUICK, "time_limit": 300.0}
+    steps.until(12)
+    with pytest.raises(Killed):
+        FernForecaster(horizon=7, **limited).fit(panel, directory=tmp_path)
+    steps.until(None)
+    FernForecaster(horizon=7, **limited).fit(panel, directory=tmp_path)
+    assert steps.taken > 0

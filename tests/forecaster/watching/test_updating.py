@@ -1,0 +1,100 @@
+"""Rows that came later move contexts and radii; rows that do not follow are refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fern.errors import FernError
+from fern.forecaster import FernForecaster
+
+
+def later(panel: pd.DataFrame, name: str, rows: int, *, noise: float = 0.2, skip: int = 0) -> pd.DataFrame:
+    """What could follow a series of the panel."""
+    own = panel.loc[panel["unique_id"] == name]
+    stamps = pd.date_range(own["ds"].iloc[-1], periods=rows + skip + 1, freq="D")[1 + skip :]
+    wave = np.sin((len(own) + np.arange(rows)) * 2 * np.pi / 7)
+    wave += noise * np.random.default_rng(1).standard_normal(rows)
+    return pd.DataFrame({"unique_id": name, "ds": stamps, "y": own["y"].mean() + own["y"].std() * 1.4 * wave})
+
+
+def width(forecast: pd.DataFrame, name: str) -> float:
+    own = forecast.loc[forecast["unique_id"] == name]
+    return float((own["Fern-hi-80"] - own["Fern-lo-80"]).mean())
+
+
+def test_an_updated_series_is_forecast_from_its_new_end(copy: FernForecaster, panel: pd.DataFrame) -> None:
+    before = copy.predict(level=[80])
+    more = later(panel, "zeta", 3)
+    after = copy.update(more).predict(level=[80])
+    own = after.loc[after["unique_id"] == "zeta"]
+    assert own["ds"].iloc[0] == more["ds"].iloc[-1] + pd.Timedelta(days=1)
+    same = before["unique_id"] != "zeta"
+    pd.testing.assert_frame_equal(after.loc[same], before.loc[same])
+    whole = pd.concat([panel.loc[panel["unique_id"] == "zeta"], more])
+    pd.testing.assert_frame_equal(
+        copy.predict(whole), after.loc[~same, ["unique_id", "ds", "Fern"]].reset_index(drop=True)
+    )
+
+
+def test_radii_widen_where_errors_grow(copy: FernForecaster, panel: pd.DataFrame) -> None:
+    before = copy.predict(level=[80])
+    after = copy.update(later(panel, "mid", 60, noise=3.0)).predict(level=[80])
+    assert width(after, "mid") > 1.5 * width(before, "mid")
+    assert width(after, "zeta") == width(before, "zeta")
+
+
+def test_one_row_at_a_time_is_the_same_as_all_at_once(
+    fitted: FernForecaster, copy: FernForecaster, panel: pd.DataFrame
+) -> None:
+    more = later(panel, "mid", 12)
+    at_once = FernForecaster(**fitted.get_params())
+    at_once._state = fitted._fitted()  # states do not change: `update` makes a new one
+    at_once.update(more)
+    for row in range(12):
+        copy.update(more.iloc[row : row + 1])
+    one, other = (forecaster.predict(level=[50, 80]) for forecaster in (at_once, copy))
+    # Laws of one window and of twelve differ in the last bits, and so do the factors.
+    pd.testing.assert_frame_equal(one, other, rtol=1e-5)
+
+
+def test_windows_of_rows_that_were_fitted_teach_nothing(copy: FernForecaster, panel: pd.DataFrame) -> None:
+    copy.update(later(panel, "mid", 6))  # a patch is 7 rows: none is whole yet
+    assert not copy._fitted().online
+    assert copy.predict()["ds"].iloc[-1] == later(panel, "mid", 13)["ds"].iloc[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows.assign(unique_id="new"), "unknown series 'new'.*predict\\(df\\) forecasts new ones"),
+        (
+            lambda rows: rows.assign(ds=rows["ds"] - pd.Timedelta(days=1)),
+            "series 'mid': row 1 has the stamp 2021-11-15 00:00:00, which is known already: the rows overlap",
+        ),
+        (
+            lambda rows: rows.assign(ds=rows["ds"] + pd.Timedelta(days=2)),
+            "series 'mid': row 1 has the stamp 2021-11-18 00:00:00, which leaves a gap; after 2021-11-15",
+        ),
+        (lambda rows: rows.drop(rows.index[1]), "row 2 has the stamp 2021-11-18 00:00:00, which leaves a gap"),
+        (lambda rows: rows.iloc[::-1], "row 1 has the stamp 2021-11-18 00:00:00, which leaves a gap"),
+        (lambda rows: rows.assign(ds=rows["ds"].dt.tz_localize("UTC")), "its time column holds timestamp"),
+        (lambda rows: rows.assign(ds=range(3)), "its time column holds int64"),
+        (lambda rows: rows.assign(y=[1.0, np.nan, 1.0]), "missing"),
+        (lambda rows: rows.drop(columns="unique_id"), "fitted to a long"),
+    ],
+)
+def test_rows_that_do_not_follow_are_refused_and_change_nothing(
+    copy: FernForecaster, panel: pd.DataFrame, change: object, message: str
+) -> None:
+    before = copy.predict()
+    with pytest.raises(FernError, match=message):
+        copy.update(change(later(panel, "mid", 3)))  # type: ignore[operator]
+    pd.testing.assert_frame_equal(copy.predict(), before)
+
+
+def test_a_law_of_several_series_needs_radii_of_one(copy: FernForecaster, panel: pd.DataFrame) -> None:
+    copy.update(later(panel, "mid", 10))
+    with pytest.raises(FernError, match="give a frame of one series"):
+        copy.forecast_law()
+    whole = pd.concat([panel.loc[panel["unique_id"] == "mid"], later(panel, "mid", 10)])
+    assert copy.forecast_law(whole).mean.shape == (1, 7, 1)
