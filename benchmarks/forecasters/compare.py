@@ -121,7 +121,7 @@ def compared(case: Case, name: str) -> dict[str, Any]:
 
 
 def air_passengers() -> Case:
-    from tests.forecaster.conftest import AIR_PASSENGERS
+    from tests.forecaster.air_passengers import AIR_PASSENGERS
 
     stamps = pd.date_range("1949-01-31", periods=144, freq="ME")
     frame = pd.DataFrame({"unique_id": "air", "ds": stamps, "y": np.array(AIR_PASSENGERS, dtype=float)})

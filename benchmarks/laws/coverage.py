@@ -37,7 +37,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is done. ``rows``: of the series that trains; None takes the scenario's own length."""
+    """How much is done.
+
+    ``rows``    of the series that trains; None takes the scenario's own length.
+    ``stride``  from one test window to the next, ``calibration_stride`` from one calibration window to the next: coprime
+                to the seasonal system's 24 rows, so that windows of every phase take part.
+    """
 
     series: int = 40
     epochs: int = 12
@@ -47,7 +52,8 @@ class Sizes:
     rows: int | None = None
     fresh_rows: int = 9000
     calibration_rows: int = 6000
-    stride: int = 24
+    stride: int = 25
+    calibration_stride: int = 7
     paths: int = 64
 
 
@@ -96,7 +102,7 @@ def measured(system: System, sizes: Sizes, *, seed: int) -> dict[str, Any]:
     recipe, fern, _ = min(tried, key=lambda one: one[2])  # by the CRPS on validation windows
     models = {"fern": fern, "dlinear": trained("dlinear", None, windows, sizes, seed)[0]}
     seconds = time.process_time() - began
-    apart = strided(values, parts[1], sizes.stride // 4, sizes)
+    apart = strided(values, parts[1], sizes.calibration_stride, sizes)
     held_out = {name: residuals_of(model, apart) for name, model in models.items()}
     found = [
         _fresh(
@@ -194,7 +200,7 @@ def _fresh(
     calibrations: dict[str, Calibration] = {}
     for name, model in models.items():
         settings = CalibrationSettings() if name == "fern" else CalibrationSettings(correlation="none")
-        own = residuals_of(model, strided(values, calibration_part, sizes.stride // 4, sizes))
+        own = residuals_of(model, strided(values, calibration_part, sizes.calibration_stride, sizes))
         calibrations[name] = fit_calibration(own, held_out[name], settings=settings)
     test = strided(values, test_part, sizes.stride, sizes)
     past, future = test.gather(torch.arange(len(test)))
