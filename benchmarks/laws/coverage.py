@@ -40,8 +40,8 @@ class Sizes:
     """How much is done.
 
     ``rows``    of the series that trains; None takes the scenario's own length.
-    ``stride``  from one test window to the next, ``calibration_stride`` from one calibration window to the next: coprime
-                to the seasonal system's 24 rows, so that windows of every phase take part.
+    ``stride``  from one test window to the next, ``calibration_stride`` from one calibration window to the next:
+                coprime to the seasonal system's 24 rows, so that windows of every phase take part.
     """
 
     series: int = 40
