@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.sections import real
+from benchmarks.sections.laws import coverage, ways_to_train
 from fern.benchmark.rows import Row
 from fern.benchmark.store import Store
 from fern.benchmark.tasks import read_task
@@ -25,9 +27,10 @@ MARKS = ("<!-- results: python -m benchmarks.results -->\n", "<!-- end of result
 
 HEAD = """# Results
 
-This page is written by `python -m benchmarks.results` from the committed rows: `benchmarks/runs/rows/`,
-`benchmarks/accuracy/results/` and `benchmarks/speed/results/`. Each row holds its command or its settings, seed, data
-fingerprint, versions and machine; a test checks that page and rows agree.
+This page is written by `python -m benchmarks.results` from the committed rows: `benchmarks/runs/rows/`, and
+`results/` in `benchmarks/laws/`, `benchmarks/accuracy/` and `benchmarks/speed/`. Each row holds its command or its
+settings; those of the benchmark also seed, data fingerprint, versions and machine. A test checks that page and rows
+agree.
 """
 
 HEADLINE = ("fern", "dlinear", "last-value", "oracle")
@@ -97,11 +100,14 @@ def simpler_wins(rows: Sequence[Row], common: set[str]) -> str:
 
 def page() -> str:
     """The whole page as text."""
-    return "\n".join([HEAD, *_tables(), *_baselines(), *_speed()]).rstrip() + "\n"
+    laws = [*ways_to_train(_rows("laws")), *coverage(_rows("laws", within="coverage"))]
+    parts = [HEAD, *_tables(), *real.section(_benchmark_rows()), *laws, *_baselines(), *_speed()]
+    return "\n".join(parts).rstrip() + "\n"
 
 
-def _rows(folder: str) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted((ROOT / "benchmarks" / folder / "results").glob("*.json"))]
+def _rows(folder: str, *, within: str = ".") -> list[dict[str, Any]]:
+    paths = sorted((ROOT / "benchmarks" / folder / "results" / within).glob("*.json"))
+    return [json.loads(path.read_text()) for path in paths]
 
 
 def _tables() -> list[str]:

@@ -15,7 +15,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
-DATA_FOLDERS = ("fern/benchmark/task_files", "fern/report/tables/paper_numbers")
+DATA_FOLDERS = (
+    "fern/benchmark/task_files",
+    "fern/report/tables/paper_numbers",
+    "fern/report/tables/published_numbers",
+)
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("hatchling") is None, reason="hatchling, of the extra dev, is not installed"

@@ -9,7 +9,7 @@ from benchmarks.results import PAGE, README, headline_datasets, page, readme, si
 
 from fern.systems import SCENARIOS
 
-RESULTS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*/results/*.json"))
+RESULTS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*/results/**/*.json"))
 
 
 def test_the_readme_is_what_the_rows_make_it():

@@ -25,7 +25,7 @@ def test_a_naive_forecaster_fails_with_the_table():
     assert "last_value, 24 -> 12 steps" in text
     assert "TINY: regret is" in text
     assert "OTHER: regret is" in text
-    assert "needs regret<=0.001 (off by" in text
+    assert "needs regret<=0.001 (missed by" in text
 
 
 def test_without_bounds_it_must_only_give_forecasts():

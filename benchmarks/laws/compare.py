@@ -24,10 +24,7 @@ from fern.models import Forecaster, build_model
 from fern.training import TrainConfig, train
 
 RESULTS = Path(__file__).parent / "results"
-CONTEXT, HORIZON = 336, 96
-EPOCHS, STEPS_PER_EPOCH = 10, 200
 LEVELS = (0.5, 0.8, 0.95)
-JUDGED, PATHS = 1024, 64
 BEFORE_TEST = {"ETTh1": 11_520, "ETTh2": 11_520}
 """Rows before the usual test part; of a simulated series the first 90 %."""
 
@@ -42,6 +39,19 @@ class Variant:
 
     model: Mapping[str, Any]
     train: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is done. ``rows``: the first rows of a series alone; None takes all before the test part."""
+
+    context: int = 336
+    horizon: int = 96
+    epochs: int = 10
+    steps_per_epoch: int = 200
+    judged: int = 1024
+    paths: int = 64
+    rows: int | None = None
 
 
 VARIANTS: Mapping[str, Variant] = {
@@ -84,19 +94,22 @@ def main() -> None:
                     print(name, variant, seed, row["judged"], f"{row['processor_seconds']:.0f} s", flush=True)
 
 
-def compare(name: str, variant: str, seed: int) -> dict[str, Any]:
+def compare(name: str, variant: str, seed: int, sizes: Sizes | None = None) -> dict[str, Any]:
     """The row of one variant on one series."""
-    values, fingerprint = _series(name)
+    sizes = sizes or Sizes()
+    values, fingerprint = series_before_test(name, rows=sizes.rows)
     rows = len(values)
     first, second = rows * 70 // 100, rows * 85 // 100
     parts = (Part(0, first), Part(first, second), Part(second, rows))
     windows = [
-        Windows(values, context_length=CONTEXT, horizon=HORIZON, part=part, stride=stride)
-        for part, stride in zip(parts, (1, 2, max(1, len(parts[2]) // JUDGED)), strict=True)
+        Windows(values, context_length=sizes.context, horizon=sizes.horizon, part=part, stride=stride)
+        for part, stride in zip(parts, (1, 2, max(1, len(parts[2]) // sizes.judged)), strict=True)
     ]
     chosen = VARIANTS[variant]
-    model = build_model("fern", context_length=CONTEXT, horizon=HORIZON, channels=values.shape[1], **chosen.model)
-    config = TrainConfig(epochs=EPOCHS, steps_per_epoch=STEPS_PER_EPOCH, seed=seed, threads=1, **chosen.train)
+    lengths: dict[str, Any] = {"context_length": sizes.context, "horizon": sizes.horizon, "channels": values.shape[1]}
+    model = build_model("fern", **lengths, **chosen.model)
+    steps: dict[str, Any] = {"epochs": sizes.epochs, "steps_per_epoch": sizes.steps_per_epoch}
+    config = TrainConfig(**steps, seed=seed, threads=1, **chosen.train)
     began = time.process_time()
     result = train(model, windows[0], windows[1], config, progress="silent")
     return {
@@ -110,11 +123,11 @@ def compare(name: str, variant: str, seed: int) -> dict[str, Any]:
         "best_epoch": result.best_epoch,
         "processor_seconds": round(time.process_time() - began, 1),
         "windows": len(windows[2]),
-        "judged": judged(model, windows[2]),
+        "judged": judged(model, windows[2], paths=sizes.paths),
     }
 
 
-def judged(model: Forecaster, windows: Windows) -> dict[str, float]:
+def judged(model: Forecaster, windows: Windows, *, paths: int) -> dict[str, float]:
     """Point errors, CRPS, energy score and coverage on windows that neither trained nor stopped the model."""
     gathered = MetricAccumulator(["mse", "mae", "crps", "coverage"], levels=LEVELS)
     energies = []
@@ -125,17 +138,18 @@ def judged(model: Forecaster, windows: Windows) -> dict[str, float]:
             law = forecast.ellipsoid
             assert law is not None
             gathered.update(forecast.mean, future, law=law)
-            paths = law.sample((PATHS,), generator=generator).transpose(-1, -2)
-            energies.append(energy_scores(paths, future).flatten())
+            drawn = law.sample((paths,), generator=generator).transpose(-1, -2)
+            energies.append(energy_scores(drawn, future).flatten())
     return {
         **{key: float(value) for key, value in gathered.compute().items()},
         "energy": float(torch.cat(energies).mean()),
     }
 
 
-def _series(name: str) -> tuple[NDArray[np.float32], str]:
+def series_before_test(name: str, *, rows: int | None = None) -> tuple[NDArray[np.float32], str]:
+    """The rows before the test part, standardised by the first 70 % of them, and the data's fingerprint."""
     dataset = load_dataset(DatasetChoice(dataset=name))
-    before = BEFORE_TEST.get(name, len(dataset.values) * 9 // 10)
+    before = rows or BEFORE_TEST.get(name, len(dataset.values) * 9 // 10)
     values = dataset.values[:before]
     scaler = fit_scaler("standard", values, part=Part(0, before * 70 // 100))
     return scaler.affine().apply(values).astype(np.float32), dataset.fingerprint

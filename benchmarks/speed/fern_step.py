@@ -112,7 +112,7 @@ def _best_in_turns(parts: dict[str, Callable[[], object]], threads: int, *, roun
     best = dict.fromkeys(parts, float("inf"))
     for turn in range(rounds + 1):
         for name, part in parts.items():
-            for _ in range(1 if name == "sgemm" else 4):
+            for _ in range(1 if name == "sgemm" else min(4, rounds)):
                 start = clock()
                 part()
                 if turn > 0:

@@ -50,7 +50,8 @@ def test_a_run_gives_the_figures_of_training_and_scoring_by_hand():
     assert row.windows == len(problem.test) == len(outcome.windows["mse"])
     assert row.parameters == 2 * (24 * 12 + 12)
     assert row.multiply_adds == 2 * 24 * 12
-    assert row.seconds.keys() == {"train", "epoch", "evaluate", "total"}
+    assert row.seconds.keys() == {"train", "train_cpu", "epoch", "evaluate", "total"}
+    assert row.seconds["train_cpu"] > 0
     assert row.machine["threads"] == 1
     np.testing.assert_array_equal(outcome.windows["mse"], by_hand.mse)
 

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.benchmark.support import tiny_plan, tiny_task
 
+import fern.benchmark.plan as planning
 from fern.benchmark.plan import make_plan
+from fern.benchmark.problem import Dataset
 from fern.benchmark.tasks import read_task
 from fern.errors import FernError
 from fern.training.presets import NEUTRAL, PRESETS
@@ -35,6 +38,55 @@ def test_a_model_named_twice_is_planned_once():
 def test_a_model_takes_the_papers_preset_where_it_has_one():
     presets = {run.settings.model: run.settings.preset for run in tiny_plan(models=["fern", "last-value"]).runs}
     assert presets == {"fern": "paper", "last-value": "default"}
+
+
+ROWS = {"ETTh1": 17_420, "ETTh2": 17_420, "ETTm1": 69_680, "Weather": 52_696}
+
+
+@pytest.fixture
+def real_plan(monkeypatch):
+    """The plan of the task ``real`` on noise of the right lengths."""
+
+    def load(choice):
+        values = np.random.default_rng(0).standard_normal((ROWS[choice.dataset], 1)).astype(np.float32)
+        return Dataset(choice.dataset, values, ("a",), {"steps": len(values), "cleaning": "none"})
+
+    monkeypatch.setattr(planning, "load_dataset", load)
+    return make_plan(read_task("real"))
+
+
+def test_the_real_series_are_run_with_the_authors_settings_for_each(real_plan):
+    found = {(run.settings.model, run.settings.dataset): run.settings.preset for run in real_plan.runs}
+    for model in ("dlinear", "patchtst", "seasonal-naive"):
+        assert [found[model, name] for name in ROWS] == ["etth1", "etth2", "ettm1", "weather"]
+    assert {found["fern", name] for name in ROWS} == {"level"}
+
+
+def test_of_the_real_series_fern_alone_is_trained_by_its_law(real_plan):
+    trained = {run.settings.model: run.settings.train_settings for run in real_plan.runs if run.settings.train_settings}
+    assert {model: settings["preset"] for model, settings in trained.items()} == {
+        "fern": "law",
+        "dlinear": "default",
+        "patchtst": "default",
+    }
+    assert {settings["epochs"] for settings in trained.values()} == {10}
+
+
+def test_no_test_window_of_the_real_series_is_dropped(real_plan):
+    windows = {
+        (run.settings.dataset, run.settings.horizon): len(
+            run.problem(real_plan.datasets[run.settings.data_fingerprint]).test
+        )
+        for run in real_plan.runs
+        if run.settings.model == "last-value"
+    }
+    assert [windows["ETTh1", horizon] for horizon in (96, 192, 336, 720)] == [2785, 2689, 2545, 2161]
+    assert [windows["ETTm1", 96], windows["Weather", 96]] == [11_425, 10_444]
+
+
+def test_a_preset_by_dataset_must_be_there_for_each_dataset():
+    with pytest.raises(FernError, match="unknown preset of dlinear 'ou_param'"):
+        tiny_plan(models=[{"model": "dlinear", "preset": "dataset"}])
 
 
 def test_training_settings_are_resolved_but_for_the_seed_and_what_only_says_where_it_computes():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.benchmark.support import TINY, tiny_task
 
-from fern.benchmark.tasks import DatasetChoice, ModelChoice, read_task, task_from_mapping, task_names
+from fern.benchmark.tasks import BY_DATASET, DatasetChoice, ModelChoice, read_task, task_from_mapping, task_names
 from fern.errors import FernError
 from fern.models import model_entry, model_names
 from fern.training import PRESETS
@@ -14,8 +14,8 @@ from fern.training import PRESETS
 PAPER = Path(__file__).parents[2] / "src" / "fern" / "report" / "tables" / "paper_numbers"
 
 
-def test_the_papers_tables_each_have_their_task():
-    assert task_names() == ["ablation", "detailed", "footprint", "quick", "recency", "shock"]
+def test_the_papers_tables_and_the_real_series_each_have_their_task():
+    assert task_names() == ["ablation", "detailed", "footprint", "quick", "real", "recency", "shock"]
 
 
 @pytest.mark.parametrize("name", task_names())
@@ -25,7 +25,7 @@ def test_a_task_that_comes_with_fern_is_whole(name):
     assert task.title
     for choice in task.models:
         assert choice.model == "oracle" or choice.model in model_names()
-        assert choice.preset is None or choice.preset in model_entry(choice.model).presets
+        assert choice.preset in (None, BY_DATASET) or choice.preset in model_entry(choice.model).presets
 
 
 def test_the_shock_task_covers_the_papers_shock_table_under_its_protocol():

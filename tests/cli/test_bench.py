@@ -52,7 +52,7 @@ def test_run_makes_rows_and_says_what_is_next(fern, task, inline):
     ran = fern("bench", "run", task, "--out", "runs", "--jobs", 3, "--threads", 2)
     assert ran.code == 0, ran.err
     assert {row.model for row in Store("runs").contents().rows} == {"dlinear", "last-value", "oracle"}
-    assert "3 runs: 0 are there already, 3 to do" in ran.out
+    assert "3 runs: 0 done, 3 remaining" in ran.out
     assert "[3/3]" in ran.out
     assert "dlinear on OU_PARAM, 24 to 12, seed 7: mse" in ran.out
     assert "3 rows in runs" in ran.out
@@ -65,7 +65,7 @@ def test_run_again_does_nothing(fern, task, inline):
     before = {path: path.stat().st_mtime_ns for path in Store("runs").folder.rglob("*.json")}
     ran = fern("bench", "run", task, "--out", "runs")
     assert ran.code == 0
-    assert "3 are there already, 0 to do" in ran.out
+    assert "3 done, 0 remaining" in ran.out
     assert {path: path.stat().st_mtime_ns for path in Store("runs").folder.rglob("*.json")} == before
 
 
@@ -116,7 +116,7 @@ def test_a_damaged_row_is_named_and_done_again_on_request(fern, task, inline):
     path.write_text(json.dumps({**whole, "metrics": {**whole["metrics"], "mse": 0.0}}))
     ran = fern("bench", "run", task, "--out", "runs")
     assert ran.code == 1
-    assert f"left out: {path}: its checksum does not match" in ran.out
+    assert f"skipped: {path}: the checksum does not match" in ran.out
     assert fern("bench", "run", task, "--out", "runs", "--retry-failed").code == 0
     assert Store("runs").read(victim.key).result() == victim.result()
 
@@ -130,10 +130,10 @@ def test_a_damaged_row_is_named_and_done_again_on_request(fern, task, inline):
         (["quick", "--models", "fern:papr"], "did you mean 'paper'"),
         (["quick", "--datasets", "LORENZ_BAS"], "did you mean 'LORENZ_BASE'"),
         (["quick", "--engine", "rey"], "did you mean 'ray'"),
-        (["quick", "--address", "auto"], "is for the engine 'ray'"),
+        (["quick", "--address", "auto"], "only the engine 'ray' takes"),
         (["quick", "--seeds", "a"], "--seeds: got 'a', needs comma-separated whole numbers"),
         (["quick", "--horizons", "-1"], "--horizons: got '-1'"),
-        (["quick", "--horizons", "99999"], "has no window"),
+        (["quick", "--horizons", "99999"], "has no train windows"),
         (["quick", "--max-epochs", "0"], "max_epochs: got 0"),
         (["quick", "--jobs", "0"], "jobs: got 0"),
         (["quick", "--models", ","], "models: is empty"),

@@ -5,7 +5,7 @@ import typer.main
 
 from fern.cli.app import app
 
-ALIASES = {"--out": "--out", "--datasets": "--scenarios", "--context-length": "--context-length"}
+ALIASES = {"--out": "--output", "--datasets": "--scenarios", "--context-length": "--context"}
 """The option of a concept, and the spelling that is accepted beside it."""
 
 

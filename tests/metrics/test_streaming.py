@@ -251,7 +251,7 @@ def test_merging_what_was_set_up_otherwise_is_refused() -> None:
     one, two = MetricAccumulator(["mse"]), MetricAccumulator(["mse"])
     one.update(torch.zeros(1, 3, 1), torch.zeros(1, 3, 1))
     two.update(torch.zeros(1, 4, 1), torch.zeros(1, 4, 1))
-    with pytest.raises(FernError, match=r"merge: \(horizon, channels\) is \(3, 1\) here and \(4, 1\) there"):
+    with pytest.raises(FernError, match=r"merge: \(horizon, channels\) is \(3, 1\) here and \(4, 1\) in the other"):
         one.merge(two)
 
 
@@ -263,7 +263,7 @@ def test_a_damaged_or_foreign_state_is_refused_and_changes_nothing() -> None:
     cases = [
         (lacking, "state: has no 'sum.mse'"),
         ({**state, "sum.mso": state["sum.mse"]}, "state: unknown entry 'sum.mso': did you mean 'sum.mse'"),
-        ({**state, "std": state["std"] + 1}, "state: its std are not those of this accumulator"),
+        ({**state, "std": state["std"] + 1}, "state: its std differ from those of this accumulator"),
         ({**state, "sum.mse": torch.tensor(torch.nan)}, "state: sum.mse is nan"),
         ({**state, "pred": state["pred"][:4], "true": state["true"][:4]}, "state: holds windows of shape"),
         ({**state, "pred": state["pred"] * torch.nan}, "pred: nan"),

@@ -9,8 +9,8 @@ from torch.nn.functional import huber_loss
 
 from fern.errors import FernError
 from fern.models import Fern, FernConfig, build_model, multiply_adds, parameter_count
-from fern.models.heads import EIGENVALUES
-from fern.models.softclamp import ROTATION, SCALE, SHIFT, soft_clamp
+from fern.models.fern_parts.heads import EIGENVALUES
+from fern.models.fern_parts.softclamp import ROTATION, SCALE, SHIFT, soft_clamp
 from fern.training.losses import criterion
 
 SIZES = {"context_length": 40, "horizon": 30, "channels": 2}
@@ -437,7 +437,7 @@ def test_few_windows_without_gradients_take_a_shorter_way_to_the_same_law(
     past = windows(length=model.config.context_length).to(dtype)
     with torch.no_grad():
         short = model(past, samples=2, generator=Generator().manual_seed(1))
-        monkeypatch.setattr("fern.models.few_rows.FEW", 0)
+        monkeypatch.setattr("fern.models.fern_parts.few_rows.FEW", 0)
         usual = model(past, samples=2, generator=Generator().manual_seed(1))
     assert short.samples is not None
     assert usual.samples is not None

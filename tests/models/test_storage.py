@@ -94,7 +94,7 @@ def test_weights_of_another_size_or_model_are_refused() -> None:
     with pytest.raises(FernError, match="has shape"):
         load_model(FILE)
     write(described("fern", small), {"weight": torch.zeros(3)})
-    with pytest.raises(FernError, match=r"not those of fern: missing .* foreign \['weight'\]"):
+    with pytest.raises(FernError, match=r"do not match fern: missing .* unexpected \['weight'\]"):
         load_model(FILE)
 
 

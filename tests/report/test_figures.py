@@ -72,7 +72,7 @@ def test_an_unknown_channel_is_refused():
 
 
 def test_a_picture_of_an_unknown_kind_is_refused_and_nothing_is_written():
-    with pytest.raises(FernError, match=r"written as \.png, \.svg, \.pdf"):
+    with pytest.raises(FernError, match=r"a plot needs one of \.png, \.svg, \.pdf"):
         save_figure(diagnostics_figure(profile()), "out.gif")
     assert not list(Path().iterdir())
 

@@ -3,14 +3,18 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 from fern.data.splits import PRESETS as SPLITS
 from fern.data.splits import Shares
+from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.metrics import ObjectiveWeights
+from fern.models import build_model
 from fern.settings import from_mapping
-from fern.training import PRESETS, TrainConfig
+from fern.training import PRESETS, TrainConfig, train
+from fern.training.losses import LAW_LOSSES
 
 
 def test_shock_is_the_paper_s_protocol() -> None:
@@ -33,6 +37,20 @@ def test_detailed_is_the_paper_s_protocol() -> None:
     assert config.projections == 500
     assert PRESETS["detailed"].seeds == (7, 1955, 2023, 4)
     assert SPLITS[PRESETS["detailed"].split] == Shares(70, 10, 20)
+
+
+def test_law_is_default_with_a_loss_of_the_law_judged_by_its_crps() -> None:
+    law, default = (TrainConfig(preset=name).to_mapping() for name in ("law", "default"))
+    assert {name for name in law if law[name] != default[name]} == {"preset", "epochs", "loss", "objective"}
+    assert set(law["loss"]) <= set(LAW_LOSSES)
+    assert law["objective"] == {"mse": 0.0, "mae": 0.0, "distance": 0.0, "crps": 1.0}
+
+
+def test_law_is_refused_for_a_model_without_one() -> None:
+    model = build_model("dlinear", context_length=8, horizon=4, channels=1)
+    windows = Windows(np.random.default_rng(0).standard_normal((60, 1)).astype("float32"), context_length=8, horizon=4)
+    with pytest.raises(FernError, match="law"):
+        train(model, windows, windows, TrainConfig(preset="law"))
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -174,10 +174,13 @@ def _epochs(history: History, wanted: str) -> list[dict[str, Any]] | None:
 
 
 def _train_seconds(result: TrainResult) -> dict[str, float]:
-    """Training with its validation, and training alone for one epoch; interrupted processes' time included."""
+    """Training with its validation, the processor time of it, and training alone for one epoch.
+
+    The time of interrupted processes is included.
+    """
     epochs = [record.seconds for record in result.history if record.epoch > 0]
     mean = {"epoch": round(sum(epochs) / len(epochs), 4)} if epochs else {}
-    return {"train": round(result.seconds, 3), **mean}
+    return {"train": round(result.seconds, 3), "train_cpu": round(result.processor_seconds, 3), **mean}
 
 
 def _in_words(problem: Exception) -> str:

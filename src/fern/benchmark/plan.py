@@ -1,12 +1,12 @@
 """From a task to its runs: every setting resolved, every mistake found before anything is computed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fern.benchmark.problem import Dataset, load_dataset
-from fern.benchmark.run import NEUTRAL_VALUES, Run, RunSettings, code_version_of
-from fern.benchmark.tasks import ORACLE, DatasetChoice, ModelChoice, Task, is_outside
+from fern.benchmark.run import NEUTRAL_VALUES, Run, RunSettings, canonical, code_version_of
+from fern.benchmark.tasks import BY_DATASET, ORACLE, DatasetChoice, ModelChoice, Task, is_outside
 from fern.errors import FernError, unknown_name
 from fern.integrations.inward.outside import outside_model
 from fern.models import ModelConfig, model_entry, model_names, outline_model
@@ -78,7 +78,8 @@ class _Resolver:
         for choice in task.models:
             if choice.model == ORACLE and dataset.trajectory is None:
                 continue  # nobody knows the true process of a published dataset
-            resolved, computing = self._model(choice, place["context_length"], horizon, len(dataset.channel_names))
+            named = _for_dataset(choice, dataset.name)
+            resolved, computing = self._model(named, place["context_length"], horizon, len(dataset.channel_names))
             version = code_version_of(choice.model)
             found.append(Run(RunSettings(**place, **resolved, code_version=version), source, computing))
         if found:
@@ -90,7 +91,7 @@ class _Resolver:
         self, choice: ModelChoice, context_length: int, horizon: int, channels: int
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The model's part of the settings, and the training settings that identify nothing."""
-        known = (self._task.models.index(choice), context_length, horizon, channels)
+        known = (canonical(asdict(choice)), context_length, horizon, channels)
         if known not in self._known:
             self._known[known] = self._resolved(choice, context_length, horizon, channels)
         return self._known[known]
@@ -136,6 +137,11 @@ class _Resolver:
         }
 
 
+def _for_dataset(choice: ModelChoice, dataset: str) -> ModelChoice:
+    """The choice with its preset for this dataset."""
+    return replace(choice, preset=dataset.partition(":")[0].lower()) if choice.preset == BY_DATASET else choice
+
+
 def _require_model(choice: ModelChoice) -> None:
     if choice.model == ORACLE or is_outside(choice.model):
         if choice.preset is not None or choice.settings or choice.train:
@@ -146,5 +152,5 @@ def _require_model(choice: ModelChoice) -> None:
         own = f"; a model of your own: --with {choice.model}:{choice.preset}" if choice.preset else ""
         raise FernError(f"{problem}{own}")
     presets = model_entry(choice.model).presets
-    if choice.preset is not None and choice.preset not in presets:
-        raise unknown_name(f"preset of {choice.model}", choice.preset, presets)
+    if choice.preset not in (None, BY_DATASET, *presets):
+        raise unknown_name(f"preset of {choice.model}", choice.preset, [*presets, BY_DATASET])

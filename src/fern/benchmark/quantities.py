@@ -35,6 +35,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "multiply_adds": Quantity("multiply-adds"),
         "seconds_epoch": Quantity("seconds an epoch"),
         "seconds_train": Quantity("seconds of training"),
+        "seconds_train_cpu": Quantity("processor seconds of training"),
         "validation_mse_epoch_1": Quantity("epoch 1: validation", "lower"),
         "test_mse_epoch_1": Quantity("epoch 1: test", "lower"),
         "epoch_by_validation": Quantity("best by validation: epoch"),

@@ -32,6 +32,10 @@ ORACLE = "oracle"
 """The name under which the best possible forecast stands among the models."""
 
 
+BY_DATASET = "dataset"
+"""Stands for the preset that is called as the dataset is, in lower case: the authors' settings for it."""
+
+
 def is_outside(model: str) -> bool:
     """Whether a model's name means ``module:callable``; no registered model has a colon in its name."""
     return ":" in model
@@ -46,7 +50,8 @@ EpochFigures = Literal["none", "validation", "test"]
 class ModelChoice:
     """A model of a task.
 
-    ``preset``    None takes the task's ``model_preset`` where the model has it, else ``default``.
+    ``preset``    None takes the task's ``model_preset`` where the model has it, else ``default``. ``dataset`` takes
+                  the model's preset for each dataset (``etth1`` for ETTh1).
     ``settings``  settings of the model over the preset's.
     ``train``     training settings over the task's.
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import ceil
+from math import ceil, gcd
 
 from fern.data.frames import Series
 from fern.data.splits import Part
@@ -114,11 +114,16 @@ def _parts(series: Series, *, context_length: int, horizon: int) -> SeriesParts 
     return SeriesParts(Part(0, middle), Part(middle, last), Part(last, rows))
 
 
-def stride_for(windows: int, *, most: int) -> int:
+def stride_for(windows: int, *, most: int, season: int = 1) -> int:
     """Every how many rows a window is taken so that no more than about ``most`` are.
 
+    It has no common divisor with the season: windows of every phase of it take part.
+
     Example:
-        >>> stride_for(2_700, most=512), stride_for(100, most=512)
-        (6, 1)
+        >>> stride_for(2_700, most=512), stride_for(2_700, most=512, season=24), stride_for(100, most=512)
+        (6, 7, 1)
     """
-    return max(1, ceil(windows / most))
+    stride = max(1, ceil(windows / most))
+    while gcd(stride, season) > 1:
+        stride += 1
+    return stride

@@ -4,29 +4,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fern.metrics import ObjectiveWeights
-
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A way to build and train a model: settings of the model and of `fern.training.TrainConfig`."""
+    """A way to build and train a model: arguments of `fern.models.build_model` and `fern.training.TrainConfig`."""
 
     name: str
     model: Mapping[str, Any]
     train: Mapping[str, Any]
 
 
-_LAW: Mapping[str, Any] = {
-    "loss": "whitened_crps",
-    "objective": ObjectiveWeights(mse=0.0, mae=0.0, distance=0.0, crps=1.0),
-}
-
 FERN = (
-    Recipe("level", {"normalise": "instance", "skip": "linear", "mean": "direct"}, _LAW),
-    Recipe("state", {"mean": "direct"}, _LAW),
+    Recipe("level", {"preset": "level"}, {"preset": "law"}),
+    Recipe("state", {"preset": "state"}, {"preset": "law", "loss": "crps"}),
 )
-"""``level``: each context is scaled by itself and a linear map carries it on: for series whose level and spread drift.
-``state``: values as they are, for systems whose level is part of their state (chaotic ones)."""
+"""By the presets of `fern.models` and `fern.training`: ``level`` for series whose level and spread drift, ``state`` for
+systems whose level is part of their state (chaotic ones). There the CRPS of each step, dearer to compute, gives the
+better law; see docs/decisions.md."""
 
 
 def recipes_for(model: str, settings: Mapping[str, Any] | None) -> tuple[Recipe, ...]:
@@ -40,5 +34,5 @@ def recipes_for(model: str, settings: Mapping[str, Any] | None) -> tuple[Recipe,
     if model != "fern":
         return (Recipe("plain", given, {}),)
     if given:
-        return (Recipe("given", {**FERN[0].model, **given}, _LAW),)
+        return (Recipe("given", {**FERN[0].model, **given}, FERN[0].train),)
     return FERN

@@ -97,4 +97,6 @@ class Learnt:
             )
 
         whole = cut(1)
-        return whole if most is None or len(whole) <= most else cut(stride_for(len(whole), most=most))
+        if most is None or len(whole) <= most:
+            return whole
+        return cut(stride_for(len(whole), most=most, season=self.plan.season))

@@ -11,11 +11,11 @@ from torch import Generator, Tensor, nn
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models import few_rows
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig
-from fern.models.heads import ContextMap, CouplingHead, TransportHead, in_patches
+from fern.models.fern_parts import few_rows
+from fern.models.fern_parts.heads import ContextMap, CouplingHead, TransportHead, in_patches
+from fern.models.fern_parts.normalise import Frame, Normalisation, Normaliser
 from fern.models.layers import activation
-from fern.models.normalise import Frame, Normalisation, Normaliser
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
 
@@ -118,8 +118,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "no-patching": {"patch_size": None},
     "reflections-2": {"reflections": 2},
     "reflections-24": {"reflections": 24},
+    "level": {"normalise": "last", "skip": "linear", "mean": "direct"},
+    "state": {"mean": "direct"},
 }
-"""The paper's model and its six ablations (``tab:ablations-192-main``)."""
+"""The paper's model, its six ablations (``tab:ablations-192-main``), and two for people's own data: ``level`` takes
+each context relative to its last value and spread and carries it on by a linear map, for series whose level drifts;
+``state`` takes values as they are, for systems whose level is part of their state (chaotic ones)."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +146,9 @@ class Fern(Forecaster):
 
     and then, with (Λ, t, U) = ψ(H_z(z)) for each patch of the horizon, y = Uᵀ Λ U (y0 + t). H_x and H_z are one
     linear layer and an activation, shared over the layers; the φ are linear; ψ has one hidden layer. Scales and
-    eigenvalues are soft-clamped to [0, 5.5], shifts to [-15, 15] (`fern.models.softclamp`). In every second layer
-    s_x is block-complex: neighbours in time are multiplied as complex numbers, bounds [-4.5, 4.5]. The last layer has
-    no x-update, because nothing would read it. The law is an `Ellipsoid`: a coordinate of its mean stays within
+    eigenvalues are soft-clamped to [0, 5.5], shifts to [-15, 15] (`fern.models.fern_parts.softclamp`). In every second
+    layer s_x is block-complex: neighbours in time are multiplied as complex numbers, bounds [-4.5, 4.5]. The last layer
+    has no x-update, because nothing would read it. The law is an `Ellipsoid`: a coordinate of its mean stays within
     ±5.5·15·√p, so series of another magnitude must be scaled first.
 
     What is random, and what it does to the error:
@@ -160,10 +164,10 @@ class Fern(Forecaster):
     ``mean="direct"``: y = A·y0 + μ with μ straight from ψ, the offset of the ellipsoid. The transport then shapes the
     noise only: a law can be sharp (small Λ) wherever its mean lies, and a loss of the law moves the mean as fast where
     it is sharp as where it is wide. So it is what a law is trained with, from normalised contexts, where ψ has bounds
-    for widths instead of the paper's (`fern.models.heads`). It is also our reading of the paper's ablations "only
-    encoder" (no repeated translation) and, with ``layers=0``, "no encoder and no mean updates": with no shift at all
-    the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper reports 27 and 194; 194 is the error of
-    the best constant).
+    for widths instead of the paper's (`fern.models.fern_parts.heads`). It is also our reading of the paper's ablations
+    "only encoder" (no repeated translation) and, with ``layers=0``, "no encoder and no mean updates": with no shift
+    at all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper reports 27 and 194; 194 is the
+    error of the best constant).
 
     With ``normalise`` the encoder reads contexts without level and spread, and the law is brought back into the units
     of the data exactly (`Ellipsoid.affine`), its eigenvalues too.

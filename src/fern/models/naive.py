@@ -92,6 +92,13 @@ class TrainingMean(PointForecaster):
         return level.expand(past.shape[0], self.config.horizon, -1)
 
 
+_DAYS = {"etth1": 24, "etth2": 24, "ettm1": 96, "ettm2": 96, "weather": 144}
+
 register_model("last-value", ModelConfig, LastValue)
-register_model("seasonal-naive", SeasonalNaiveConfig, SeasonalNaive)
+register_model(
+    "seasonal-naive",
+    SeasonalNaiveConfig,
+    SeasonalNaive,
+    presets={name: {"season": day} for name, day in _DAYS.items()},
+)
 register_model("training-mean", ModelConfig, TrainingMean)

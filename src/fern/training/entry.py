@@ -59,7 +59,7 @@ def train(
     parameters are drawn anew from the seed.
 
     Arguments:
-        config: ``TrainConfig(preset="shock")``, ``"detailed"`` or, when not given, ``"default"``.
+        config: ``TrainConfig(preset="shock")``, ``"detailed"``, ``"law"`` or, when not given, ``"default"``.
         windows_test: scored after each epoch too, never used for a decision; see `History.recency`.
         directory: keep checkpoints there (``last.safetensors``, ``best.safetensors``).
         resume: continue the run in this directory, to the same bits as if it had never stopped. Model settings,

@@ -99,10 +99,11 @@ class Loop:
         run, order = self.run, self._order(self.run.epoch)
         run.model.train()
         while run.step < order.steps and not (run.step > 0 and self._time_is_up()):
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.process_time()
             loss = self._step(order)
             run.step, run.steps = run.step + 1, run.steps + 1
             run.seconds += time.perf_counter() - began
+            run.processor_seconds += time.process_time() - busy
             self.progress.step(epoch=run.epoch, loss=loss)
             if run.step < order.steps and self._is_time_to_save():
                 self._save()
@@ -138,7 +139,7 @@ class Loop:
         if not isfinite(loss):
             what = f"the loss is {loss}"
             raise Diverged(what, epoch=run.epoch, step=None, group=None, remedy=self._remedy())
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         validation = self._figures(self.data.validation)
         test = None if self.data.test is None else self._figures(self.data.test)
         run.stopping, run.reason = config.stopping.after_epoch(run.stopping, validation["objective"])
@@ -155,6 +156,7 @@ class Loop:
             judged=run.stopping.judged,
             seconds=run.seconds,
             evaluation_seconds=time.perf_counter() - began,
+            processor_seconds=run.processor_seconds + time.process_time() - busy,
         )
         run.records.append(record)
         run.begin_epoch(run.epoch + 1)

@@ -35,6 +35,7 @@ class TrainingRun:
     loss_sum: float = 0.0  # of this process's windows in this epoch
     norm_sum: float = 0.0
     seconds: float = 0.0  # spent on training in this epoch
+    processor_seconds: float = 0.0
     records: list[EpochRecord] = field(default_factory=list)
     stopping: StoppingState = field(default_factory=StoppingState)
     reason: Reason | None = None
@@ -48,7 +49,8 @@ class TrainingRun:
 
     def begin_epoch(self, epoch: int) -> None:
         """Set the sums of an epoch to zero."""
-        self.epoch, self.step, self.loss_sum, self.norm_sum, self.seconds = epoch, 0, 0.0, 0.0, 0.0
+        self.epoch, self.step, self.loss_sum, self.norm_sum = epoch, 0, 0.0, 0.0
+        self.seconds, self.processor_seconds = 0.0, 0.0
 
     def evaluated_weights(self) -> Tensors:
         """A copy of the weights that are evaluated: the averaged ones where there are any."""
@@ -66,6 +68,7 @@ class TrainingRun:
             "loss_sums": of_all(self.loss_sum, fabric),
             "norm_sum": self.norm_sum,
             "seconds": self.seconds,
+            "processor_seconds": self.processor_seconds,
             "history": self.history.to_list(),
             "stopping": self.stopping.to_mapping(),
             "reason": self.reason,
@@ -90,6 +93,7 @@ class TrainingRun:
         self.epoch, self.step, self.steps = plain["epoch"], plain["step"], plain["steps"]
         self.loss_sum, self.norm_sum = plain["loss_sums"][fabric.global_rank], plain["norm_sum"]
         self.seconds, self.reason = plain["seconds"], plain["reason"]
+        self.processor_seconds = plain.get("processor_seconds", 0.0)  # earlier checkpoints have none
         self.records = list(history_from_list(plain["history"]))
         self.stopping = stopping_state(plain["stopping"])
         self.model.load_state_dict(_part(tensors, "model."))

@@ -104,7 +104,7 @@ def test_jobs_and_threads_below_one_are_refused(name):
 def test_an_unknown_engine_and_an_address_for_the_local_one_are_refused(tmp_path):
     with pytest.raises(FernError, match="did you mean 'ray'"):
         open_engine("rey", tiny_plan(), tmp_path)
-    with pytest.raises(FernError, match="is for the engine 'ray'"):
+    with pytest.raises(FernError, match="only the engine 'ray' takes"):
         open_engine("local", tiny_plan(), tmp_path, address="auto")
 
 

@@ -106,7 +106,7 @@ def test_without_errors_of_the_windows_the_difference_is_told_and_not_judged(sto
     put(store, "dlinear", noise(2))
     found = compare("fern", "dlinear", runs=store).verdicts[0]
     assert (found.interval, found.test) == (None, None)
-    assert "errors of the windows were not kept for fern on A" in found.words
+    assert "per-window errors were not kept for fern on A" in found.words
 
 
 def test_too_few_windows_are_said_to_be_too_few(store):
@@ -139,7 +139,7 @@ def test_bad_input_is_named(store):
     put(store, "pfnn", noise(2), status="diverged", error="nan", metrics={})
     with pytest.raises(FernError, match="did you mean 'dlinear'"):
         compare("fern", "dlinaer", runs=store)
-    with pytest.raises(FernError, match="fern with itself"):
+    with pytest.raises(FernError, match="got fern twice"):
         compare("fern", "fern", runs=store)
     with pytest.raises(FernError, match=r"all its runs .* failed or diverged"):
         compare("fern", "pfnn", runs=store)
@@ -160,7 +160,7 @@ def test_rows_of_several_tasks_are_not_mixed(store):
     for task in ("mine", "other"):
         put(store, "fern", noise(1), task=task)
         put(store, "dlinear", noise(2), task=task)
-    with pytest.raises(FernError, match="holds rows of the tasks mine, other; say which with --task"):
+    with pytest.raises(FernError, match="has rows of the tasks mine, other; choose one with --task"):
         compare("fern", "dlinear", runs=store)
     assert compare("fern", "dlinear", runs=store, task="mine").verdicts[0].seeds == 1
 

@@ -27,6 +27,7 @@ SEVEN = ("fern", "timemixer", "patchtst", "dlinear", "koopa", "moderntcn", "pfnn
         ("ablation", 13, 13 * 5 - 2),  # the base rows have no time
         ("recency", 4, 4 * 8),
         ("footprint", 4 * 2, 4 * 2 * 3),
+        ("real", 3 * 4 * 4, 3 * 4 * 4 * 2),
     ],
 )
 def test_every_cell_of_every_table_is_there(table, places, figures):
@@ -55,6 +56,10 @@ def test_every_cell_of_every_table_is_there(table, places, figures):
         ("recency", "fern", "ETTh1", 336, "test_difference", -13.37),
         ("footprint", "fern", "LORENZ_BASE", 336, "seconds_train", 960.0),
         ("footprint", "timemixer", "ETTm1", 336, "multiply_adds", 46_300_000),
+        ("real", "patchtst", "ETTh2", 336, "mse", 0.331),
+        ("real", "dlinear", "Weather", 96, "mae", 0.237),
+        ("real", "timemixer", "ETTh1", 720, "mse", 0.445),
+        ("real", "moderntcn", "ETTh1", 96, "mse", None),
     ],
 )
 def test_numbers_stand_under_our_names(table, model, dataset, horizon, metric, value):
@@ -152,6 +157,22 @@ def test_what_is_said_of_the_shock_table_is_so():
     assert paper_value("shock", "fern", "ETTh1", 336, "mse") != paper_value("ablation", "fern", "ETTh1", 336, "mse")
     assert paper_value("ablation", "fern", "LORENZ_BASE", 336, "ept") > 192
     assert all(contradictions(table) for table in ("shock", "detailed", "main", "ablation", "recency", "footprint"))
+
+
+@pytest.mark.parametrize("model", ["dlinear", "patchtst", "timemixer"])
+def test_a_file_of_published_numbers_says_its_source(model):
+    text = (files("fern.report.tables") / "published_numbers" / f"{model}.csv").read_text()
+    head = " ".join(line for line in text.splitlines() if line.startswith("#"))
+    assert "table" in head
+    assert "github.com/" in head
+
+
+def test_the_averages_that_timemixer_s_table_prints_follow_from_its_figures():
+    printed = {"ETTh1": (0.411, 0.423), "ETTh2": (0.316, 0.384), "ETTm1": (0.348, 0.375), "Weather": (0.222, 0.262)}
+    for dataset, averages in printed.items():
+        for metric, average in zip(("mse", "mae"), averages, strict=True):
+            figures = [paper_value("real", "timemixer", dataset, horizon, metric) for horizon in (96, 192, 336, 720)]
+            assert sum(figures) / 4 == pytest.approx(average, abs=0.001)
 
 
 def test_an_unknown_table_or_metric_is_answered_with_the_nearest():

@@ -12,9 +12,9 @@ from typing import Any
 
 from fern.benchmark.rows import Row
 from fern.benchmark.run import RunSettings, canonical
-from fern.benchmark.tasks import ORACLE, ModelChoice, Task
+from fern.benchmark.tasks import BY_DATASET, ORACLE, ModelChoice, Task
 
-_USUAL = ("paper", "default")  # presets that go without saying
+_USUAL = ("paper", "default", BY_DATASET)  # presets that go without saying
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ def model_label(settings: RunSettings) -> str:
         ...     seed=7, code_version="1"))
         'fern:no-rotation (reflections=4)'
     """
-    return _label(settings.model, settings.preset, settings.model_settings)
+    of_dataset = settings.preset == settings.dataset.partition(":")[0].lower()
+    return _label(settings.model, BY_DATASET if of_dataset else settings.preset, settings.model_settings)
 
 
 def labels_of_task(task: Task) -> list[str]:

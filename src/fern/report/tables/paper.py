@@ -1,7 +1,9 @@
 """The paper's numbers, as they were printed, under our names.
 
 The files in ``paper_numbers/`` hold every figure of the paper's tables with the paper's own dataset names. Here they
-get the names of our datasets, models and metrics, so that a table can put them beside ours.
+get the names of our datasets, models and metrics, so that a table can put them beside ours. Those in
+``published_numbers/`` hold what the baselines' own papers print for the task ``real``, one file a model, which begins
+with its source; a number that could not be checked is not there (of ModernTCN none could).
 
 Where the paper contradicts itself, or says something its own table rules out, `contradictions` tells it.
 """
@@ -48,6 +50,7 @@ _SOURCES: Mapping[str, _Source] = {
     "ablation": _Source({"Lorenz63": "LORENZ_BASE"}, 336, "tab:app:ablations-192-stacked"),
     "recency": _Source({}, None, "tab:recency-etth1"),
     "footprint": _Source({"Lorenz": "LORENZ_BASE"}, 336, "app:tab:compute_time"),
+    "real": _Source({}, None, "each model's own (PatchTST/42: table 3, DLinear: table 2; context 336)"),
 }
 
 _CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
@@ -160,13 +163,22 @@ def dataset_of(table: str, printed: str) -> str:
 
 @cache
 def _read(table: str) -> Mapping[Place, Mapping[str, float]]:
-    text = (files("fern.report.tables") / "paper_numbers" / f"{table}.csv").read_text(encoding="utf-8")
     found: dict[Place, dict[str, float]] = {}
-    for record in csv.DictReader(text.splitlines()):
+    for record in _records(table):
         place = _place(table, record)
         figures = {name: float(value) for name, value in _metrics(table, record).items() if value}
         found.setdefault(place, {}).update(figures)
     return MappingProxyType({place: MappingProxyType(figures) for place, figures in found.items()})
+
+
+def _records(table: str) -> list[dict[str, str]]:
+    """The lines of a table's file; of ``real`` those of every model's file. Lines that start with # are comments."""
+    here = files("fern.report.tables")
+    paths = [here / "paper_numbers" / f"{table}.csv"]
+    if table == "real":
+        paths = sorted((here / "published_numbers").iterdir(), key=lambda path: path.name)
+    texts = (path.read_text(encoding="utf-8").splitlines() for path in paths)
+    return [record for text in texts for record in csv.DictReader(line for line in text if not line.startswith("#"))]
 
 
 def _place(table: str, record: Mapping[str, str]) -> Place:

@@ -15,6 +15,8 @@ kind            a line is             columns                                 th
                 model                 epochs by validation and by test
 ``footprint``   dataset, horizon,     parameters, multiply-adds, seconds      ``app:tab:compute_time``
                 model
+``real``        dataset, horizon,     MSE, MAE, processor seconds, means      the models' own papers
+                model                 over horizons
 ==============  ====================  ======================================  =======================
 """
 
@@ -103,6 +105,7 @@ KINDS: Mapping[str, Layout] = {
         floor=False,
     ),
     "footprint": Layout(("parameters", "multiply_adds", "seconds_epoch", "seconds_train"), floor=False),
+    "real": Layout(("mse", "mae", "seconds_train_cpu"), floor=False, averages="too"),
 }
 
 

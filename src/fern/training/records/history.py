@@ -19,7 +19,8 @@ class EpochRecord:
     ``gradient_norm``  the mean norm over the epoch's steps, before clipping.
     ``validation``, ``test``  mse, mae, the distance and the objective of the weights after the epoch.
     ``judged``         the objective the stopping rule saw (smoothed where that is asked for); None in the grace period.
-    ``seconds``        training alone; ``evaluation_seconds``: validation and test.
+    ``seconds``        training alone; ``evaluation_seconds``: validation and test. ``processor_seconds``: both, on
+                       all threads of this process; on a busy machine it says what the run costs, and time does not.
     """
 
     __pydantic_config__ = STRICT
@@ -33,6 +34,7 @@ class EpochRecord:
     judged: float | None = None
     seconds: float = field(default=0.0, compare=False)
     evaluation_seconds: float = field(default=0.0, compare=False)
+    processor_seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -37,3 +37,8 @@ class TrainResult:
     def seconds(self) -> float:
         """Time spent on training and evaluation, over all processes that worked on the run one after another."""
         return sum(record.seconds + record.evaluation_seconds for record in self.history)
+
+    @property
+    def processor_seconds(self) -> float:
+        """Processor time of the same, over all threads."""
+        return sum(record.processor_seconds for record in self.history)

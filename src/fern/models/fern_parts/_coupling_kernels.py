@@ -1,4 +1,4 @@
-"""The soft clamps and affine updates of `fern.models.coupling` as compiled loops: one pass over memory each.
+"""The soft clamps and affine updates of `fern.models.fern_parts.coupling` as compiled loops: one pass over memory each.
 
 Arrays are contiguous and of one floating type. ``raw`` (N, 2n) holds n scales and then n shifts before clamping;
 ``bounds`` holds, for the scales and for the shifts, (low, high, linear low, linear high, knee, 1, FAR) as numbers of

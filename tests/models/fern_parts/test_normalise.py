@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fern.models.normalise import SPREAD_FLOOR, Normaliser
+from fern.models.fern_parts.normalise import SPREAD_FLOOR, Normaliser
 
 
 def contexts(seed: int = 1) -> Tensor:

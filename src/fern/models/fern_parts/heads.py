@@ -6,9 +6,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import pad
 
-from fern.models.coupling import affine_update, clamped_pair, rotating_update
+from fern.models.fern_parts.coupling import affine_update, clamped_pair, rotating_update
+from fern.models.fern_parts.softclamp import SCALE, SHIFT, SoftBounds
 from fern.models.layers import activation
-from fern.models.softclamp import SCALE, SHIFT, SoftBounds
 from fern.transport import EIGENVALUE_FLOOR
 
 EIGENVALUES = SoftBounds(EIGENVALUE_FLOOR, SCALE.high)

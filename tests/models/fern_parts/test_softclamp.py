@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fern.models.softclamp import ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
+from fern.models.fern_parts.softclamp import ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
 
 BOUNDS = pytest.mark.parametrize("bounds", [SCALE, ROTATION, SHIFT])
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fern.models import _coupling_kernels as kernels
+from fern.models.fern_parts import _coupling_kernels as kernels
 
 Array = Any
 Linear = Any  # (weight (out, in), bias (out,))

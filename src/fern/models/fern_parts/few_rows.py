@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fern.models import _small_batch
-from fern.models.coupling import bounds_table, compiled
-from fern.models.heads import CouplingHead, TransportHead
-from fern.models.softclamp import ROTATION, SCALE
+from fern.models.fern_parts import _small_batch
+from fern.models.fern_parts.coupling import bounds_table, compiled
+from fern.models.fern_parts.heads import CouplingHead, TransportHead
+from fern.models.fern_parts.softclamp import ROTATION, SCALE
 
 FEW = 24
 """Up to so many rows one compiled call is faster than a product of matrices for each layer (by 5 for one window)."""

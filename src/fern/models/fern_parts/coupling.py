@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fern.models import _coupling_kernels as kernels
-from fern.models.softclamp import FAR, ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
+from fern.models.fern_parts import _coupling_kernels as kernels
+from fern.models.fern_parts.softclamp import FAR, ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
 
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from fern.models import coupling
-from fern.models.coupling import affine_update, clamped_pair, rotating_update
-from fern.models.softclamp import ROTATION, SCALE, SHIFT, soft_clamp
+from fern.models.fern_parts import coupling
+from fern.models.fern_parts.coupling import affine_update, clamped_pair, rotating_update
+from fern.models.fern_parts.softclamp import ROTATION, SCALE, SHIFT, soft_clamp
 
 UPDATES = pytest.mark.parametrize("update", [affine_update, rotating_update])
 

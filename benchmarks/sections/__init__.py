@@ -1,0 +1,1 @@
+"""Sections of docs/results.md that have a layout of their own."""

@@ -1,0 +1,71 @@
+"""The measurements of laws run, at sizes that take no time; what they measure is not judged, and nothing is written."""
+
+import json
+import math
+
+import pytest
+from benchmarks.laws import compare, coverage, latent, shock, single
+from benchmarks.sections.laws import coverage as coverage_section
+from benchmarks.sections.laws import ways_to_train
+
+SMALL = compare.Sizes(context=24, horizon=12, epochs=1, steps_per_epoch=2, judged=16, paths=4, rows=600)
+FEW = coverage.Sizes(
+    series=1,
+    epochs=1,
+    steps_per_epoch=2,
+    context=24,
+    horizon=12,
+    rows=1000,
+    fresh_rows=1200,
+    calibration_rows=900,
+    stride=8,
+    paths=4,
+)
+
+
+@pytest.mark.parametrize("variant", ["paper, huber", "last, whitened_crps"])
+def test_a_way_to_train_is_measured_and_shown(variant):
+    row = compare.compare("OU_BASE", variant, 7, SMALL)
+    assert all(math.isfinite(value) for value in row["judged"].values())
+    assert json.loads(json.dumps(row)) == row
+    shown = "\n".join(ways_to_train([row]))
+    assert f"| {variant} | 7 | {row['judged']['mse']:.4f} |" in shown
+    assert "python -m benchmarks.laws.compare --datasets OU_BASE" in shown
+
+
+@pytest.mark.parametrize("system", [coverage.SYSTEMS[0], coverage.SYSTEMS[-1]], ids=lambda system: system.scenario)
+def test_coverage_of_a_system_is_measured_and_shown(system):
+    row = coverage.measured(system, FEW, seed=7)
+    assert all(0 <= value <= 1 for name, value in row["mean"].items() if "/" in name)
+    assert all(math.isfinite(value) for value in row["mean"].values())
+    assert ("crps oracle's law" in row["mean"]) == (system.scenario == "OU_BASE")
+    shown = "\n".join(coverage_section([row]))
+    assert f"{100 * row['mean']['band/80']:.1f} ± {100 * row['spread']['band/80 (sd over series)']:.1f}" in shown
+    assert f"`{row['command']}`" in shown
+
+
+def test_without_rows_there_are_no_sections():
+    assert ways_to_train([]) == coverage_section([]) == []
+
+
+def test_coverage_after_a_shock_is_measured():
+    course = shock.Course(calibrated_until=500, first=520, shock=560, rows=700)
+    row = shock.measured(FEW, course, seed=7)
+    assert all(0 <= share <= 1 for name in ("static", "online") for share in row[name])
+    assert json.loads(json.dumps(row)) == row
+
+
+def test_coverage_on_one_series_has_its_error_bar(monkeypatch):
+    monkeypatch.setattr(single, "SPLITS", {"OU_BASE": "shock"})
+    sizes = single.Sizes(context=24, horizon=12, epochs=1, steps_per_epoch=2, stride=6, rows=1500)
+    row = single.measured("OU_BASE", sizes, seed=7)
+    assert all(one["error_bar"] >= 0 and one["n_eff"] <= one["n"] for one in row["coverage"])
+    assert json.loads(json.dumps(row)) == row
+
+
+def test_the_latent_is_compared_at_zero_and_drawn(monkeypatch):
+    monkeypatch.setattr(latent, "LENGTH", 24)
+    monkeypatch.setattr(latent, "STEPS_PER_EPOCH", 2)
+    row = latent.compare("OU_BASE", seed=7, epochs=1, stride=200)
+    assert set(row["mse"]) == {"z = 0", "mean of 1 draws of z", "mean of 16 draws of z"}
+    assert all(math.isfinite(value) for value in row["mse"].values())
