@@ -142,7 +142,11 @@ class FernForecaster(Stored):
 
     def fit(self, df: Any, *, directory: str | Path | None = None) -> Self:
         """Learn from a frame. With ``directory`` a fit that was killed goes on where it was."""
-        return self.fit_table(self._reader().read(df), directory=directory)
+        return self.fit_table(self.read(df), directory=directory)
+
+    def read(self, df: Any) -> Table:
+        """The series of a frame as this forecaster sees them, for `fit_table`; errors are those of `fit`."""
+        return self._reader().read(df)
 
     def fit_table(self, table: Table, *, directory: str | Path | None = None) -> Self:
         """Learn from a table that was read before; see `fit`."""
