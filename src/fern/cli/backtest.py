@@ -155,7 +155,7 @@ def diagnose(
     decimal: Decimal = None,
     encoding: Encoding = None,
 ) -> None:
-    """Show what a saved forecaster's law says on the rows of a table: coverage of its regions, warnings and their rates.
+    """Show how a saved forecaster does on the rows of a table: coverage of its regions, warnings and their rates.
 
     The exit code is 0 if the tables were printed, and 2 for a usage error or data that cannot be read.
     """
@@ -211,8 +211,8 @@ def _print(scores: "Sequence[Score]", levels: "Sequence[float]", *, windows: int
     if scores[MOST_LINES:]:
         typer.echo(f"… and {len(scores) - MOST_LINES:,} more; -o writes every forecast")
     typer.echo(
-        f"\n{windows} forecasts of each series. CRPS from 19 quantiles; 'in 80 %' is the share of steps that came inside "
-        "the interval."
+        f"\n{windows} forecasts of each series. CRPS from 19 quantiles. Last columns: the share of steps inside the "
+        "interval."
     )
 
 

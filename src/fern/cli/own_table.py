@@ -232,7 +232,6 @@ def told() -> Iterator[None]:
 
 
 _WORDS = (
-    (r"\bgot both, give one of them\b", "give one of them"),
     (r"missing='interpolate', 'ffill' or 'drop' deals", "--missing interpolate, ffill or drop deals"),
     (
         r"missing='interpolate' or 'ffill' fills them, 'drop' starts",
@@ -249,7 +248,8 @@ _WORDS = (
     (r"^n_windows(?=:)", "--windows"),
     (r"^step_size(?=:)", "--step-size"),
     (r", or 'auto'|, or None", ""),
-    (r"\(level\), quantiles", "--level, --quantiles"),
+    (r"^--level, quantiles", "--level, --quantiles"),
+    (r"say which \(decimal ',' or '.'\)", "say which (--decimal , or --decimal .)"),
 )
 
 

@@ -30,7 +30,16 @@ def write_table(table: pa.Table, file: BinaryIO, *, format: Literal["csv", "parq
     header = io.StringIO()  # pyarrow would put every name of the header in quotes
     csv.writer(header, lineterminator="\n").writerow(table.column_names)
     file.write(header.getvalue().encode())
-    pcsv.write_csv(table, file, pcsv.WriteOptions(include_header=False, quoting_style="needed"))
+    # "needed" puts all text in quotes; "none" refuses text that needs them.
+    quoting = "needed" if any(_needs_quotes(column) for column in table.columns) else "none"
+    pcsv.write_csv(table, file, pcsv.WriteOptions(include_header=False, quoting_style=quoting))
+
+
+def _needs_quotes(column: pa.ChunkedArray) -> bool:
+    if not is_text(column.type):
+        return False
+    text = column.unique().cast(pa.string())
+    return bool(pc.any(pc.match_substring_regex(text, '[",\r\n]|^$')).as_py())
 
 
 def in_seconds(table: pa.Table, column: str) -> pa.Table:
