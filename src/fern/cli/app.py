@@ -5,7 +5,7 @@ import sys
 import typer
 
 from fern._version import __version__
-from fern.cli import bench, bench_tables, data, demo, stress, systems
+from fern.cli import backtest, bench, bench_tables, data, demo, forecast, stress, systems
 from fern.errors import FernError
 
 app = typer.Typer(
@@ -15,6 +15,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+forecast.register(app)
+backtest.register(app)
 systems.register(app)
 demo.register(app)
 data.register(app)

@@ -1,9 +1,6 @@
 """``fern audit`` and ``fern clean``."""
 
-import csv
-import io
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -169,24 +166,12 @@ def _policy(path: Path | None) -> "Policy":
 
 def _write(table: "pa.Table", path: Path, source: "Source") -> None:
     """Write by the file's suffix; whole seconds are written without nanoseconds."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
+    from fern.data.tables.writers import in_seconds, write_table
 
     time = source.roles.time
-    if time is not None and pa.types.is_timestamp(table.schema.field(time).type):
-        with suppress(pa.ArrowInvalid):  # there are fractions of a second
-            seconds = table[time].cast(pa.timestamp("s", table[time].type.tz))
-            table = table.set_column(table.column_names.index(time), time, seconds)
-    if path.suffix.lower() == ".parquet":
-        pyarrow.parquet.write_table(table, path)
-        return
-    with path.open("wb") as file:  # pyarrow would put every name of the header in quotes
-        header = io.StringIO()
-        csv.writer(header, lineterminator="\n").writerow(table.column_names)
-        file.write(header.getvalue().encode())
-        options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
-        pyarrow.csv.write_csv(table, file, options)
+    with path.open("wb") as file:
+        whole = table if time is None else in_seconds(table, time)
+        write_table(whole, file, format="parquet" if path.suffix.lower() == ".parquet" else "csv")
 
 
 def _summary(changes: "CleanLog") -> "Table":

@@ -26,6 +26,9 @@ from fern.data.tables.stamps import as_integers
 from fern.data.tables.timegrid import GridScan, TimeGrid, grid_without_time
 from fern.errors import FernError
 
+BY_ROWS = "treat them as equally spaced: grid='rows', --rows"
+"""What to do about a time column that is no grid."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -165,7 +168,7 @@ def _series(
     if stamps is not None:
         grid = _scanned(stamps)
         if on_grid:
-            check_grid(grid, where=where)
+            check_grid(grid, where=where, stamps=stamps)
     names = source.roles.values
     values = np.column_stack([np.asarray(table[column].to_numpy(), dtype=np.float64) for column in names])
     if missing == "error":
@@ -204,25 +207,30 @@ def step_of(grid: TimeGrid, step: timedelta | None, *, where: str) -> Frequency:
     return frequency_of(step) if frequency.nanoseconds is None else frequency
 
 
-def check_grid(grid: TimeGrid, *, where: str) -> None:
+def check_grid(grid: TimeGrid, *, where: str, stamps: pa.Array | None = None) -> None:
     """Refuse time stamps that do not run forwards in equal steps; gaps are allowed."""
     problems = grid.problems()
     if problems:
-        row = "" if grid.first_problem_row is None else f" (first in data row {grid.first_problem_row + 1:,})"
+        first = grid.first_problem_row
+        if first is None and stamps is not None and grid.frequency is not None:
+            first = next(iter(_breaks(stamps, grid.frequency, gaps=False)), None)
+        row = "" if first is None else f" (first in data row {first + 1:,})"
         raise FernError(
             f"{where}: {'; '.join(problems)}{row}; a series needs increasing, equally spaced timestamps "
-            "(correct the rows, or treat them as equally spaced: grid='rows', --rows)"
+            f"(correct the rows, or {BY_ROWS})"
         )
     if grid.frequency is None:
         raise FernError(f"{where}: {grid.rows} row, a series needs at least 2")
 
 
-def _breaks(stamps: pa.Array, frequency: Frequency | None) -> tuple[int, ...]:
-    """The rows after a gap."""
+def _breaks(stamps: pa.Array, frequency: Frequency | None, *, gaps: bool = True) -> tuple[int, ...]:
+    """The rows that do not follow the one before by a step; without ``gaps``, not by whole steps either."""
     if frequency is None:
         return ()
     if frequency.unit in ("nanosecond", "integer"):
-        return tuple((np.flatnonzero(np.diff(as_integers(stamps)) != frequency.count) + 1).tolist())
+        steps = np.diff(as_integers(stamps))
+        wrong = steps != frequency.count if gaps else steps % frequency.count != 0
+        return tuple((np.flatnonzero(wrong) + 1).tolist())
     # On a calendar: the rows whose stamp is not the one that follows the row before.
     expected = [next_stamps(stamps[i], frequency, 1)[0] for i in range(len(stamps) - 1)]
     return tuple(i + 1 for i, stamp in enumerate(expected) if stamp != stamps[i + 1])

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,9 @@ RESERVE = 0.05
 
 REFIT_SPARE = 1.5
 """A training on all rows is begun where so many times what it should take is left of the time limit."""
+
+INTERRUPTED = "interrupted"
+"""How a note begins that tells of a fit someone interrupted."""
 
 REFIT_BELOW = 4000
 """Training windows times channels below which the model is trained once more on all rows."""
@@ -83,8 +86,8 @@ def fit_model(
     training = learnt.train()
     validation = learnt.validation(most=max(64, VALIDATION_ROWS // training.channels))
     work = _Work(training, validation, settings, directory, began)
-    recipe, tried = work.chosen(recipes_for(settings.model, settings.model_settings))
-    result = work.trained(recipe)
+    recipe, tried, interrupted = work.chosen(recipes_for(settings.model, settings.model_settings))
+    result = interrupted or work.trained(recipe)
     late, early = (
         learnt.residuals(result.model, part, most=CALIBRATION_WINDOWS) for part in ("calibration", "validation")
     )
@@ -93,10 +96,15 @@ def fit_model(
     notes = [*tried, *calibration.notes]
     model = result.model
     if len(training) * training.channels < REFIT_BELOW and result.stopped not in ("interrupted", "time"):
-        again = work.refitted(recipe, learnt.everything(), result)
-        if again is not None:
-            model = again
-            notes.append("trained once more on all rows after calibration, with as many epochs as validation chose")
+        try:
+            again = work.refitted(recipe, learnt.everything(), result)
+            if again is not None:
+                model = again
+                notes.append("trained once more on all rows after calibration, with as many epochs as validation chose")
+        except KeyboardInterrupt:
+            notes.append(f"{INTERRUPTED} while training once more on all rows; the model from before is kept")
+    if result.stopped == "interrupted":
+        notes.append(f"{INTERRUPTED}: the best weights so far are kept")
     return Fit(model, calibration, findings, recipe, tuple(notes), time.monotonic() - began, result.stopped)
 
 
@@ -109,20 +117,25 @@ class _Work:
     began: float
     spent: list[float] = field(default_factory=list)  # seconds of the trainings so far, of former calls too
 
-    def chosen(self, recipes: Sequence[Recipe]) -> tuple[Recipe, list[str]]:
-        """The recipe whose short training has the least validation objective, and what was tried."""
+    def chosen(self, recipes: Sequence[Recipe]) -> tuple[Recipe, list[str], TrainResult | None]:
+        """The recipe whose short training has the least validation objective, what was tried, and, where someone
+        interrupted it, the short training that has to do."""
         if len(recipes) == 1:
-            return recipes[0], []
-        objectives = {}
+            return recipes[0], [], None
+        objectives: dict[Recipe, float] = {}
+        results = {}
         for recipe in recipes:
             result = self._train(recipe, name=f"pilot-{recipe.name}", share=PILOT_SHARE, progress="silent")
             self.spent.append(seconds_of(result))
-            objectives[recipe] = result.best.validation["objective"]
+            results[recipe] = result
+            objectives[recipe] = result.best.validation["objective"] if len(result.history) else inf
             if result.stopped == "interrupted":
                 break
         best = min(objectives, key=lambda recipe: objectives[recipe])
+        interrupted = result.stopped == "interrupted"
         tried = ", ".join(f"{recipe.name} {value:.4g}" for recipe, value in objectives.items())
-        return best, [f"recipe {best.name!r}, by validation after a short training ({tried})"]
+        notes = [f"recipe {best.name!r}, by validation after a short training ({tried})"]
+        return best, notes, replace(results[best], stopped="interrupted") if interrupted else None
 
     def trained(self, recipe: Recipe) -> TrainResult:
         """The whole training."""

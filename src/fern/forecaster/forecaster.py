@@ -2,9 +2,9 @@
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from fern.data.missing import Missing
 from fern.errors import FernError, unknown_name
 from fern.forecaster.backtest import cross_validate
 from fern.forecaster.fitting import FitSettings, fit_model, scales_of
-from fern.forecaster.inputs import Form, Reader, Table
+from fern.forecaster.inputs import Form, Reader, Table, column_names
 from fern.forecaster.output import Asked, named
 from fern.forecaster.plan import make_plan
 from fern.forecaster.prediction import (
@@ -141,7 +141,12 @@ class FernForecaster(Stored):
 
     def fit(self, df: Any, *, directory: str | Path | None = None) -> Self:
         """Learn from a frame. With ``directory`` a fit that was killed goes on where it was."""
-        return self.fit_table(self._reader().read(df), directory=directory)
+        self._settings()  # a wrong argument is told before anything is read
+        return self.fit_table(self.read(df), directory=directory)
+
+    def read(self, df: Any) -> Table:
+        """The series of a frame as this forecaster sees them, for `fit_table`; errors are those of `fit`."""
+        return self._reader().read(df)
 
     def fit_table(self, table: Table, *, directory: str | Path | None = None) -> Self:
         """Learn from a table that was read before; see `fit`."""
@@ -227,7 +232,10 @@ class FernForecaster(Stored):
     ) -> Floats:  # (H, C) or (N, H, C)
         """The point forecast of rows given as an array, in their own units; the quickest way."""
         state = self._fitted()
-        values = np.asarray(past, dtype=np.float64)
+        given = np.asarray(past)
+        if given.dtype.kind not in "iuf":
+            raise FernError(f"past: holds {given.dtype}, needs numbers")
+        values = given.astype(np.float64)
         wanted = (state.context_length, len(state.channel_names))
         if values.ndim not in (2, 3) or values.shape[-2:] != wanted:
             raise FernError(f"past: got shape {values.shape}, needs (rows, channels) {wanted}, or several such windows")
@@ -237,6 +245,7 @@ class FernForecaster(Stored):
         """Joint paths: ``unique_id``, ``ds``, ``sample_id``, ``Fern``. Steps of one path go together as errors do."""
         state, steps = self._fitted(), self._steps(h)
         require_whole("n_paths", n_paths, 1)
+        require_whole("seed", self.seed if seed is None else seed, 0)
         recent, form = self._contexts(df)
         paths = simulate_series(state, recent, steps=steps, paths=n_paths, seed=self.seed if seed is None else seed)
         stamps = [one.future(state.frequency, steps) for one in recent]
@@ -289,6 +298,7 @@ class FernForecaster(Stored):
         forecaster as it is: then the rows must be ones that it has not learnt from.
         """
         asked = Asked.of(level=level, quantiles=quantiles)
+        self._settings()
         require_whole("n_windows", n_windows, 1)
         step = self.horizon if step_size is None else step_size
         require_whole("step_size", step, 1)
@@ -350,7 +360,10 @@ class FernForecaster(Stored):
         return self._state
 
     def _reader(self) -> Reader:
-        target = self.target_col if isinstance(self.target_col, str | None) else tuple(self.target_col)
+        target = column_names("target_col", self.target_col)
+        for name, value in (("id_col", self.id_col), ("time_col", self.time_col)):
+            if not isinstance(value, str) and not (value is None and name == "time_col"):
+                raise FernError(f"{name}: got {value!r}, needs the name of a column")
         return Reader(
             id_col=self.id_col,
             time_col=self.time_col,
@@ -365,10 +378,21 @@ class FernForecaster(Stored):
         require_whole("seed", self.seed, 0)
         for name in ("context_length", "season", "epochs"):
             value = getattr(self, name)
-            if value != "auto" and not is_whole(value, least=1):
+            if not (isinstance(value, str) and value == "auto") and not is_whole(value, least=1):
                 raise FernError(f"{name}: got {value!r}, needs a whole number of at least 1, or 'auto'")
-        if self.model not in model_names():
-            raise unknown_name("model", self.model, model_names())
+        for name, value, known in (
+            ("model", self.model, model_names()),
+            ("progress", self.progress, get_args(Mode)),
+            ("missing", self.missing, get_args(Missing)),
+        ):
+            if not isinstance(value, str) or value not in known:
+                raise unknown_name(name, value, known)
+        if self.threads is not None and not is_whole(self.threads, least=1):
+            raise FernError(f"threads: got {self.threads!r}, needs a whole number of at least 1, or None")
+        if not isinstance(self.ignore_columns, bool):
+            raise FernError(f"ignore_columns: got {self.ignore_columns!r}, needs True or False")
+        if not isinstance(self.model_settings, Mapping | None):
+            raise FernError(f"model_settings: got {self.model_settings!r}, needs a mapping of names to values, or None")
         if self.time_limit is not None:
             require_number("time_limit", self.time_limit, "seconds above 0, or None", lambda value: value > 0)
         return FitSettings(
@@ -391,7 +415,7 @@ class FernForecaster(Stored):
         state = self._fitted()
         if df is None:
             return state.recent, state.form
-        table: Table = self._reader().read(df, channels=state.channel_names)
+        table: Table = self._reader().read(df, channels=state.channel_names, long=state.form.long)
         return state.reads(table), table.form
 
     def _output_names(self) -> list[str]:

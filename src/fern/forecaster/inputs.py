@@ -7,11 +7,12 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from fern.data.frames import Panel, Series, read_frame, restored, restored_names
+from fern.data.frames import BY_ROWS, Panel, Series, read_frame, restored, restored_names
 from fern.data.missing import Missing
+from fern.data.tables.dialect import is_number
 from fern.data.tables.native import FrameKind, Native, unwrap
-from fern.data.tables.roles import is_numeric
-from fern.data.tables.stamps import is_text, is_time, time_format
+from fern.data.tables.roles import check_values, find_time, is_numeric
+from fern.data.tables.stamps import is_text
 from fern.errors import FernError, unknown_name
 
 TARGET = "y"
@@ -29,9 +30,14 @@ class Reader:
     ignore_columns: bool = False
 
     def read(
-        self, frame: Any, *, channels: Sequence[str] | None = None, grid: Literal["time", "rows"] = "time"
+        self,
+        frame: Any,
+        *,
+        channels: Sequence[str] | None = None,
+        long: bool | None = None,
+        grid: Literal["time", "rows"] = "time",
     ) -> "Table":
-        """The series of a frame; ``channels`` are those a wide frame must have, in this order.
+        """The series of a frame; ``channels`` are those it must have, in this order, ``long`` whether it must be long.
 
         With ``grid="rows"`` stamps are read and not looked at: a frame may then hold a single row of a series.
 
@@ -42,34 +48,49 @@ class Reader:
         """
         whole, native = unwrap(frame)
         names = whole.column_names
+        if not names:
+            raise FernError("frame: has no columns")
         identifier = self.id_col if self.id_col in names else None
         if identifier is None and self.id_col != Reader.id_col:
             raise FernError(f"id_col: {unknown_name('column', self.id_col, names)}")
-        targets = self._targets(names, long=identifier is not None, channels=channels)
+        if self.time_col is not None and self.time_col not in names:
+            raise FernError(f"time_col: {unknown_name('column', self.time_col, names)}")
+        if long is not None and long != (identifier is not None):
+            wanted = "long (with an identifier column)" if long else "wide (a column for each channel)"
+            raise FernError(f"frame: the forecaster was fitted to a {wanted} frame, needs the same")
+        targets = self._targets(names, identifier=identifier, channels=channels)
         extra = self._extra(whole, identifier=identifier, targets=targets)
-        panel = read_frame(
-            native.wrap(whole.drop_columns(extra)),
-            time=self.time_col,
-            series=identifier,
-            missing=self.missing,
-            grid=grid,
-        )
-        if channels is not None and panel.series[0].channel_names != tuple(channels) and identifier is None:
+        try:
+            panel = read_frame(
+                native.wrap(whole.drop_columns(extra)),
+                time=self.time_col,
+                series=identifier,
+                missing=self.missing,
+                grid=grid,
+            )
+        except FernError as error:  # what others may do about a time column, a forecaster cannot
+            raise FernError(str(error).replace(BY_ROWS, "leave the time column out and count rows")) from None
+        found = panel.series[0].channel_names
+        if channels is not None and found != tuple(channels) and identifier is None:
             raise FernError(
-                f"frame: has the columns {', '.join(panel.series[0].channel_names)}, "
-                f"the forecaster was fitted to {', '.join(channels)}"
+                f"frame: has the columns {', '.join(found)}, the forecaster was fitted to {', '.join(channels)}"
             )
         if self.missing == "error":
             _refuse_gaps(panel)
-        if identifier is not None and len(panel.series[0].channel_names) > 1:
+        if identifier is not None and len(found) > 1:
+            raise FernError(f"frame: the columns {', '.join(found)} could all be the target; name it by target_col")
+        if channels is not None and identifier is not None and self.target_col is None and found != tuple(channels):
             raise FernError(
-                f"frame: the columns {', '.join(panel.series[0].channel_names)} could all be the target; "
-                "name it by target_col"
+                f"frame: its target is {found[0]!r}, the forecaster was fitted to {channels[0]!r}; "
+                "target_col says that it is meant"
             )
         return Table(panel.series, _form(panel, whole))
 
-    def _targets(self, names: Sequence[str], *, long: bool, channels: Sequence[str] | None) -> tuple[str, ...] | None:
+    def _targets(
+        self, names: Sequence[str], *, identifier: str | None, channels: Sequence[str] | None
+    ) -> tuple[str, ...] | None:
         """The columns to forecast; None where every column of values is one."""
+        long = identifier is not None
         given = (self.target_col,) if isinstance(self.target_col, str) else self.target_col
         if given is None and long and TARGET in names:
             given = (TARGET,)
@@ -78,16 +99,22 @@ class Reader:
         for name in given or ():
             if name not in names:
                 raise FernError(f"target_col: {unknown_name('column', name, names)}")
+            if name in (identifier, self.time_col):
+                raise FernError(f"target_col: {name!r} is the {'identifier' if name == identifier else 'time'} column")
         if given is not None and long and len(given) > 1:
             raise FernError(f"target_col: got {list(given)}; a long frame has one target, a wide one may have many")
         return given
 
     def _extra(self, whole: pa.Table, *, identifier: str | None, targets: tuple[str, ...] | None) -> list[str]:
         """Columns that are neither identifier, time nor target: refused, or left out where that was asked for."""
-        time = self.time_col or _time_column(whole, without=(identifier, *(targets or ())))
+        left = [name for name in whole.column_names if name not in (identifier, *(targets or ()))]
+        time, _ = find_time(whole, left, name="frame", asked=self.time_col)
         others = [name for name in whole.column_names if name not in (identifier, time, *(targets or ()))]
         extra = others if targets is not None else [name for name in others if not _holds_values(whole, name)]
         extra = [name for name in extra if not _is_row_number(whole, name)]
+        for name in extra:
+            if not self.ignore_columns and _is_mostly_numbers(whole, name):
+                check_values(whole, name, name="frame")
         if extra and not self.ignore_columns:
             listed = ", ".join(repr(name) for name in extra[:5]) + (f" and {len(extra) - 5} more" if extra[5:] else "")
             raise FernError(
@@ -155,6 +182,22 @@ class Table:
         return self.series[0].channel_names
 
 
+def column_names(argument: str, given: object) -> str | tuple[str, ...] | None:
+    """A column's name, or several of them, or None, as the user gave them.
+
+    Example:
+        >>> column_names("target_col", ["a", "b"]), column_names("target_col", "y")
+        (('a', 'b'), 'y')
+    """
+    if given is None or isinstance(given, str):
+        return given
+    if not isinstance(given, list | tuple) or not given or not all(isinstance(name, str) for name in given):
+        raise FernError(f"{argument}: got {given!r}, needs a column's name, or a list of them")
+    if len(set(given)) < len(given):
+        raise FernError(f"{argument}: {list(given)} contains duplicates")
+    return tuple(given)
+
+
 def _form(panel: Panel, whole: pa.Table) -> Form:
     types = {whole.schema.field(name).type for name in panel.series[0].channel_names}
     single = all(type_ in (pa.float32(), pa.float16()) for type_ in types)
@@ -175,30 +218,26 @@ def _refuse_gaps(panel: Panel) -> None:
     if not gapped:
         return
     one = gapped[0]
-    row = one.breaks[0]
+    row, places = one.breaks[0], sum(len(other.breaks) for other in gapped)
     where = f"series {one.name!r}: " if one.name else ""
     before, after = (one.stamps[i].as_py() for i in (row - 1, row)) if one.stamps is not None else (row - 1, row)
     raise FernError(
-        f"frame: {where}rows are missing in {sum(len(s.breaks) for s in gapped):,} places, first between {before} and "
+        f"frame: {where}rows are missing in {places:,} place{'s' * (places > 1)}, first between {before} and "
         f"{after} (the step is {one.frequency}); missing='interpolate' or 'ffill' fills them, 'drop' starts anew there"
     )
-
-
-def _time_column(whole: pa.Table, *, without: Sequence[str | None]) -> str | None:
-    """The column that will be taken for time: by its type, or text that reads as dates."""
-    names = [str(name) for name in whole.column_names if name not in without]
-    for name in sorted(names, key=lambda name: name != "ds"):
-        type_ = whole.schema.field(name).type
-        if is_time(type_) or (is_text(type_) and time_format(whole[name], name=name) is not None):
-            return name
-    usual = ("ds", "date", "datetime", "time", "timestamp", "t", "step", "index")
-    integers = [name for name in names if pa.types.is_integer(whole.schema.field(name).type)]
-    return next((name for name in integers if name.strip().casefold() in usual), None)
 
 
 def _holds_values(whole: pa.Table, name: str) -> bool:
     type_ = whole.schema.field(name).type
     return is_numeric(type_) or pa.types.is_null(type_)
+
+
+def _is_mostly_numbers(whole: pa.Table, name: str) -> bool:
+    """Whether a column of text would hold numbers, but for a few rows."""
+    if not is_text(whole.schema.field(name).type):
+        return False
+    texts = [text for text in whole[name].slice(0, 1000).to_pylist() if text is not None]
+    return sum(map(is_number, texts)) > len(texts) / 2
 
 
 def _is_row_number(whole: pa.Table, name: str) -> bool:

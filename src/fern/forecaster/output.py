@@ -66,7 +66,8 @@ def _numbers(
         raise FernError(f"{name}: got {given!r}, needs a list of numbers between {low:g} and {high:g}, as {example}")
     for value in values:
         real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-        if not real or not low < value < high:
+        spare = 1e-9 * (high - low)  # nearer to the ends, rounding makes it one of them
+        if not real or not low + spare < value < high - spare:
             raise FernError(f"{name}: got {value!r}, needs numbers between {low:g} and {high:g}, as {example}")
     found = tuple(float(value) for value in values)
     if len(set(found)) < len(found):

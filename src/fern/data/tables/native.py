@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, get_args
 
 import narwhals as nw
@@ -86,6 +87,8 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
         frame = frame.set_axis(frame.index.to_timestamp(), axis=0)
     if frame.index.nlevels > 1:
         raise FernError("frame: has a MultiIndex; turn its levels into columns (reset_index)")
+    if frame.columns.nlevels > 1:
+        raise FernError(f"frame: its columns have {frame.columns.nlevels} levels; give each one name")
     labels = list(frame.columns)
     names = [str(label) for label in labels]
     if type(frame.index).__name__ != "RangeIndex" and (frame.index.dtype.kind in "M" or index_name is not None):
@@ -95,12 +98,28 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
         frame = frame.set_axis(names, axis=1).rename_axis(index).reset_index()
         names = [index, *names]
     _check_names(names)
+    _check_zones(frame.set_axis(names, axis=1))
     try:
         table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise FernError(f"frame: a column has values of mixed types ({error})") from None
+    except pa.ArrowException as error:  # complex numbers, say
+        raise FernError(f"frame: a column cannot be read ({'; '.join(map(str, error.args))})") from None
     other = {str(label): label for label in labels if not isinstance(label, str)}
     return table.replace_schema_metadata(None), Native("pandas", index, index_name, other)
+
+
+def _check_zones(frame: Any) -> None:
+    """Refuse a column in which some stamps have a time zone and some not: Arrow would take the latter for UTC."""
+    for name, type_ in frame.dtypes.items():
+        if type_.kind == "O" and isinstance(frame[name].iloc[0] if len(frame) else None, datetime):
+            zoned = {
+                value.tzinfo is not None for value in frame[name] if isinstance(value, datetime) and value == value
+            }
+            if len(zoned) > 1:
+                raise FernError(
+                    f"frame: column {name!r} has stamps with a time zone and stamps without; use one of them"
+                )
 
 
 def _check_names(names: list[str]) -> None:

@@ -1,30 +1,20 @@
 """Tables from files: CSV and Parquet, batch by batch, or a clear refusal before anything is done with them."""
 
-import io
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from fern.data.tables.dialect import Dialect, decode, sniff
-from fern.data.tables.headers import repaired
+from fern.data.tables.csvfile import CsvFile, one_line
 from fern.data.tables.roles import Roles, find_roles
 from fern.data.tables.stamps import is_time, to_stamps
 from fern.errors import FernError
 
 BATCH_ROWS = 1 << 16
 _HEAD_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 22
-_NULLS = (
-    *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null", "None", "none", "NaN", "nan", "-NaN", "-nan"),
-    *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "?", "-", "--", "missing", "#VALUE!", "#REF!", "#DIV/0!"),
-)
 _OTHER_FORMATS = {b"PK\x03\x04": "an Excel or zip file", b"ARROW1": "an Arrow file", b"\x89HDF": "an HDF5 file"}
 
 
@@ -73,15 +63,25 @@ class Source:
 def open_source(path: str | Path, reading: Reading = Reading()) -> Source:  # noqa: B008 (frozen)
     """Open a CSV or Parquet file; its first rows decide the dialect and the roles of the columns."""
     path = Path(path)
-    start, complete = _head(path)
-    if start.startswith(b"PAR1"):
-        return _parquet_source(path, reading)
-    for magic, kind in _OTHER_FORMATS.items():
-        if start.startswith(magic):
-            raise FernError(f"{path}: is {kind}, needs CSV or Parquet")
-    if path.suffix.lower() in (".parquet", ".pq"):
-        raise FernError(f"{path}: is not a Parquet file despite its name (its first bytes are {start[:4]!r})")
-    return _csv_source(path, start, complete, reading)
+    start, complete = file_start(path)
+    return _parquet_source(path, reading) if is_parquet(start) else _csv_source(path, start, complete, reading)
+
+
+def is_parquet(start: bytes) -> bool:
+    """Whether these are the first bytes of a Parquet file."""
+    return start.startswith(b"PAR1")
+
+
+def open_csv(path: Path, start: bytes, complete: bool, reading: Reading) -> CsvFile:
+    """The CSV file with these first bytes."""
+    return CsvFile.open(
+        path,
+        start,
+        complete=complete,
+        encoding=reading.encoding,
+        separator=reading.separator,
+        decimal=reading.decimal,
+    )
 
 
 def table_source(table: pa.Table, *, name: str, reading: Reading = Reading()) -> Source:  # noqa: B008 (frozen)
@@ -90,8 +90,8 @@ def table_source(table: pa.Table, *, name: str, reading: Reading = Reading()) ->
     return Source(name, roles, _time_type(table, roles), lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)))
 
 
-def _head(path: Path) -> tuple[bytes, bool]:
-    """The first bytes of the file, and whether they are all."""
+def file_start(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of a file, and whether they are all; an error where it is neither CSV nor Parquet."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -106,62 +106,24 @@ def _head(path: Path) -> tuple[bytes, bool]:
         raise FernError(f"{path}: cannot be read ({error.strerror or error})") from None
     if not head:
         raise FernError(f"{path}: is empty (0 bytes), needs a header line and rows of values")
+    for magic, kind in _OTHER_FORMATS.items():
+        if head.startswith(magic):
+            raise FernError(f"{path}: is {kind}, needs CSV or Parquet")
+    if path.suffix.lower() in (".parquet", ".pq") and not is_parquet(head):
+        raise FernError(f"{path}: is not a Parquet file despite its name (its first bytes are {head[:4]!r})")
     return head, complete
 
 
 def _csv_source(path: Path, start: bytes, complete: bool, reading: Reading) -> Source:
-    encoding, text = decode(start, name=str(path), complete=complete, encoding=reading.encoding)
-    if not complete and "\n" in text:
-        text = text[: text.rindex("\n") + 1]
-    dialect = sniff(text, name=str(path), separator=reading.separator, decimal=reading.decimal)
-    parse = pcsv.ParseOptions(delimiter=dialect.separator)
-    try:
-        head = pcsv.read_csv(
-            io.BytesIO((text if text.endswith("\n") else text + "\n").encode()),
-            read_options=pcsv.ReadOptions(use_threads=False),
-            parse_options=parse,
-            convert_options=_conversion(dialect, {}),
-        )
-    except pa.ArrowInvalid as error:
-        raise _in_words(path, error, []) from None
-    raw = head.column_names
-    names = repaired([name.strip() for name in raw])
-    head = head.rename_columns(names)
-    if head.num_rows == 0:
-        raise FernError(f"{path}: has a header but no rows")
+    file = open_csv(path, start, complete, reading)
+    head = file.head
     roles = find_roles(head, name=str(path), time=reading.time, series=reading.series, ignore=reading.ignore)
-    types = {raw[names.index(column)]: _csv_type(head, column) for column in roles.values}
+    types = {column: _csv_type(head, column) for column in roles.values}
     if roles.series is not None:
-        types[raw[names.index(roles.series)]] = pa.string()
+        types[roles.series] = pa.string()
     if roles.time is not None:
-        types[raw[names.index(roles.time)]] = _csv_time_type(head, roles.time, roles.time_format)
-
-    def stream(threads: bool = True) -> Iterator[pa.RecordBatch]:
-        options = pcsv.ReadOptions(block_size=_BLOCK_BYTES, encoding=encoding, use_threads=threads)
-        try:
-            with pcsv.open_csv(
-                path, read_options=options, parse_options=parse, convert_options=_conversion(dialect, types)
-            ) as reader:
-                for batch in reader:
-                    yield batch.rename_columns(names)
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            if threads:  # once more without threads: only then the error names the row
-                for _ in stream(threads=False):
-                    pass
-            raise _in_words(path, error, raw) from None
-
-    return Source(str(path), roles, _time_type(head, roles), stream)
-
-
-def _conversion(dialect: Dialect, types: dict[str, pa.DataType]) -> pcsv.ConvertOptions:
-    return pcsv.ConvertOptions(
-        decimal_point=dialect.decimal,
-        null_values=list(_NULLS),
-        strings_can_be_null=True,
-        column_types=types,
-        true_values=["True", "true", "TRUE"],
-        false_values=["False", "false", "FALSE"],
-    )
+        types[roles.time] = _csv_time_type(head, roles.time, roles.time_format)
+    return Source(str(path), roles, _time_type(head, roles), lambda: file.batches(types))
 
 
 def _csv_type(head: pa.Table, column: str) -> pa.DataType:
@@ -187,7 +149,7 @@ def _parquet_source(path: Path, reading: Reading) -> Source:
             schema = file.schema_arrow
             first = next(file.iter_batches(batch_size=10_000), None)
     except (pa.ArrowException, OSError) as error:
-        raise FernError(f"{path}: damaged or truncated Parquet file ({_one_line(error)})") from None
+        raise FernError(f"{path}: damaged or truncated Parquet file ({one_line(error)})") from None
     if first is None or first.num_rows == 0:
         raise FernError(f"{path}: has columns but no rows")
     head = pa.Table.from_batches([first], schema)
@@ -199,7 +161,7 @@ def _parquet_source(path: Path, reading: Reading) -> Source:
             with opened() as file:
                 yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
         except (pa.ArrowException, OSError) as error:
-            raise FernError(f"{path}: damaged or truncated Parquet file ({_one_line(error)})") from None
+            raise FernError(f"{path}: damaged or truncated Parquet file ({one_line(error)})") from None
 
     return Source(str(path), roles, _time_type(head, roles), stream)
 
@@ -222,31 +184,3 @@ def _canonical(batch: pa.RecordBatch, roles: Roles) -> pa.RecordBatch:
             column = pc.cast(column, pa.int8())
         columns[name] = column if column.type == pa.float64() else pc.cast(column, pa.float64(), safe=False)
     return pa.RecordBatch.from_pydict(columns)
-
-
-_CONVERSION = re.compile(
-    r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'"
-)
-_WIDTH = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
-
-
-def _in_words(path: Path, error: Exception, names: Sequence[str]) -> FernError:
-    """What pyarrow found wrong with a CSV file, in the user's words."""
-    text = str(error)
-    conversion, width = _CONVERSION.search(text), _WIDTH.search(text)
-    if conversion:
-        column, row, kind, value = conversion.groups()
-        number = int(column)
-        name = names[number] if number < len(names) else f"#{number + 1}"
-        where = f" in line {int(row):,}" if row else ""
-        needs = {"double": "numbers", "int64": "integers"}.get(kind, "time stamps as in its first rows")
-        return FernError(f"{path}: column {name!r} holds {value!r}{where}, needs {needs} (or nothing, for a gap)")
-    if width:
-        row, expected, got = width.groups()
-        where = f"line {int(row):,}" if row else "a line"
-        return FernError(f"{path}: {where} has {got} fields, the header has {expected}")
-    return FernError(f"{path}: cannot be read as CSV ({_one_line(error)})")
-
-
-def _one_line(error: Any) -> str:
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

@@ -49,19 +49,21 @@ def find_roles(
             raise FernError(f"{name}: {unknown_name('column', asked, names)}")
     series = series or (ID if ID in names and ID not in ignore else None)
     left = [column for column in names if column not in (series, *ignore)]
-    time, form = _time(table, left, name=name, asked=time)
+    time, form = find_time(table, left, name=name, asked=time)
     # The row numbers that some programs write in front of the columns are no values.
     numbers = [column for column in left if column != time and _unnamed_row_numbers(table, column)]
     values = tuple(column for column in left if column != time and column not in numbers)
     if not values:
         raise FernError(f"{name}: has no value column besides the time column, needs at least one")
     for column in values:
-        _check_values(table, column, name=name)
+        check_values(table, column, name=name)
     return Roles(values, time, form, series, (*ignore, *numbers))
 
 
-def _time(table: pa.Table, columns: Sequence[str], *, name: str, asked: str | None) -> tuple[str | None, str | None]:
-    """The time column and, for text and day numbers, its format."""
+def find_time(
+    table: pa.Table, columns: Sequence[str], *, name: str, asked: str | None = None
+) -> tuple[str | None, str | None]:
+    """Which of these columns is time and, for text and day numbers, its format; None where none is."""
     for column in [asked] if asked else sorted(columns, key=lambda column: column != TIME):
         data = table[column]
         if is_time(data.type):
@@ -83,6 +85,32 @@ def _time(table: pa.Table, columns: Sequence[str], *, name: str, asked: str | No
     return None, None
 
 
+def find_identifier(table: pa.Table, time: str | None) -> str | None:
+    """The column that names the series: ``unique_id``, else the only column of text, if what it holds looks like it.
+
+    That is: one name in all rows, or time stamps that repeat, but never under the same name.
+
+    Example:
+        >>> shops = pa.table({"day": [1, 2, 1, 2], "shop": ["a", "a", "b", "b"], "sold": [3, 1, 4, 1]})
+        >>> find_identifier(shops, "day"), find_identifier(shops.slice(0, 2), "day")
+        ('shop', 'shop')
+        >>> find_identifier(pa.table({"day": [1, 2], "weather": ["rain", "sun"], "sold": [3, 1]}), "day") is None
+        True
+    """
+    if ID in table.column_names:
+        return ID
+    texts = [name for name in table.column_names if name != time and is_text(table.schema.field(name).type)]
+    if len(texts) != 1 or table[texts[0]].null_count:
+        return None
+    names = len(table[texts[0]].unique())
+    if names == 1:
+        return texts[0]
+    if time is None or len(table[time].unique()) == table.num_rows:
+        return None
+    pairs = table.select([time, texts[0]]).group_by([time, texts[0]]).aggregate([]).num_rows
+    return texts[0] if pairs == table.num_rows else None
+
+
 def _unnamed_row_numbers(table: pa.Table, column: str) -> bool:
     if column.startswith("__index_level_"):  # pandas' row labels in a Parquet file
         return bool(pa.types.is_integer(table.schema.field(column).type))
@@ -92,7 +120,8 @@ def _unnamed_row_numbers(table: pa.Table, column: str) -> bool:
     return bool(pa.types.is_integer(data.type) and data[:2].to_pylist() in ([0], [1], [0, 1], [1, 2]))
 
 
-def _check_values(table: pa.Table, column: str, *, name: str) -> None:
+def check_values(table: pa.Table, column: str, *, name: str) -> None:
+    """An error where a column does not hold numbers."""
     type_ = table.schema.field(column).type
     if pa.types.is_null(type_) or is_numeric(type_):
         return

@@ -1,0 +1,270 @@
+"""What the commands for people's own tables share: options, reading with the roles said, writing, and messages."""
+
+import io
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from fern.errors import FernError
+from fern.files import check_writable, ending_of, written_whole
+
+if TYPE_CHECKING:
+    import click
+    import pyarrow as pa
+
+    from fern.data.tables.readers import Reading
+    from fern.forecaster import FernForecaster
+    from fern.forecaster.inputs import Table
+
+STANDARD = "-"
+ENDINGS = (".csv", ".parquet")
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, or - for standard input. See docs/forecasting.md.")
+]
+Horizon = Annotated[int | None, typer.Option(help="Number of steps to forecast.")]
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id", help="Column with the series' names in a long table (default: unique_id, or guessed)."),
+]
+TimeColumn = Annotated[str | None, typer.Option("--time", help="Time column (default: detected).")]
+TargetColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        help="Column to forecast (default: y of a long table, every column of a wide one)."
+        " Repeatable, or comma-separated.",
+    ),
+]
+Level = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PERCENT…", help="Central intervals, in percent: --level 80 95, or --level 80,95."),
+]
+Model = Annotated[
+    str,
+    typer.Option(help="A model's name, or the folder of a saved forecaster, which is not trained again."),
+]
+ContextLength = Annotated[
+    int | None,
+    typer.Option("--context-length", "--context", help="Number of rows a forecast sees (default: from the data)."),
+]
+Season = Annotated[int | None, typer.Option(help="Number of rows in a season (default: from the time steps).")]
+Epochs = Annotated[int | None, typer.Option(help="Training epochs (default: from the data).")]
+TimeLimit = Annotated[float | None, typer.Option(help="Time limit for training, in seconds.")]
+MissingRule = Annotated[
+    str | None, typer.Option("--missing", help="Missing values and rows: error, interpolate, ffill or drop.")
+]
+IgnoreColumns = Annotated[
+    bool, typer.Option("--ignore-columns", help="Leave out columns that are neither identifier, time nor target.")
+]
+Seed = Annotated[int | None, typer.Option(help="Seed for initial weights, batch order and paths.")]
+Threads = Annotated[int | None, typer.Option(help="Number of threads for training.")]
+Separator = Annotated[str | None, typer.Option("--separator", help="CSV separator (default: detected).")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="CSV decimal mark, '.' or ',' (default: detected).")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="CSV encoding (default: detected).")]
+
+
+class SeveralValues(TyperCommand):
+    """A command whose ``--level 80 95`` takes all the numbers that follow."""
+
+    def parse_args(self, ctx: "click.Context", args: list[str]) -> list[str]:
+        """Repeat the option before each further number."""
+        found: list[str] = []
+        current: str | None = None
+        for word in args:
+            if word.startswith("--"):
+                current = word if word in ("--level", "--quantiles") else None
+            elif current is not None and found[-1] != current:
+                if re.fullmatch(r"[\d.,]+", word):
+                    found.append(current)
+                else:
+                    current = None
+            found.append(word)
+        return super().parse_args(ctx, found)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A table that was read, and how its time is written."""
+
+    name: str
+    table: "pa.Table"
+    id_col: str
+    time_form: str | None = None
+
+    def read(self, forecaster: "FernForecaster") -> "Table":
+        """Its series as the forecaster reads them; what was found is said on standard error."""
+        found = forecaster.read(self.table)
+        form = found.form
+        roles = [f"time: {form.time}" if form.time is not None else "no time column: rows count"]
+        if form.identifier is not None:
+            count = len(found.series)
+            roles.append(f"series: {form.identifier} ({count:,})")
+        many = "targets" if len(found.channel_names) > 1 else "target"
+        shown = ", ".join(found.channel_names[:8]) + (", …" if found.channel_names[8:] else "")
+        roles.append(f"{many}: {shown}")
+        say(f"{'; '.join(roles)}; {_rows(found)}, step {found.series[0].frequency}")
+        return found
+
+
+def _rows(found: "Table") -> str:
+    lengths = sorted({len(one.values) for one in found.series})
+    return f"{lengths[0]:,} rows" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,} rows"
+
+
+def read_given(data: str, *, reading: "Reading") -> Given:
+    """The table of a file or of standard input."""
+    from fern.data.tables.roles import ID, find_identifier, find_time
+    from fern.data.tables.whole import read_table
+    from fern.data.tables.writers import written_form
+
+    name = "standard input" if data == STANDARD else data
+    with as_user_sees(name):
+        table = _from_standard_input(reading) if data == STANDARD else read_table(_published(data), reading)
+        columns = [column for column in table.column_names if column != (reading.series or ID)]
+        time, _ = find_time(table, columns, name="frame", asked=reading.time)
+        identifier = reading.series or find_identifier(table, time) or ID
+        return Given(name, table, identifier, None if time is None else written_form(table[time]))
+
+
+def _published(data: str) -> str | Path:
+    """The file, or the published dataset of that name if there is no such file."""
+    from fern.data.catalogue import PUBLISHED
+    from fern.data.datasets import find
+
+    return find(data) if data in PUBLISHED and not Path(data).exists() else data
+
+
+def _from_standard_input(reading: "Reading") -> "pa.Table":
+    from fern.data.tables.whole import read_table
+
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None or sys.stdin.isatty():
+        raise FernError("DATA: standard input is a terminal; pipe a table into the command, or give a file")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "standard input"
+        path.write_bytes(stream.read())
+        try:
+            return read_table(path, reading)
+        except FernError as error:
+            raise FernError(str(error).replace(str(path), "standard input")) from None
+
+
+def check_output(out: Path | None, data: str) -> None:
+    """Refuse an output that cannot be written, or that is the input, before anything is computed."""
+    if out is None or str(out) == STANDARD:
+        return
+    ending_of(out, ENDINGS, what="a table")
+    check_other(out, data)
+    check_writable(out)
+
+
+def check_other(path: Path, data: str) -> None:
+    """Refuse to write over the input."""
+    with suppress(OSError):
+        if data != STANDARD and path.exists() and path.samefile(data):
+            raise FernError(f"{path}: is the input file; files are not changed in place, give another name")
+
+
+def write_out(table: "pa.Table", out: Path | None, given: Given, *, time: Sequence[str | None]) -> None:
+    """Write whole or not at all; times of a CSV file as they were written there."""
+    from fern.data.tables.writers import in_form, in_seconds, write_table
+
+    standard = out is None or str(out) == STANDARD
+    parquet = out is not None and out.suffix.lower() == ".parquet"
+    for column in (name for name in time if name is not None and name in table.column_names):
+        table = in_seconds(table, column) if parquet else in_form(table, column, given.time_form)
+    if standard:
+        held = io.BytesIO()
+        write_table(table, held, format="csv")
+        typer.echo(held.getvalue().decode(), nl=False)
+        return
+    assert out is not None
+    with written_whole(out) as temporary, temporary.open("wb") as file:
+        write_table(table, file, format="parquet" if parquet else "csv")
+    say(f"wrote {out}: {table.num_rows:,} rows")
+
+
+def say(message: str) -> None:
+    """A line on standard error: standard output is for the table."""
+    typer.echo(message, err=True)
+
+
+def numbers(option: str, given: list[str] | None) -> list[float] | None:
+    """The numbers of a repeated or comma-separated option."""
+    if not given:
+        return None
+    words = [word.strip() for entry in given for word in entry.split(",") if word.strip()]
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise FernError(f"{option}: got {', '.join(words)!r}, needs numbers, as {option} 80,95") from None
+
+
+def names(given: list[str] | None) -> list[str] | None:
+    """The names of a repeated or comma-separated option."""
+    found = [name.strip() for entry in given or () for name in entry.split(",") if name.strip()]
+    return found or None
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Warnings as lines of their own, each once."""
+    from fern.forecaster import FernWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", FernWarning)
+        try:
+            yield
+        finally:
+            for message in dict.fromkeys(str(warning.message) for warning in caught):
+                say(f"warning: {message}")
+
+
+_WORDS = (
+    (r"missing='interpolate', 'ffill' or 'drop' deals", "--missing interpolate, ffill or drop deals"),
+    (
+        r"missing='interpolate' or 'ffill' fills them, 'drop' starts",
+        "--missing interpolate or ffill fills them, drop starts",
+    ),
+    (r"ignore_columns=True leaves", "--ignore-columns leaves"),
+    (r"\bid_col\b", "--id"),
+    (r"\btime_col\b", "--time"),
+    (r"\btarget_col\b", "--target"),
+    (r"^(level|quantiles|horizon|season|epochs|seed|threads|missing|model)(?=[:,])", r"--\1"),
+    (r"^h(?=:)", "--horizon"),
+    (r"^context_length(?=:)", "--context-length"),
+    (r"^time_limit(?=:)", "--time-limit"),
+    (r"^n_windows(?=:)", "--windows"),
+    (r"^step_size(?=:)", "--step-size"),
+    (r", or 'auto'|, or None", ""),
+    (r"^--level, quantiles", "--level, --quantiles"),
+    (r"say which \(decimal ',' or '.'\)", "say which (--decimal , or --decimal .)"),
+)
+
+
+@contextmanager
+def as_user_sees(name: str) -> Iterator[None]:
+    """Errors in the words of the command line: the file's name for 'frame', options for arguments."""
+    try:
+        yield
+    except FernError as error:
+        message = re.sub(r"^frame\b", lambda _: name, str(error))
+        for pattern, option in _WORDS:
+            message = re.sub(pattern, option, message)
+        raise FernError(message) from None
+
+
+def settings_given(values: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, as arguments of the forecaster."""
+    return {name: value for name, value in values.items() if value is not None and value is not False}
