@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sections import real
+from benchmarks.sections import evidence, real
 from benchmarks.sections.laws import coverage, ways_to_train
 from fern.benchmark.rows import Row
 from fern.benchmark.store import Store
@@ -28,7 +28,7 @@ MARKS = ("<!-- results: python -m benchmarks.results -->\n", "<!-- end of result
 HEAD = """# Results
 
 This page is written by `python -m benchmarks.results` from the committed rows: `benchmarks/runs/rows/`, and
-`results/` in `benchmarks/laws/`, `benchmarks/accuracy/` and `benchmarks/speed/`. Each row holds its command or its
+`results/` in `benchmarks/forecasters/`, `laws/`, `accuracy/` and `speed/`. Each row holds its command or its
 settings; those of the benchmark also seed, data fingerprint, versions and machine. A test checks that page and rows
 agree.
 """
@@ -100,8 +100,15 @@ def simpler_wins(rows: Sequence[Row], common: set[str]) -> str:
 
 def page() -> str:
     """The whole page as text."""
-    laws = [*ways_to_train(_rows("laws")), *coverage(_rows("laws", within="coverage"))]
-    parts = [HEAD, *_tables(), *real.section(_benchmark_rows()), *laws, *_baselines(), *_speed()]
+    laws = [
+        *ways_to_train(_rows("laws")),
+        *coverage(_rows("laws", within="coverage")),
+        *evidence.single_series(_rows("laws", within="single")),
+        *evidence.after_shock(_rows("laws", within="after_shock")),
+        *evidence.latent(_rows("laws", within="latent")),
+    ]
+    libraries = evidence.libraries(_rows("forecasters"))
+    parts = [HEAD, *_tables(), *real.section(_benchmark_rows()), *libraries, *laws, *_baselines(), *_speed()]
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -5,6 +5,7 @@ import math
 
 import pytest
 from benchmarks.laws import compare, coverage, latent, shock, single
+from benchmarks.sections import evidence
 from benchmarks.sections.laws import coverage as coverage_section
 from benchmarks.sections.laws import ways_to_train
 
@@ -52,7 +53,8 @@ def test_coverage_after_a_shock_is_measured():
     course = shock.Course(calibrated_until=500, first=520, shock=560, rows=700)
     row = shock.measured(FEW, course, seed=7)
     assert all(0 <= share <= 1 for name in ("static", "online") for share in row[name])
-    assert json.loads(json.dumps(row)) == row
+    shown = "\n".join(evidence.after_shock([json.loads(json.dumps(row))]))
+    assert f"| online | {100 * row['online'][0]:.1f} |" in shown
 
 
 def test_coverage_on_one_series_has_its_error_bar(monkeypatch):
@@ -60,7 +62,8 @@ def test_coverage_on_one_series_has_its_error_bar(monkeypatch):
     sizes = single.Sizes(context=24, horizon=12, epochs=1, steps_per_epoch=2, stride=6, rows=1500)
     row = single.measured("OU_BASE", sizes, seed=7)
     assert all(one["error_bar"] >= 0 and one["n_eff"] <= one["n"] for one in row["coverage"])
-    assert json.loads(json.dumps(row)) == row
+    shown = "\n".join(evidence.single_series([json.loads(json.dumps(row))]))
+    assert f"{100 * row['coverage'][0]['coverage']:.1f} ± {100 * row['coverage'][0]['error_bar']:.1f}" in shown
 
 
 def test_the_latent_is_compared_at_zero_and_drawn(monkeypatch):
@@ -69,3 +72,15 @@ def test_the_latent_is_compared_at_zero_and_drawn(monkeypatch):
     row = latent.compare("OU_BASE", seed=7, epochs=1, stride=200)
     assert set(row["mse"]) == {"z = 0", "mean of 1 draws of z", "mean of 16 draws of z"}
     assert all(math.isfinite(value) for value in row["mse"].values())
+    assert f"| OU_BASE | {row['mse']['z = 0']:.4g} |" in "\n".join(evidence.latent([row]))
+
+
+def test_a_table_by_several_libraries_says_who_wins():
+    common = {"table": "air", "horizon": 12, "mse": 1.0, "mae": 1.0, "coverage_80": 0.8, "coverage_95": 0.95}
+    rows = [
+        {**common, "method": name, "crps": crps, "fit_seconds": 1.0, "predict_seconds": 0.1}
+        for name, crps in (("FernForecaster", 0.5), ("AutoETS", 0.4))
+    ]
+    shown = "\n".join(evidence.libraries(rows))
+    assert "**0.4000**" in shown
+    assert "Of another: air (AutoETS)" in shown

@@ -1,0 +1,120 @@
+"""The sections about laws on single series, after a shock and at drawn z, and about forecasters of several libraries."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Result = Mapping[str, Any]
+
+SINGLE = """\
+Fern (`level`) on the usual borders, 96 rows from 336, calibrated on the validation part. Coverage in %, with the bar
+1.96·√(c(1 − c)/n_eff): on one series it cannot be told more precisely. Where the test part is unlike the validation
+part, calibration cannot know.
+"""
+SHOCK = """\
+The noise doubles at a row that nothing was fitted to. Coverage of 90 % margins in %, by how many rows after the shock a
+forecast was made (negative: before); `online` learns from every outcome as it comes in, `static` does not.
+"""
+LATENT = """\
+The paper's model by the paper's protocol, a few epochs, judged on held-out rows before the test part: test-time z at 0,
+drawn once, and the mean over 16 draws. Values are standardised.
+"""
+LIBRARIES = """\
+Each library with its defaults, one fit before the first of several windows at the end of each table (series of a table
+together). MSE, MAE and CRPS of values divided by the training part's standard deviation; neuralforecast's intervals are
+its conformal ones (two windows). Seconds are processor seconds; statsforecast's local methods fit at each window. The
+best CRPS of a table is in bold.
+"""
+
+
+def single_series(rows: Sequence[Result]) -> list[str]:
+    """Coverage on real series, each with its error bar; nothing where there is no row."""
+    if not rows:
+        return []
+    levels = sorted({one["level"] for row in rows for one in row["coverage"]})
+    lines = [
+        "## Coverage on one real series\n",
+        SINGLE,
+        f"| dataset | kind | {' | '.join(f'{level:g} %' for level in levels)} | CRPS before → after |",
+        f"|:---|:---|{'---:|' * (len(levels) + 1)}",
+    ]
+    for row in rows:
+        for kind in dict.fromkeys(one["kind"] for one in row["coverage"]):
+            own = {one["level"]: one for one in row["coverage"] if one["kind"] == kind}
+            cells = [f"{100 * own[level]['coverage']:.1f} ± {100 * own[level]['error_bar']:.1f}" for level in levels]
+            crps = f"{row['crps']['before']:.4f} → {row['crps']['after']:.4f}" if kind == "margin" else ""
+            lines.append(f"| {row['dataset']} | {kind} | {' | '.join(cells)} | {crps} |")
+    return [*lines, "", *(f"- `{row['command']}`" for row in rows), ""]
+
+
+def after_shock(rows: Sequence[Result]) -> list[str]:
+    """Coverage by time since a shock; nothing where there is no row."""
+    lines: list[str] = []
+    for row in rows:
+        spans = row["rows since the shock"][: len(row["static"])]
+        lines += [
+            "## Coverage after a shock\n",
+            SHOCK,
+            f"| {row['system']}, {row['series']} series | {' | '.join(spans)} | within 2 points after |",
+            f"|:---|{'---:|' * (len(spans) + 1)}",
+            *(_followed(row, name) for name in ("static", "online")),
+            "",
+            f"- `{row['command']}`",
+            "",
+        ]
+    return lines
+
+
+def _followed(row: Result, name: str) -> str:
+    back = row["rows until within 2 points"][name]
+    shares = " | ".join(f"{100 * share:.1f}" for share in row[name])
+    return f"| {name} | {shares} | {'never' if back is None else f'{back} rows'} |"
+
+
+def latent(rows: Sequence[Result]) -> list[str]:
+    """The paper's model at z = 0 and at drawn z; nothing where there is no row."""
+    if not rows:
+        return []
+    ways = list(rows[0]["mse"])
+    return [
+        "## The latent at evaluation\n",
+        LATENT,
+        f"| MSE | {' | '.join(ways)} |",
+        f"|:---|{'---:|' * len(ways)}",
+        *(f"| {row['dataset']} | {' | '.join(f'{row["mse"][way]:.4g}' for way in ways)} |" for row in rows),
+        "",
+        *(f"- `{row['command']}`" for row in rows),
+        "",
+    ]
+
+
+def libraries(rows: Sequence[Result]) -> list[str]:
+    """People's tables by several libraries; nothing where there is no row."""
+    if not rows:
+        return []
+    lines = [
+        "## Forecasters of several libraries\n",
+        LIBRARIES,
+        "| table | horizon | method | MSE | MAE | CRPS | 80 % covers | 95 % covers | fit s | forecast s |",
+        "|:---|---:|:---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for table in dict.fromkeys(row["table"] for row in rows):
+        own = sorted((row for row in rows if row["table"] == table), key=lambda row: row["crps"])
+        lines += [_method(row, best=row is own[0]) for row in own]
+    best = [min((row for row in rows if row["table"] == table), key=lambda row: row["crps"]) for table in _tables(rows)]
+    won = [row["table"] for row in best if row["method"].startswith("FernForecaster")]
+    lost = [f"{row['table']} ({row['method']})" for row in best if row["table"] not in won]
+    verdict = f"Best CRPS of FernForecaster: {', '.join(won) or 'none'}. Of another: {', '.join(lost) or 'none'}."
+    return [*lines, "", verdict, "", "`python -m benchmarks.forecasters.compare` makes those that are not there.\n"]
+
+
+def _tables(rows: Sequence[Result]) -> list[str]:
+    return list(dict.fromkeys(row["table"] for row in rows))
+
+
+def _method(row: Result, *, best: bool) -> str:
+    crps = f"**{row['crps']:.4f}**" if best else f"{row['crps']:.4f}"
+    return (
+        f"| {row['table']} | {row['horizon']} | {row['method']} | {row['mse']:.4f} | {row['mae']:.4f} | {crps} | "
+        f"{100 * row['coverage_80']:.1f} % | {100 * row['coverage_95']:.1f} % | {row['fit_seconds']:.1f} | "
+        f"{row['predict_seconds']:.2f} |"
+    )
