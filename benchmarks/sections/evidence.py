@@ -1,4 +1,4 @@
-"""The sections about laws on single series, after a shock and at drawn z, and about forecasters of several libraries."""
+"""The sections about laws on single series, after a shock and at drawn z, and about several libraries' forecasters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -80,11 +80,16 @@ def latent(rows: Sequence[Result]) -> list[str]:
         LATENT,
         f"| MSE | {' | '.join(ways)} |",
         f"|:---|{'---:|' * len(ways)}",
-        *(f"| {row['dataset']} | {' | '.join(f'{row["mse"][way]:.4g}' for way in ways)} |" for row in rows),
+        *(_errors(row, ways) for row in rows),
         "",
         *(f"- `{row['command']}`" for row in rows),
         "",
     ]
+
+
+def _errors(row: Result, ways: Sequence[str]) -> str:
+    errors = " | ".join(f"{row['mse'][way]:.4g}" for way in ways)
+    return f"| {row['dataset']} | {errors} |"
 
 
 def libraries(rows: Sequence[Result]) -> list[str]:
