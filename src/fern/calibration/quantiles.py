@@ -17,6 +17,10 @@ LEVELS: Values = np.concatenate([[0.0, 0.1], np.arange(0.5, 99.75, 0.5), [99.9]]
 """The levels (percent) for which radii are kept; between them they are interpolated."""
 
 
+LEAST_SIZE = 4.0
+"""The n_eff that any level asks for: what an 80 % level needs."""
+
+
 def require_level(level: float) -> float:
     """The level, if it is a percentage that a region can have.
 
@@ -166,8 +170,8 @@ class RadiusTable:
 
 
 def tails_over(level: float, tails: int) -> float:
-    """tails/α − 1, the n_eff a level asks for, before rounding up."""
-    return tails / (1 - level / 100) - 1
+    """tails/α − 1, the n_eff a level asks for, before rounding up; for any level at least `LEAST_SIZE`."""
+    return max(LEAST_SIZE, tails / (1 - level / 100) - 1)
 
 
 def conformal_radii(
@@ -182,9 +186,10 @@ def conformal_radii(
     s is the level as a share (tails = 1), or (1 + level)/2 for one end of a central interval (tails = 2). With n
     independent scores this is the ⌈(n + 1) s⌉-th smallest, whose coverage is at least s (Vovk et al. 2005). With
     fewer effective than real scores the correction is that of the effective ones; the share is not rounded up to a
-    multiple of 1/n_eff, which would overcover (by up to 3 points at n_eff = 30).
+    multiple of 1/n_eff, which would overcover (by up to 3 points at n_eff = 30). Below `LEAST_SIZE` all are NaN: the
+    largest of one or two errors would be the radius of every level.
     """
-    if not len(scores):
+    if not len(scores) or n_eff < LEAST_SIZE:
         return np.full(len(LEVELS), np.nan)
     wanted = (LEVELS / 100 if tails == 1 else (1 + LEVELS / 100) / 2) * (n_eff + 1) / n_eff
     radii = weighted_quantiles(scores, weights, wanted)

@@ -88,21 +88,23 @@ def fit_model(
     work = _Work(training, validation, settings, directory, began)
     recipe, tried, interrupted = work.chosen(recipes_for(settings.model, settings.model_settings))
     result = interrupted or work.trained(recipe)
-    late, early = (
-        learnt.residuals(result.model, part, most=CALIBRATION_WINDOWS) for part in ("calibration", "validation")
-    )
-    calibration = fit_calibration(late, early, settings=settings.calibration)
-    findings = findings_of(result.model, series, learnt, late, early, settings.calibration)
-    notes = [*tried, *calibration.notes]
-    model = result.model
-    if len(training) * training.channels < REFIT_BELOW and result.stopped not in ("interrupted", "time"):
-        try:
-            again = work.refitted(recipe, learnt.everything(), result)
-            if again is not None:
-                model = again
+    notes = [*tried]
+    model, judged = result.model, result.model
+    refits = len(training) * training.channels < REFIT_BELOW and result.stopped not in ("interrupted", "time")
+    try:
+        if refits:  # calibrate a model that is nearly as old as the one that will forecast
+            judged = work.refitted(recipe, learnt.before_calibration(), result, name="before-calibration") or judged
+            model = work.refitted(recipe, learnt.everything(), result, name="again") or judged
+            if model is not judged:
                 notes.append("trained once more on all rows after calibration, with as many epochs as validation chose")
-        except KeyboardInterrupt:
-            notes.append(f"{INTERRUPTED} while training once more on all rows; the model from before is kept")
+    except KeyboardInterrupt:
+        notes.append(f"{INTERRUPTED} while training once more on all rows; the model from before is kept")
+        model = judged
+    late = learnt.residuals(judged, "calibration", most=CALIBRATION_WINDOWS)
+    early = learnt.residuals(result.model, "validation", most=CALIBRATION_WINDOWS)
+    calibration = fit_calibration(late, early, settings=settings.calibration)
+    findings = findings_of(judged, series, learnt, late, early, settings.calibration)
+    notes += calibration.notes
     if result.stopped == "interrupted":
         notes.append(f"{INTERRUPTED}: the best weights so far are kept")
     return Fit(model, calibration, findings, recipe, tuple(notes), time.monotonic() - began, result.stopped)
@@ -143,20 +145,20 @@ class _Work:
         self.spent.append(seconds_of(result))
         return result
 
-    def refitted(self, recipe: Recipe, everything: Windows, result: TrainResult) -> Forecaster | None:
-        """The model trained on all rows for the epochs that validation chose; None where the time left is too short.
+    def refitted(self, recipe: Recipe, windows: Windows, result: TrainResult, *, name: str) -> Forecaster | None:
+        """The model trained on more rows for the epochs that validation chose; None where the time left is too short.
 
         A run that its time limit cuts would be worse than the one there is, so it is not begun.
         """
         left = self._time(1.0)
-        if left is not None and left < REFIT_SPARE * seconds_of(result) * len(everything) / len(self.training):
+        if left is not None and left < REFIT_SPARE * seconds_of(result) * len(windows) / len(self.training):
             return None
         config = replace(
             result.config, epochs=max(1, result.best_epoch), patience=None, keep="last", grace=0, time_limit=None
         )
-        model = self._model(recipe, everything)
-        places = self._places("again")
-        return train(model, everything, self.validation, config, progress="silent", **places).model
+        model = self._model(recipe, windows)
+        places = self._places(name)
+        return train(model, windows, self.validation, config, progress="silent", **places).model
 
     def _model(self, recipe: Recipe, windows: Windows) -> Forecaster:
         return build_model(

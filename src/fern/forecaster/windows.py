@@ -50,6 +50,10 @@ class Learnt:
         """Every window of the training parts."""
         return self._windows([parts.train for parts in self.parts], most=None)
 
+    def before_calibration(self) -> Windows:
+        """Every window of the training and validation parts."""
+        return self._windows([Part(0, parts.calibration.start) for parts in self.parts], most=None)
+
     def everything(self) -> Windows:
         """Every window of the series."""
         return self._windows([Part(0, len(values)) for values in self.values], most=None)
