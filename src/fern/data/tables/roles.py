@@ -99,7 +99,7 @@ def find_identifier(table: pa.Table, time: str | None) -> str | None:
     """
     if ID in table.column_names:
         return ID
-    texts = [name for name in table.column_names if name != time and is_text(table.schema.field(name).type)]
+    texts: list[str] = [name for name in table.column_names if name != time and is_text(table.schema.field(name).type)]
     if len(texts) != 1 or table[texts[0]].null_count:
         return None
     names = len(table[texts[0]].unique())
