@@ -236,7 +236,7 @@ _WORDS = (
         r"missing='interpolate' or 'ffill' fills them, 'drop' starts",
         "--missing interpolate or ffill fills them, drop starts",
     ),
-    (r"ignore_columns=True leaves", "--ignore-columns leaves"),
+    (r"ignore_columns=True", "--ignore-columns"),
     (r"\bid_col\b", "--id"),
     (r"\btime_col\b", "--time"),
     (r"\btarget_col\b", "--target"),
