@@ -12,6 +12,7 @@ from fern.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fern.data import Windows, audit, clean, load, read_frame, split
+    from fern.forecaster import FernForecaster, FernWarning
     from fern.models import Forecast, build_model, load_model, model_names, save_model
     from fern.systems import oracle, read_scenario, scenario, simulate, twin
     from fern.training import TrainConfig, train
@@ -21,6 +22,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
         __name__,
         {
             "fern.data": ["Windows", "audit", "clean", "load", "read_frame", "split"],
+            "fern.forecaster": ["FernForecaster", "FernWarning"],
             "fern.models": ["Forecast", "build_model", "load_model", "model_names", "save_model"],
             "fern.systems": ["oracle", "read_scenario", "scenario", "simulate", "twin"],
             "fern.training": ["TrainConfig", "train"],
@@ -31,6 +33,8 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
 __all__ = [
     "Ellipsoid",
     "FernError",
+    "FernForecaster",
+    "FernWarning",
     "Forecast",
     "TrainConfig",
     "Windows",

@@ -64,7 +64,10 @@ def test_what_a_command_writes_first_is_given_by_out_and_o():
     writers = {
         name for name, command in COMMANDS.items() if any(primary(option) == "--out" for option in options(command))
     }
-    assert writers == {"fern simulate", "fern clean", "fern demo", "fern bench run", "fern bench table"}
+    assert writers == {
+        *("fern forecast", "fern backtest", "fern simulate", "fern clean", "fern demo"),
+        *("fern bench run", "fern bench table"),
+    }
     assert all(
         "-o" in option.opts for name in writers for option in options(COMMANDS[name]) if primary(option) == "--out"
     )

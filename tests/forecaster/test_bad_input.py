@@ -249,6 +249,10 @@ FRAMES = {
         fit(wide(ds=np.arange(ROWS) / 2), time_col="ds"),
         "^frame: time column 'ds' holds double, needs dates, timestamps or integers$",
     ),
+    "fractions that look like time": (
+        fit(wide().drop(columns="ds").assign(time=np.arange(ROWS) / 100)),
+        "^frame: column 'time' looks like time but holds fractions; give dates or integers",
+    ),
     "a second time column": (fit(wide(b=hours())), "'b' is .*(second time column|neither identifier, time nor target)"),
     "time zones mixed in a column": (
         fit(changed(wide().astype({"ds": object}), "ds", 3, pd.Timestamp("2021-01-04", tz="Europe/Berlin"))),

@@ -18,7 +18,6 @@ from fern.errors import FernError
 from fern.files import check_writable, ending_of, written_whole
 
 if TYPE_CHECKING:
-    import click
     import pyarrow as pa
 
     from fern.data.tables.readers import Reading
@@ -76,7 +75,7 @@ Encoding = Annotated[str | None, typer.Option("--encoding", help="CSV encoding (
 class SeveralValues(TyperCommand):
     """A command whose ``--level 80 95`` takes all the numbers that follow."""
 
-    def parse_args(self, ctx: "click.Context", args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Repeat the option before each further number."""
         found: list[str] = []
         current: str | None = None
@@ -237,7 +236,7 @@ _WORDS = (
         r"missing='interpolate' or 'ffill' fills them, 'drop' starts",
         "--missing interpolate or ffill fills them, drop starts",
     ),
-    (r"ignore_columns=True leaves", "--ignore-columns leaves"),
+    (r"ignore_columns=True", "--ignore-columns"),
     (r"\bid_col\b", "--id"),
     (r"\btime_col\b", "--time"),
     (r"\btarget_col\b", "--target"),

@@ -11,7 +11,7 @@ from fern.data.frames import BY_ROWS, Panel, Series, read_frame, restored, resto
 from fern.data.missing import Missing
 from fern.data.tables.dialect import is_number
 from fern.data.tables.native import FrameKind, Native, unwrap
-from fern.data.tables.roles import check_values, find_time, is_numeric
+from fern.data.tables.roles import TIME_NAMES, check_values, find_time, is_numeric
 from fern.data.tables.stamps import is_text
 from fern.errors import FernError, unknown_name
 
@@ -109,6 +109,8 @@ class Reader:
         """Columns that are neither identifier, time nor target: refused, or left out where that was asked for."""
         left = [name for name in whole.column_names if name not in (identifier, *(targets or ()))]
         time, _ = find_time(whole, left, name="frame", asked=self.time_col)
+        if time is None and targets is None:
+            _refuse_fractions_of_time(whole)
         others = [name for name in whole.column_names if name not in (identifier, time, *(targets or ()))]
         extra = others if targets is not None else [name for name in others if not _holds_values(whole, name)]
         extra = [name for name in extra if not _is_row_number(whole, name)]
@@ -238,6 +240,18 @@ def _is_mostly_numbers(whole: pa.Table, name: str) -> bool:
         return False
     texts = [text for text in whole[name].slice(0, 1000).to_pylist() if text is not None]
     return sum(map(is_number, texts)) > len(texts) / 2
+
+
+def _refuse_fractions_of_time(whole: pa.Table) -> None:
+    """Refuse a column that is time by its name and its order, but would be forecast like any other."""
+    for name in whole.column_names:
+        if name.strip().casefold() in TIME_NAMES and pa.types.is_floating(whole.schema.field(name).type):
+            values = whole[name].to_numpy()
+            if len(values) > 1 and (np.diff(values) > 0).all():
+                raise FernError(
+                    f"frame: column {name!r} looks like time but holds fractions; give dates or integers, or name the "
+                    "columns to forecast by target_col and leave it out by ignore_columns=True"
+                )
 
 
 def _is_row_number(whole: pa.Table, name: str) -> bool:

@@ -11,7 +11,7 @@ from fern.errors import FernError, unknown_name
 
 ID = "unique_id"
 TIME = "ds"
-_TIME_NAMES = frozenset({"ds", "date", "datetime", "time", "timestamp", "t", "step", "index"})
+TIME_NAMES = frozenset({"ds", "date", "datetime", "time", "timestamp", "t", "step", "index"})
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def find_time(
         if is_day_number(data):
             return column, "%Y%m%d"
     for column in columns:
-        usual = column.strip().casefold() in _TIME_NAMES or _unnamed_row_numbers(table, column)
+        usual = column.strip().casefold() in TIME_NAMES or _unnamed_row_numbers(table, column)
         if (column == asked or (asked is None and usual)) and pa.types.is_integer(table.schema.field(column).type):
             return column, None
     if asked:
@@ -99,7 +99,7 @@ def find_identifier(table: pa.Table, time: str | None) -> str | None:
     """
     if ID in table.column_names:
         return ID
-    texts = [name for name in table.column_names if name != time and is_text(table.schema.field(name).type)]
+    texts: list[str] = [name for name in table.column_names if name != time and is_text(table.schema.field(name).type)]
     if len(texts) != 1 or table[texts[0]].null_count:
         return None
     names = len(table[texts[0]].unique())

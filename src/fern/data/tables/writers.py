@@ -79,7 +79,7 @@ def in_form(table: pa.Table, column: str, form: str | None) -> pa.Table:
 
 def _writes(text: pa.Array | pa.ChunkedArray, form: str) -> bool:
     parsed = pc.strptime(text, format=form, unit="s", error_is_null=True)
-    return parsed.null_count == 0 and pc.all(pc.equal(text, pc.strftime(parsed, format=form, locale="C"))).as_py()
+    return parsed.null_count == 0 and bool(pc.all(pc.equal(text, pc.strftime(parsed, format=form, locale="C"))).as_py())
 
 
 def _with(table: pa.Table, column: str, values: pa.ChunkedArray) -> pa.Table:
