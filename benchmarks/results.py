@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 README = ROOT / "README.md"
 MARKS = ("<!-- results: python -m benchmarks.results -->\n", "<!-- end of results -->")
+COVERAGE_MARKS = ("<!-- coverage: python -m benchmarks.results -->\n", "<!-- end of coverage -->")
 
 HEAD = """# Results
 
@@ -49,9 +50,15 @@ TASKS = ("shock", "detailed", "ablation", "recency", "footprint")
 
 def readme() -> str:
     """The README with its table: at most eight datasets, with the oracle's and the paper's figures."""
-    before, _, rest = README.read_text().partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    return f"{before}{MARKS[0]}{_headline()}{MARKS[1]}{after}"
+    text = _between(README.read_text(), MARKS, _headline())
+    covered = evidence.covered_in_words(_rows("laws", within="coverage"), _rows("laws", within="single"))
+    return _between(text, COVERAGE_MARKS, covered)
+
+
+def _between(text: str, marks: tuple[str, str], new: str) -> str:
+    """The text with what stands between the marks replaced."""
+    before, _, rest = text.partition(marks[0])
+    return f"{before}{marks[0]}{new}{marks[1]}{rest.partition(marks[1])[2]}"
 
 
 def headline_datasets() -> list[str]:

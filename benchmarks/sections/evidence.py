@@ -46,6 +46,23 @@ def single_series(rows: Sequence[Result]) -> list[str]:
     return [*lines, "", *(f"- `{row['command']}`" for row in rows), ""]
 
 
+def covered_in_words(many: Sequence[Result], single: Sequence[Result]) -> str:
+    """What intervals of 80 % were measured to cover, in two sentences."""
+    over = ", ".join(f"{row['system']} {100 * row['mean']['margin/80']:.1f} %" for row in many)
+    on = [
+        f"{row['dataset']} {100 * one['coverage']:.1f} ± {100 * one['error_bar']:.1f} %"
+        for row in single
+        for one in row["coverage"]
+        if one["kind"] == "margin" and one["level"] == 80
+    ]
+    series = many[0]["series"] if many else 0
+    return (
+        f"What 80 % intervals were measured to cover: over {series} fresh series each, {over}; on one real series, with\n"
+        f"the error bar that its length allows, {', '.join(on)}. More in [results](docs/results.md); what may be claimed:\n"
+        "[uncertainty](docs/uncertainty.md).\n"
+    )
+
+
 def after_shock(rows: Sequence[Result]) -> list[str]:
     """Coverage by time since a shock; nothing where there is no row."""
     lines: list[str] = []
