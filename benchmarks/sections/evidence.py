@@ -57,9 +57,9 @@ def covered_in_words(many: Sequence[Result], single: Sequence[Result]) -> str:
     ]
     series = many[0]["series"] if many else 0
     return (
-        f"What 80 % intervals were measured to cover: over {series} fresh series each, {over}; on one real series, with\n"
-        f"the error bar that its length allows, {', '.join(on)}. More in [results](docs/results.md); what may be claimed:\n"
-        "[uncertainty](docs/uncertainty.md).\n"
+        f"What 80 % intervals were measured to cover: over {series} fresh series each, {over};\n"
+        f"on one real series, with the error bar that its length allows, {', '.join(on)}.\n"
+        "More in [results](docs/results.md); what may be claimed: [uncertainty](docs/uncertainty.md).\n"
     )
 
 
