@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from fern.forecaster.inputs import Table
-    from fern.forecaster.scores import Score
+    from fern.forecaster.watching.scores import Score
 
 LEVELS = (80.0, 95.0)
 MOST_LINES = 30
@@ -114,7 +114,7 @@ def backtest(
     )
     from fern.data.tables.readers import Reading
     from fern.forecaster.output import Asked
-    from fern.forecaster.scores import as_levels, scores_of, shares_for
+    from fern.forecaster.watching.scores import as_levels, scores_of, shares_for
 
     with as_user_sees(data):
         Asked.of(level=levels, quantiles=None)
