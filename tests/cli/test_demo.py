@@ -32,5 +32,5 @@ def test_the_demo_trains_compares_and_draws(fern) -> None:
 def test_too_few_steps_are_refused_before_any_training(fern) -> None:
     ran = fern("demo", "--steps", 1000)
     assert ran.code == 2
-    assert "LORENZ_PARAM: the validation part has no window" in ran.err
+    assert "LORENZ_PARAM: has no validation windows" in ran.err
     assert "Training" not in ran.out

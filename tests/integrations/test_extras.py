@@ -24,6 +24,6 @@ def test_a_library_that_is_broken_is_not_called_missing(line: str, monkeypatch: 
 
 
 def test_the_package_imports_without_any_extra() -> None:
-    import fern.integrations
+    import fern.integrations.inward
 
-    assert fern.integrations.FunctionForecaster.__module__ == "fern.integrations.inward.function"
+    assert fern.integrations.inward.FunctionForecaster.__module__ == "fern.integrations.inward.function"

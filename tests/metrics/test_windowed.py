@@ -18,7 +18,7 @@ def test_the_mean_over_windows_and_channels_is_the_metric(metric: str, ellipsoid
     pred, std = ellipsoid.mean.transpose(1, 2), [0.5, 1.0]
     samples = ellipsoid.sample((20,), generator=torch.Generator().manual_seed(2)).transpose(-1, -2)
     values = per_window(metric, pred, truth, std=std, law=ellipsoid, samples=samples)
-    function = getattr(fern.metrics, metric)
+    function = getattr(fern.metrics, {"w2": "w2_squared"}.get(metric, metric))
     arguments = {
         "mse": (pred, truth),
         "mae": (pred, truth),

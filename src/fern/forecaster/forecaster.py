@@ -71,8 +71,8 @@ class FernForecaster(Stored):
 
     Example:
         >>> import pandas as pd
-        >>> frame = pd.DataFrame({"ds": pd.date_range("2020-01-01", periods=120, freq="D"),
-        ...                       "load": 10 + np.sin(np.arange(120) * 2 * np.pi / 7)})
+        >>> frame = pd.DataFrame({"ds": pd.date_range("2020-01-01", periods=200, freq="D"),
+        ...                       "load": 10 + np.sin(np.arange(200) * 2 * np.pi / 7)})
         >>> forecaster = FernForecaster(horizon=7, epochs=2, progress="silent").fit(frame)
         >>> forecaster.predict(level=[80]).columns.tolist()
         ['ds', 'load', 'load-lo-80', 'load-hi-80']

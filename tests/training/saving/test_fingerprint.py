@@ -3,13 +3,13 @@
 from copy import deepcopy
 
 import pytest
-from fern.training.fingerprint import ADDED, fingerprint, require_same
 
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import build_model
 from fern.training import TrainConfig
 from fern.training.inputs import WindowSets
+from fern.training.saving.fingerprint import ADDED, fingerprint, require_same
 
 
 def test_a_run_from_before_a_setting_existed_was_made_by_its_neutral_value(windows: dict[str, Windows]) -> None:
@@ -22,5 +22,5 @@ def test_a_run_from_before_a_setting_existed_was_made_by_its_neutral_value(windo
     del saved["settings"]["objective"]["crps"]
     require_same(saved, present, where="run")
     saved["settings"]["objective"]["mae"] = 2.0
-    with pytest.raises(FernError, match="other settings: objective"):
+    with pytest.raises(FernError, match="different settings: objective"):
         require_same(saved, present, where="run")
