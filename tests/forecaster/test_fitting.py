@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -70,3 +71,19 @@ def test_a_fit_with_a_time_limit_goes_on_too(
     steps.until(None)
     FernForecaster(horizon=7, **limited).fit(panel, directory=tmp_path)
     assert steps.taken > 0
+
+
+def test_ctrl_c_while_recipes_are_tried_ends_the_fit_with_what_there_is(
+    panel: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def interrupted(self: Any) -> None:
+        calls.append(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fern.training.loop.Loop._epochs", interrupted)
+    forecaster = FernForecaster(horizon=7, progress="silent", threads=1).fit(panel)
+    assert len(calls) == 1  # no further training begins
+    assert forecaster.notes_[-1] == "interrupted: the best weights so far are kept"
+    assert np.isfinite(forecaster.predict()["Fern"]).all()
