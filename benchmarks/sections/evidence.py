@@ -122,7 +122,11 @@ def libraries(rows: Sequence[Result]) -> list[str]:
     for table in dict.fromkeys(row["table"] for row in rows):
         own = sorted((row for row in rows if row["table"] == table), key=lambda row: row["crps"])
         lines += [_method(row, best=row is own[0]) for row in own]
-    best = [min((row for row in rows if row["table"] == table), key=lambda row: row["crps"]) for table in _tables(rows)]
+    ours = {row["table"] for row in rows if row["method"].startswith("FernForecaster")}
+    shared = [row for row in rows if row["table"] in ours]  # a table that we have not run says nothing about us
+    best = [
+        min((row for row in shared if row["table"] == table), key=lambda row: row["crps"]) for table in _tables(shared)
+    ]
     won = [row["table"] for row in best if row["method"].startswith("FernForecaster")]
     lost = [f"{row['table']} ({row['method']})" for row in best if row["table"] not in won]
     verdict = f"Best CRPS of FernForecaster: {', '.join(won) or 'none'}. Of another: {', '.join(lost) or 'none'}."
