@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 WORKERS ?= 2
+# The suite starts some hundred interpreters: without bytecode on disk each compiles the package again.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test test-slow lint format bench docs clean
 

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import settings
@@ -24,3 +26,31 @@ def _seeded() -> None:
     """What a test draws from torch's global generator is the same in every run."""
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def fern(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """``fern("simulate", "OU_BASE", "-o", "out.csv")`` runs that command line."""
+
+    from fern.cli.app import main
+
+    def run(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["fern", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run

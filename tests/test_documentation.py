@@ -4,22 +4,19 @@ import contextlib
 import doctest
 import importlib
 import io
-import os
 import pkgutil
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-import fern
+import fern as package
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MODULES = sorted(m.name for m in pkgutil.walk_packages(fern.__path__, "fern.") if not m.name.endswith("__main__"))
+MODULES = sorted(m.name for m in pkgutil.walk_packages(package.__path__, "fern.") if not m.name.endswith("__main__"))
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -62,24 +59,19 @@ def _bound(names):
 
 
 @pytest.mark.parametrize("page", pages_with("bash"), ids=lambda page: page.name)
-def test_shell_blocks_run_in_order(page):
+def test_shell_blocks_run_in_order(page, fern, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     for line in (line for code in blocks(page, "bash") for line in code.splitlines()):
         words = shlex.split(line, comments=True)
         if words[:1] == ["fern"]:
-            run(words, page)
+            ran = fern(*words[1:])
+            assert ran.code == 0, f"{page.name}: {line}\n{ran.err}"
         elif words[:1] == ["make"]:
             assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M) for target in words[1:]), line
         elif words[:2] == ["pip", "install"]:
             assert_installable(words[-1])
         else:
             assert not words or words[0] in ("git", "cd", "python"), f"{page.name}: a line that no test covers: {line}"
-
-
-def run(words, page):
-    program = Path(sys.executable).parent / words[0]
-    environment = {**os.environ, "COLUMNS": "120"}
-    done = subprocess.run([str(program), *words[1:]], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, f"{page.name}: {shlex.join(words)}\n{done.stderr}"
 
 
 def assert_installable(requirement):

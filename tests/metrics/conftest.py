@@ -1,5 +1,6 @@
 """What the tests of the metrics share."""
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -8,6 +9,12 @@ import torch
 from torch import Tensor
 
 from fern.transport import Ellipsoid
+
+# With Numba in sight scoringrules compiles its kernels at every import, for seconds in every worker; the tests ask for
+# its NumPy ones.
+with pytest.MonkeyPatch.context() as without_numba:
+    without_numba.setitem(sys.modules, "numba", None)
+    import scoringrules  # noqa: F401
 
 Draw = Callable[..., Tensor]
 

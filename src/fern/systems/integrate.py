@@ -131,7 +131,8 @@ def _rk4(f: Function, states: Array, params: Array, dt: float, out: Array) -> No
     x, y = np.empty(d), np.empty(d)
     k1, k2, k3, k4 = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for i in range(n):
-        x[:] = states[i]
+        for j in range(d):  # not x[:] =, whose error messages Numba compiles for seconds
+            x[j] = states[i, j]
         for s in range(steps):
             f(x, params, k1)
             for j in range(d):
@@ -159,7 +160,8 @@ def _euler_maruyama(
     root = np.sqrt(dt)
     x, drift, scale = np.empty(d), np.empty(d), np.empty(d)
     for i in range(n):
-        x[:] = states[i]
+        for j in range(d):
+            x[j] = states[i, j]
         for s in range(steps):
             f(x, params, drift)
             g(x, params, scale)
@@ -173,10 +175,12 @@ def _recursion(f: Function, states: Array, params: Array, noise: Array, first_st
     n, steps, d = out.shape
     x = np.empty(d)
     for i in range(n):
-        x[:] = states[i]
+        for j in range(d):
+            x[j] = states[i, j]
         for s in range(steps):
             f(x, params, first_step + s, noise[i, s], out[i, s])
-            x[:] = out[i, s]
+            for j in range(d):
+                x[j] = out[i, s, j]
 
 
 @kernel(types.FunctionType(SPECTRAL), MATRIX, MATRIX, MATRIX, CUBE)
@@ -187,7 +191,8 @@ def _etdrk4(f: Function, weights: Array, coefficients: Array, tables: Array, out
     v, a, b, c = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     nv, na, nb, nc = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for i in range(n):
-        v[:] = coefficients[i]
+        for j in range(d):
+            v[j] = coefficients[i, j]
         for s in range(steps):
             f(v, tables, nv)
             for j in range(d):

@@ -111,10 +111,14 @@ def _thin(keys: Any, counts: Integers, runs: Integers) -> tuple[int, int]:
     sample, found, slot = np.empty(_SAMPLED, np.int64), 0, 0
     while found < _SAMPLED and slot < SLOTS:  # slots are in hash order: the first are a fair sample
         if counts[slot] > 0:
-            sample[found] = counts[slot]
+            place = found  # sorted as it grows: np.sort takes Numba seconds to compile
+            while place > 0 and sample[place - 1] > counts[slot]:
+                sample[place] = sample[place - 1]
+                place -= 1
+            sample[place] = counts[slot]
             found += 1
         slot += 1
-    cut = np.sort(sample[:found])[found // 2]
+    cut = sample[found // 2]
     old_keys, old_counts, old_runs = keys.copy(), counts.copy(), runs.copy()
     counts[:] = 0
     runs[:] = 0
