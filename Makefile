@@ -24,7 +24,7 @@ demo: $(STAMP)   ## simulate a shocked system and draw it, into demo/
 	$(BIN)/fern demo --out demo
 
 test: $(STAMP)   ## the default suite
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 test-slow: $(STAMP)   ## what takes minutes: trainings and long measurements
 	$(BIN)/python -m pytest -m slow

@@ -21,9 +21,12 @@ DATA_FOLDERS = (
     "fern/report/tables/published_numbers",
 )
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("hatchling") is None, reason="hatchling, of the extra dev, is not installed"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("hatchling") is None, reason="hatchling, of the extra dev, is not installed"
+    ),
+    pytest.mark.xdist_group("installed"),  # its fixtures are dear: one worker makes them
+]
 
 
 @dataclass(frozen=True)
