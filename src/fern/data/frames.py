@@ -99,6 +99,9 @@ class Panel:
         return self.native.wrap(pa.concat_tables(tables))
 
 
+_SCANNED_AT_ONCE = 1 << 18
+
+
 def read_frame(
     frame: Any,
     *,
@@ -108,6 +111,7 @@ def read_frame(
     grid: Literal["time", "rows"] = "time",
     step: timedelta | None = None,
     missing: Missing = "error",
+    native: Native | None = None,
 ) -> Panel:
     """The series of a data frame (pandas, polars, pyarrow) or of a CSV or Parquet file.
 
@@ -115,16 +119,17 @@ def read_frame(
     The time column runs forwards on a grid (gaps are allowed and noted as breaks); with ``grid="rows"`` its
     stamps are not looked at and rows count as equally spaced. ``step`` says how long a step lasts where the time
     column does not. Missing values are refused, filled or dropped as ``missing`` says (`fern.data.missing.Missing`).
+    An Arrow table that was made of another library's frame has that library as ``native``.
     """
     require_missing(missing)
     if grid not in ("time", "rows"):
         raise FernError(f"grid: got {grid!r}, needs 'time' or 'rows'")
     reading = Reading(time=time, series=series, ignore=tuple(ignore))
     if isinstance(frame, str | Path):
-        source, native = open_source(frame, reading), Native("pyarrow")
+        source, kind = open_source(frame, reading), Native("pyarrow")
         types: dict[str | None, pa.DataType] = {}
     else:
-        table, native = unwrap(frame)
+        table, kind = unwrap(frame)
         source = table_source(table, name="frame", reading=reading)
         types = dict(zip(table.column_names, table.schema.types, strict=True))
     found = tuple(
@@ -139,7 +144,7 @@ def read_frame(
         identifier=source.roles.series,
         time_type=types.get(source.roles.time, source.time_type),
         identifier_type=types.get(source.roles.series),
-        native=native,
+        native=native or kind,
     )
 
 
@@ -170,7 +175,7 @@ def _series(
         if on_grid:
             check_grid(grid, where=where, stamps=stamps)
     names = source.roles.values
-    values = np.column_stack([np.asarray(table[column].to_numpy(), dtype=np.float64) for column in names])
+    values = _values(table, names)
     if missing == "error":
         refuse_missing(values, names, where=where)
     elif missing == "drop":
@@ -191,9 +196,21 @@ def _series(
     return Series(name, stamps, values, names, step_of(grid, step, where=where), breaks)
 
 
+def _values(table: pa.Table, names: Sequence[str]) -> NDArray[np.float64]:  # (T, C)
+    """The columns side by side; copied chunk by chunk, once."""
+    values = np.empty((table.num_rows, len(names)))
+    for c, name in enumerate(names):
+        row = 0
+        for chunk in table[name].chunks:
+            values[row : row + len(chunk), c] = chunk.to_numpy(zero_copy_only=False)
+            row += len(chunk)
+    return values
+
+
 def _scanned(stamps: pa.Array) -> TimeGrid:
     scan = GridScan()
-    scan.add(stamps)
+    for first in range(0, len(stamps), _SCANNED_AT_ONCE):  # what it works out takes several times the column's memory
+        scan.add(stamps.slice(first, _SCANNED_AT_ONCE))
     return scan.result()
 
 

@@ -62,7 +62,8 @@ class Reader:
         extra = self._extra(whole, identifier=identifier, targets=targets)
         try:
             panel = read_frame(
-                native.wrap(whole.drop_columns(extra)),
+                whole.drop_columns(extra),
+                native=native,
                 time=self.time_col,
                 series=identifier,
                 missing=self.missing,

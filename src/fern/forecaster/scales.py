@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+_AT_ONCE = 1 << 16
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -16,8 +18,12 @@ class Scale:
     spread: Floats  # (C,)
 
     def apply(self, values: Floats) -> NDArray[np.float32]:  # (..., C)
-        """In model units."""
-        return np.asarray((values - self.shift) / self.spread, dtype=np.float32)
+        """In model units; worked out a stretch at a time, so that a long series is not held in float64 once more."""
+        scaled = np.empty(values.shape, np.float32)
+        for first in range(0, len(values), _AT_ONCE):
+            rows = slice(first, first + _AT_ONCE)
+            scaled[rows] = (values[rows] - self.shift) / self.spread
+        return scaled
 
     def invert(self, values: NDArray[np.floating]) -> Floats:  # (..., C)
         """In the units of the data."""

@@ -1,11 +1,12 @@
 """``train``: checks what it is given, sets a run up or picks it up again, runs the loop and hands back the outcome."""
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW
 
 from fern.data.windows import Windows
@@ -37,6 +38,9 @@ OnInterrupt = Literal["raise", "keep"]
 
 PREPARE_BATCH = 512
 """Windows that a model's ``prepare`` sees at once."""
+
+PREPARE_WINDOWS = 1 << 17
+"""Windows that it sees in all, at most: means and spectra of so many are as good as those of ten million."""
 
 
 def train(
@@ -150,7 +154,14 @@ def _start(model: Forecaster, config: TrainConfig, windows: Windows) -> None:
             initialise(model, generator_for(config.seed, "init"))
         except TypeError as error:
             raise FernError(f'start: "fresh" cannot reinitialise this model ({error}); or give start="given"') from None
-    model.prepare(windows.batches(PREPARE_BATCH))
+    model.prepare(_looked_at(windows))
+
+
+def _looked_at(windows: Windows) -> Iterator[tuple[Tensor, Tensor]]:
+    """Every window in order of time; of more than `PREPARE_WINDOWS` so many, evenly spaced."""
+    count = min(len(windows), PREPARE_WINDOWS)
+    for first in range(0, count, PREPARE_BATCH):
+        yield windows.gather(torch.arange(first, min(first + PREPARE_BATCH, count)) * len(windows) // count)
 
 
 def _loop(
