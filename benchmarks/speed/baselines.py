@@ -5,19 +5,15 @@ in the same run on one thread. A step is forward, MSE, backward and AdamW; neura
 loop are left out. neuralforecast is no dependency of ours: without it the topic is left out.
 """
 
-import contextlib
 import importlib
-import io
-import logging
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import mse_loss
 
-from benchmarks.speed.harness import Effort, Measurement, best_in_turns, training_step
+from benchmarks.speed.harness import Effort, Measurement, best_in_turns, quiet, training_step
 from fern.models import DLinear, Forecast, PatchTST, TimeMixer, build_model
 from fern.training.machine.hardware import threads
 
@@ -30,7 +26,7 @@ Sizes = tuple[int, int]  # horizon, channels
 
 
 def measure(effort: Effort) -> list[Measurement]:
-    with _quiet():
+    with quiet():
         importlib.import_module("neuralforecast")  # absent, it is said before anything is built
     with threads(1):
         return [_compare(name, label, size, effort) for name in PEERS for label, size in SIZES.items()]
@@ -42,7 +38,7 @@ def _compare(name: str, label: str, size: Sizes, effort: Effort) -> Measurement:
     past = torch.randn(BATCH, CONTEXT, channels, generator=generator).cumsum(dim=1).div_(8.0)
     future = torch.randn(BATCH, horizon, channels, generator=generator)
     ours = build_model(name, context_length=CONTEXT, horizon=horizon, channels=channels, generator=generator)
-    with _quiet():
+    with quiet():
         theirs, batch = PEERS[name](ours, past)
     target = future if batch["insample_y"].shape == past.shape else _rows(future)
     _require_same(ours, theirs, past, batch)
@@ -77,22 +73,6 @@ def _require_same(ours: Any, theirs: nn.Module, past: Tensor, batch: dict[str, A
     given = given if expected.shape == given.shape else _rows(given)
     # Single precision through a dozen layers, on values of about 1.
     torch.testing.assert_close(given, expected, rtol=0, atol=1e-4)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """neuralforecast and Lightning announce themselves."""
-    with (
-        warnings.catch_warnings(),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        warnings.simplefilter("ignore")
-        logging.disable(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            logging.disable(logging.NOTSET)
 
 
 def _same(into: nn.Module, source: nn.Module) -> None:

@@ -1,13 +1,17 @@
 """What every speed measurement shares: timing, a row with its peer, and the record that is committed."""
 
+import contextlib
 import importlib
+import io
 import json
+import logging
 import os
 import pkgutil
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -104,6 +108,22 @@ def best_seconds(
         function()
         timings.append(clock() - start)
     return min(timings)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """neuralforecast and Lightning announce themselves."""
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
 
 
 def training_step(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
