@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fern._version import __version__
+from fern.training.machine.cluster import usable_cores
 
 REVISION = 1
 """Raised when a change of code changes figures between two versions of the package."""
@@ -59,11 +60,6 @@ def machine(*, threads: int, accelerator: str = "cpu") -> dict[str, Any]:
         "threads": threads,
         "accelerator": accelerator,
     }
-
-
-def usable_cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _commit() -> str | None:

@@ -14,6 +14,7 @@ from fern.checks import is_whole, require_number, require_whole
 from fern.data.missing import Missing
 from fern.errors import FernError, unknown_name
 from fern.forecaster.backtest import cross_validate
+from fern.forecaster.bulk.streaming import Bulk
 from fern.forecaster.fitting import FitSettings, fit_model, scales_of
 from fern.forecaster.inputs import Form, Reader, Table, column_names
 from fern.forecaster.output import Asked, named
@@ -27,7 +28,6 @@ from fern.forecaster.prediction import (
     predict_series,
     simulate_series,
 )
-from fern.forecaster.saving.stored import Stored
 from fern.forecaster.state import Recent, State, recent_rows
 from fern.forecaster.totals import Period, total_of
 from fern.forecaster.watching.diagnosis import Diagnosis, diagnosed, diagnosis_of
@@ -46,7 +46,7 @@ class FernWarning(UserWarning):
     """Something a user should know about a forecast that was made all the same."""
 
 
-class FernForecaster(Stored):
+class FernForecaster(Bulk):
     """Forecasts of your own table, with calibrated intervals.
 
     Arguments:

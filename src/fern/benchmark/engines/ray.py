@@ -5,14 +5,11 @@ it (the same machine, or a shared file system); a run whose worker is lost then 
 starts again. Every node needs the same version of fern; a worker with another refuses to work.
 """
 
-import os
-import socket
 import time
 import uuid
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
 from fern.benchmark.engines.base import Event, Finished, Lost, share_threads
@@ -20,12 +17,10 @@ from fern.benchmark.engines.local import THREAD_VARIABLES
 from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
 from fern.benchmark.plan import Plan
 from fern.benchmark.problem import Dataset
-from fern.benchmark.provenance import usable_cores
 from fern.benchmark.run import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError
-
-_PATIENCE = 10.0  # seconds for a cluster to answer
+from fern.training.machine.cluster import RaySession
 
 
 class RayEngine:
@@ -35,14 +30,13 @@ class RayEngine:
     threads: int
 
     def __init__(self, plan: Plan, folder: Path, *, jobs: int | None, threads: int | None, address: str | None) -> None:
-        self._ray = _imported_ray()
+        self._session = RaySession(address)
+        self._ray = self._session.ray
         self._plan, self._folder = plan, folder.resolve()
-        self._own_session = not self._ray.is_initialized()
-        self._connect(address)
         try:
             self.slots, self.threads = self._divide(jobs, threads)
         except FernError:
-            self._disconnect()
+            self._session.leave()
             raise
         variables = dict.fromkeys(THREAD_VARIABLES, str(self.threads))
         # A lost worker is told to the sweep, which decides about another try: Ray itself makes none.
@@ -65,7 +59,7 @@ class RayEngine:
             self._ray.cancel(reference, force=True)
         (self._folder / "claims" / self._token).unlink(missing_ok=True)
         self._shipped.clear()
-        self._disconnect()
+        self._session.leave()
 
     def submit(self, run: Run) -> None:
         """Hand the run to Ray, with a reference to its data."""
@@ -92,28 +86,6 @@ class RayEngine:
             except self._ray.exceptions.RayError as error:
                 events.append(Lost(key, f"its Ray worker was lost ({type(error).__name__})"))
         return events
-
-    def _connect(self, address: str | None) -> None:
-        if not self._own_session:
-            if address is not None:
-                raise FernError(f"address: got {address!r}, but this process already has a Ray session")
-            return
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        if address is None:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            options |= {"address": "local", "num_cpus": usable_cores(), "include_dashboard": False}
-        else:
-            _require_listener(address)
-            options["address"] = address
-        try:
-            self._ray.init(**options)
-        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-            wanted = "a local Ray session" if address is None else f"the Ray cluster at {address}"
-            raise FernError(f"engine ray: {wanted} cannot be reached ({str(error).splitlines()[0]})") from None
-
-    def _disconnect(self) -> None:
-        if self._own_session:
-            self._ray.shutdown()
 
     def _divide(self, jobs: int | None, threads: int | None) -> tuple[int, int]:
         """Jobs and threads for the cluster as it is now: a job must fit on a node."""
@@ -143,23 +115,3 @@ def work(run: Run, dataset: Dataset, folder: str, token: str, threads: int) -> O
 def _bench() -> Workbench:
     """What the tasks of one worker process share."""
     return Workbench()
-
-
-def _require_listener(address: str) -> None:
-    """Refuse an address at which nothing listens: Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal():
-        if address == "auto":
-            return
-        raise FernError(f"address: got {address!r}, needs HOST:PORT, ray://HOST:PORT or auto")
-    try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
-    except (OSError, OverflowError) as error:
-        raise FernError(f"engine ray: the Ray cluster at {address} cannot be reached ({error})") from None
-
-
-def _imported_ray() -> ModuleType:
-    try:
-        return import_module("ray")
-    except ImportError:
-        raise FernError("engine ray: the package 'ray' is not installed (pip install 'fern-forecast[ray]')") from None

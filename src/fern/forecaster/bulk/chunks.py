@@ -1,0 +1,102 @@
+"""A long Parquet table in chunks of whole series, found by reading nothing but the identifiers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fern.errors import FernError, unknown_name
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Successive rows of one file: all the rows of the series in them."""
+
+    path: str
+    first: int
+    rows: int
+
+
+def parquet_files(source: Path) -> list[Path]:
+    """The file, or the Parquet files of the folder in the order of their names."""
+    if source.is_dir():
+        found = sorted(path for path in source.glob("*.parquet") if path.is_file())
+        if not found:
+            raise FernError(f"{source}: holds no .parquet file")
+        return found
+    if not source.is_file():
+        raise FernError(f"{source}: no such file")
+    return [source]
+
+
+def chunks_of(source: Path, *, id_col: str, series_at_once: int) -> list[Chunk]:
+    """Chunks of so many series; rows of one series must lie together, in one file."""
+    chunks: list[Chunk] = []
+    seen: set[object] = set()
+    for path in parquet_files(source):
+        starts, rows = _starts(path, id_col, seen)
+        edges = [*starts[::series_at_once], rows]
+        chunks += [Chunk(str(path), first, stop - first) for first, stop in pairwise(edges)]
+    if not chunks:
+        raise FernError(f"{source}: has no rows")
+    return chunks
+
+
+def _starts(path: Path, id_col: str, seen: set[object]) -> tuple[list[int], int]:
+    """The first row of each series of a file, and its number of rows; the series are added to those seen."""
+    starts: list[int] = []
+    rows, last = 0, None
+    for ids in _identifiers(path, id_col):
+        changes = np.asarray(pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1)))
+        begins = [*([0] if last is None or last != ids[0] else []), *(np.flatnonzero(changes) + 1).tolist()]
+        for offset in begins:
+            name = ids[offset].as_py()
+            if name in seen:
+                raise FernError(
+                    f"{path}: rows of series {name!r} do not lie together (again in data row {rows + offset + 1:,}); "
+                    f"sort the table by {id_col!r}"
+                )
+            seen.add(name)
+            starts.append(rows + offset)
+        rows, last = rows + len(ids), ids[len(ids) - 1]
+    return starts, rows
+
+
+def read_chunk(chunk: Chunk) -> pa.Table:
+    """The rows of a chunk; of the file no other row groups are read."""
+    with _opened(Path(chunk.path)) as file:
+        sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+        ends = np.cumsum(sizes)
+        groups = np.flatnonzero((ends > chunk.first) & (ends - sizes < chunk.first + chunk.rows)).tolist()
+        table = file.read_row_groups(groups)
+        return table.slice(chunk.first - int(ends[groups[0]] - sizes[groups[0]]), chunk.rows)
+
+
+def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
+    with _opened(path) as file:
+        if id_col not in file.schema_arrow.names:
+            raise FernError(
+                f"{path}: {unknown_name('column', id_col, file.schema_arrow.names)}; many series are a long table"
+            )
+        row = 0
+        for batch in file.iter_batches(batch_size=1 << 16, columns=[id_col]):
+            ids = batch.column(0)
+            if ids.null_count:
+                empty = int(np.flatnonzero(np.asarray(ids.is_null()))[0])
+                raise FernError(f"{path}: column {id_col!r} is empty in data row {row + empty + 1:,}")
+            ids = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
+            row += len(ids)
+            if len(ids):
+                yield ids
+
+
+def _opened(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (OSError, pa.ArrowException) as error:
+        raise FernError(f"{path}: is not a readable Parquet file ({str(error).splitlines()[0]})") from None
