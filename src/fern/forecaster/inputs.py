@@ -11,7 +11,7 @@ from fern.data.frames import BY_ROWS, Panel, Series, read_frame, restored, resto
 from fern.data.missing import Missing
 from fern.data.tables.dialect import is_number
 from fern.data.tables.native import FrameKind, Native, unwrap
-from fern.data.tables.roles import TIME_NAMES, check_values, find_time, is_numeric
+from fern.data.tables.roles import TIME_NAMES, check_values, find_time, is_numeric, is_row_number
 from fern.data.tables.stamps import is_text
 from fern.errors import FernError, unknown_name
 
@@ -114,7 +114,7 @@ class Reader:
             _refuse_fractions_of_time(whole)
         others = [name for name in whole.column_names if name not in (identifier, time, *(targets or ()))]
         extra = others if targets is not None else [name for name in others if not _holds_values(whole, name)]
-        extra = [name for name in extra if not _is_row_number(whole, name)]
+        extra = [name for name in extra if not is_row_number(whole, name)]
         for name in extra:
             if not self.ignore_columns and _is_mostly_numbers(whole, name):
                 check_values(whole, name, name="frame")
@@ -253,7 +253,3 @@ def _refuse_fractions_of_time(whole: pa.Table) -> None:
                     f"frame: column {name!r} looks like time but holds fractions; give dates or integers, or name the "
                     "columns to forecast by target_col and leave it out by ignore_columns=True"
                 )
-
-
-def _is_row_number(whole: pa.Table, name: str) -> bool:
-    return name == whole.column_names[0] and (name == "" or name.startswith("Unnamed: "))

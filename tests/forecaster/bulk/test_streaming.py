@@ -43,6 +43,16 @@ def test_a_folder_of_files_is_one_table(fitted: FernForecaster, panel: pd.DataFr
     pd.testing.assert_frame_equal(pq.read_table("out.parquet").to_pandas(), expected, check_exact=True)
 
 
+def test_the_row_labels_that_pandas_writes_beside_a_table_are_no_column_of_it(
+    fitted: FernForecaster, panel: pd.DataFrame
+) -> None:
+    labelled = panel.set_index(np.arange(len(panel)) % 100)
+    fitted.predict_file(written(labelled), "out.parquet")
+    assert "__index_level_0__" in pq.read_schema("many.parquet").names
+    expected = fitted.predict(panel)
+    pd.testing.assert_frame_equal(pq.read_table("out.parquet").to_pandas(), expected, check_exact=True)
+
+
 @pytest.mark.parametrize("row_group", [1, 7, 1000])
 def test_chunks_hold_whole_series_and_every_row_once(panel: pd.DataFrame, row_group: int) -> None:
     chunks = chunks_of(written(panel, row_group=row_group), id_col="unique_id", series_at_once=2)

@@ -51,7 +51,7 @@ def find_roles(
     left = [column for column in names if column not in (series, *ignore)]
     time, form = find_time(table, left, name=name, asked=time)
     # The row numbers that some programs write in front of the columns are no values.
-    numbers = [column for column in left if column != time and _unnamed_row_numbers(table, column)]
+    numbers = [column for column in left if column != time and is_row_number(table, column)]
     values = tuple(column for column in left if column != time and column not in numbers)
     if not values:
         raise FernError(f"{name}: has no value column besides the time column, needs at least one")
@@ -75,7 +75,7 @@ def find_time(
         if is_day_number(data):
             return column, "%Y%m%d"
     for column in columns:
-        usual = column.strip().casefold() in TIME_NAMES or _unnamed_row_numbers(table, column)
+        usual = column.strip().casefold() in TIME_NAMES or is_row_number(table, column)
         if (column == asked or (asked is None and usual)) and pa.types.is_integer(table.schema.field(column).type):
             return column, None
     if asked:
@@ -111,7 +111,8 @@ def find_identifier(table: pa.Table, time: str | None) -> str | None:
     return texts[0] if pairs == table.num_rows else None
 
 
-def _unnamed_row_numbers(table: pa.Table, column: str) -> bool:
+def is_row_number(table: pa.Table, column: str) -> bool:
+    """Whether a column holds nothing but the rows' numbers, as pandas writes them into files."""
     if column.startswith("__index_level_"):  # pandas' row labels in a Parquet file
         return bool(pa.types.is_integer(table.schema.field(column).type))
     if column != table.column_names[0] or not (column == "" or column.startswith("Unnamed: ")):

@@ -36,7 +36,7 @@ def forecasts_by_ray(
 ) -> Iterator[pa.Table]:
     """The forecasts of the chunks, in their order; every node must see the files by the same paths.
 
-    Up to an actor a core holds the forecaster; Ray Data streams chunks to them and holds back when tables are not taken.
+    Up to an actor a core holds the forecaster; Ray Data streams chunks to them, no faster than tables are taken.
     """
     session = RaySession(address)
     try:
