@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fern.benchmark.rows import Row, row_from_json, row_to_json
 from fern.benchmark.run import KEY_LENGTH
 from fern.errors import FernError
-from fern.files import written_whole
+from fern.files import check_folder, written_whole
 
 WindowErrors = Mapping[str, NDArray[np.float32]]
 """``mse`` and ``mae`` of each test window, ``(n,)`` in the order of time."""
@@ -63,18 +63,18 @@ class Store:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders whose files are the store's."""
+        return tuple(self.folder / name for name in ("rows", "windows", "checkpoints", "claims"))
+
     def check_writable(self) -> None:
         """An error where the store could not be written, found without making anything."""
-        nearest = next(path for path in (self.folder, *self.folder.absolute().parents) if path.exists())
-        if not nearest.is_dir():
-            raise FernError(f"{self.folder}: {nearest} is a file, needs a folder")
-        if not os.access(nearest, os.W_OK | os.X_OK):
-            raise FernError(f"{self.folder}: {nearest} is not writable (no permission)")
+        check_folder(self.folder)
 
     def for_writing(self) -> "Store":
         """This store with its folders made; an error where they cannot be."""
-        for name in ("rows", "windows", "checkpoints", "claims"):
-            path = self.folder / name
+        for path in self.folders:
             try:
                 path.mkdir(parents=True, exist_ok=True)
             except OSError as error:

@@ -27,7 +27,7 @@ from fern.cli.own_table import (
     TimeColumn,
     TimeLimit,
     as_user_sees,
-    check_output,
+    check_files,
     names,
     numbers,
     read_given,
@@ -97,7 +97,7 @@ def backtest(
     training failed or was interrupted before there was a model, and 2 for a usage error or data that cannot be read.
     """
     levels = numbers("--level", level) or list(LEVELS)
-    check_output(out, data)
+    check_files(data, out=out, model=model)
     settings = settings_given(
         {
             "context_length": context_length,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fern.cli.given import file_of_task, files_of_scenarios, files_of_target, folder_of_target
 from fern.errors import FernError, unknown_name
-from fern.files import check_writable, written_whole
+from fern.files import check_outputs, written_whole
 
 if TYPE_CHECKING:
     from fern.benchmark.store import Contents
@@ -53,8 +54,8 @@ def table(
     from fern.report.tables.rendering import FORMATS, render, to_rich
     from fern.report.tables.tables import build_table
 
+    check_outputs([out], inputs=[file_of_task(task)], kept=Store(runs).folders)
     if out is not None:
-        check_writable(out)
         format_ = format_ or out.suffix.removeprefix(".")
     if format_ is not None and format_ not in FORMATS:
         raise unknown_name("format", format_, FORMATS)
@@ -155,7 +156,9 @@ def response(
         from fern.report.figures.canvas import figure_format
 
         figure_format(plot)
-        check_writable(plot)
+    check_outputs(
+        [plot], inputs=[*files_of_scenarios([scenario]), *files_of_target(target)], kept=[folder_of_target(target)]
+    )
     plan = _scenario(scenario, at=at, steps=steps)
     on_the_path(str(Path.cwd()))
     forecaster = open_target(target)

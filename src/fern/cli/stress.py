@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from fern.files import check_writable
+from fern.cli.given import files_of_scenarios, files_of_target, folder_of_target
+from fern.files import check_outputs
 
 if TYPE_CHECKING:
     from fern.stress.examination import Result
@@ -67,8 +68,8 @@ def stress(
     from fern.stress.requirements import parse_requirements
 
     asked = parse_requirements(require or [])
-    if junit is not None:
-        check_writable(junit)
+    read = [*files_of_scenarios(scenarios or ()), *files_of_target(target)]
+    check_outputs([junit], inputs=read, kept=[folder_of_target(target)])
     from fern.stress.examination import StressSettings, stress_test
     from fern.stress.summary import as_text, write_junit
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fern.errors import FernError
-from fern.files import check_writable
+from fern.files import check_outputs
 
 
 def register(app: typer.Typer) -> None:
@@ -55,6 +55,7 @@ def simulate(
     from fern.systems import open_scenario
     from fern.systems import simulate as play
     from fern.systems.export import export_format, save_trajectory
+    from fern.systems.scenarios import is_scenario_file
 
     plan = open_scenario(source)
     plan = replace(plan, seed=plan.seed if seed is None else seed, steps=plan.steps if steps is None else steps)
@@ -63,12 +64,11 @@ def simulate(
     # Every path is checked before any work, so that a mistake in one leaves no file behind.
     if out is not None:
         export_format(out)
-        check_writable(out)
     if plot is not None:
         from fern.report.figures.canvas import figure_format
 
         figure_format(plot)
-        check_writable(plot)
+    check_outputs([out, plot], inputs=[source if is_scenario_file(source) else None])
     trajectory = play(plan)
     if plot is not None:
         from fern.report.figures.canvas import save_figure

@@ -35,6 +35,6 @@ def figure_format(path: Path) -> str:
 def save_figure(drawn: "Figure", path: Path | str) -> None:
     """Write the figure; the ending chooses the format."""
     path = Path(path)
-    figure_format(path)
-    with written_whole(path) as temporary:
-        drawn.savefig(temporary, dpi=130)
+    ending = figure_format(path)
+    with written_whole(path) as temporary, temporary.open("wb") as file:
+        drawn.savefig(file, dpi=130, format=ending.removeprefix("."))
