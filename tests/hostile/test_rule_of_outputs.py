@@ -21,9 +21,15 @@ ALLOWED = {
     # Lock files, which hold no result and are shared on purpose.
     "benchmark/claims.py",
 }
-IN_A_FOLDER_OF_ITS_OWN = {
+EXCEPT = {
     # Standard input in a temporary folder that is removed with what is in it.
     "cli/own_table.py": {"path.write_bytes"},
+    # An empty file by which workers see whether they share the folder.
+    "benchmark/engines/ray.py": {"(self._folder / 'claims' / self._token).touch"},
+    # Nothing is written: what nobody can read any more goes nowhere.
+    "cli/app.py": {"os.open(os.devnull"},
+    # Takes an open file; those who open one are searched.
+    "data/tables/writers.py": {"pq.write_table(table, file", "pcsv.write_csv(table, file"},
 }
 TEMPORARY = "a path that `written_whole` gave, or a file opened on it"
 
@@ -43,6 +49,13 @@ def writers_around(tree: ast.AST) -> list[tuple[int, str]]:
                 visit(statement, safe)
             return
         if isinstance(node, ast.FunctionDef):
+            safe = safe | {
+                target.id
+                for child in ast.walk(node)
+                if isinstance(child, ast.Assign) and isinstance(child.value, ast.Call)
+                for target in child.targets
+                if isinstance(target, ast.Name) and _name(child.value) in ("BytesIO", "StringIO")
+            }
             safe = safe | parameters_safe.get(node.name, frozenset())
         if isinstance(node, ast.Call) and _writes(node) and not _into(node, safe):
             found.append((node.lineno, ast.unparse(node)[:80]))
@@ -125,7 +138,7 @@ MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*
 @pytest.mark.parametrize("module", [name for name in MODULES if name not in ALLOWED])
 def test_every_file_is_written_through_the_rule_of_outputs(module: str) -> None:
     found = writers_around(ast.parse((SOURCE / module).read_text()))
-    allowed = IN_A_FOLDER_OF_ITS_OWN.get(module, set())
+    allowed = EXCEPT.get(module, set())
     around = [f"{module}:{line}: {text}" for line, text in found if not any(text.startswith(one) for one in allowed)]
     assert not around, f"needs {TEMPORARY}: {around}"
 

@@ -150,6 +150,8 @@ def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) ->
     folder = place.checkpoints if model.trainable else None
     with ExitStack() as held:
         if folder is not None:
+            if folder.is_symlink():
+                folder.unlink()  # what it points to is nobody's checkpoint
             folder.mkdir(parents=True, exist_ok=True)
             if not held.enter_context(locked(folder / LOCK, patience=_LOCK_PATIENCE)):
                 folder = None  # an executor cut off from its sweep is still at it: leave its files alone

@@ -27,6 +27,7 @@ WindowErrors = Mapping[str, NDArray[np.float32]]
 """``mse`` and ``mae`` of each test window, ``(n,)`` in the order of time."""
 
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
+_HALF_WRITTEN = re.compile(rf"\.{_KEY.pattern}\.\w+\.(json|npz)")
 _ABANDONED_AFTER = 3600.0  # seconds; a temporary file this old is of a writer that was killed
 
 
@@ -138,6 +139,9 @@ class Store:
         The windows' errors come first: a row that is there has everything that belongs to it. Of a run that failed
         the checkpoints stay: done again, it goes on from there.
         """
+        for own in (self.windows_path(row.key), self.row_path(row.key)):
+            if own.is_symlink():
+                own.unlink()  # the file it points to belongs to somebody else
         path = self.windows_path(row.key)
         if windows is None:
             path.unlink(missing_ok=True)
@@ -161,8 +165,11 @@ class Store:
             raise FernError(f"{path}: is damaged ({error})") from None
 
     def drop_checkpoints(self, key: str) -> None:
-        """Remove a run's checkpoints."""
-        shutil.rmtree(self.checkpoint_path(key), ignore_errors=True)
+        """Remove a run's checkpoints; of a link to elsewhere only the link."""
+        path = self.checkpoint_path(key)
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
 
     def sweep_out(self) -> None:
         """Remove temporary files that killed writers left behind."""
@@ -170,7 +177,7 @@ class Store:
         for name in ("rows", "windows"):
             for path in (self.folder / name).glob(".*"):
                 try:
-                    if path.stat().st_mtime < horizon:
+                    if _HALF_WRITTEN.fullmatch(path.name) and path.lstat().st_mtime < horizon:
                         path.unlink()
                 except OSError:
                     continue  # another process was faster, or may not; either way it does no harm

@@ -134,10 +134,12 @@ def _swept(
     from fern.benchmark.plan import make_plan
     from fern.benchmark.progress.display import watcher_for
     from fern.benchmark.sweep import run_sweep
+    from fern.benchmark.tasks import is_outside
     from fern.cli.console import console
-    from fern.integrations.inward.outside import on_the_path
+    from fern.integrations.inward.outside import look_in
 
-    on_the_path(str(Path.cwd()))  # where a user's own models are looked for first
+    if any(is_outside(choice.model) for choice in task.models):
+        look_in(str(Path.cwd()))
     plan = make_plan(task, max_epochs=max_epochs)
     opened = open_engine(engine, plan, out, jobs=jobs, threads=threads, address=address)
     try:

@@ -147,7 +147,6 @@ def response(
     The error on the same trajectory without the shock is shown for comparison. A model given by name is first
     trained briefly on the first 70 % of the shocked trajectory.
     """
-    from fern.integrations.inward.outside import on_the_path
     from fern.stress.response import shock_response
     from fern.stress.targets import open_target
     from fern.systems import simulate
@@ -160,8 +159,7 @@ def response(
         [plot], inputs=[*files_of_scenarios([scenario]), *files_of_target(target)], kept=[folder_of_target(target)]
     )
     plan = _scenario(scenario, at=at, steps=steps)
-    on_the_path(str(Path.cwd()))
-    forecaster = open_target(target)
+    forecaster = open_target(target, folder=str(Path.cwd()))
     has = forecaster.config
     length = context_length if context_length is not None else has.context_length if has else 336
     horizon = horizon if horizon is not None else has.horizon if has else 336

@@ -23,7 +23,7 @@ def stress(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="module:callable (the current folder is searched first), the folder of a saved model, "
+            help="module:callable (the current folder is searched last), the folder of a saved model, "
             "or the name of a model, which is trained briefly on each scenario.",
         ),
     ],
