@@ -149,6 +149,45 @@ def check_folder(folder: Path) -> None:
         return
 
 
+def made_folder(folder: Path) -> Path:
+    """The folder, made with those above it where it is not there yet.
+
+    Example:
+        >>> made_folder(Path("results/today")).is_dir()
+        True
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise FernError(f"{folder}: is a file or below one, needs a folder") from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise NotWritten(f"{folder}: was not made ({error.strerror})") from None
+        raise FernError(f"{folder}: the folder cannot be created ({error.strerror})") from None
+    return folder
+
+
+def read_plain(path: Path, *, most: int) -> bytes:
+    """The contents of a regular file of at most ``most`` bytes; a pipe or a device is refused and never waited for.
+
+    Example:
+        >>> read_plain(Path(os.devnull), most=10)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: ...: is not a regular file
+    """
+    # Without NONBLOCK opening a pipe would wait for a writer.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+        os.close(handle)
+        if stat.S_ISREG(found.st_mode):
+            raise FernError(f"{path}: has {found.st_size:,} bytes, at most {most:,} are read")
+        raise FernError(f"{path}: is not a regular file")
+    with os.fdopen(handle, "rb") as file:
+        return file.read(most + 1)
+
+
 def ending_of(path: Path, endings: Collection[str], *, what: str) -> str:
     """The ending of a file's name in lower case, which must be one that ``what`` can be written as.
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
 
 try:
     import fcntl
@@ -88,8 +88,13 @@ class Claims:
         if not mine:
             os.close(handle)
             return False
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps({"host": platform.node(), "process": os.getpid()}).encode(), 0)
+        try:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps({"host": platform.node(), "process": os.getpid()}).encode(), 0)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            os.close(handle)
+            raise NotWritten(f"{path}: was not written ({error.strerror})") from None
         with self._lock:
             self._held[key] = handle
         return True

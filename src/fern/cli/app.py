@@ -9,7 +9,9 @@ import typer
 
 from fern._version import __version__
 from fern.cli import backtest, bench, bench_tables, data, demo, forecast, stress, systems
+from fern.cli.console import echo
 from fern.errors import FernError, NotWritten
+from fern.text import say
 
 FAILED, MISTAKE = 1, 2
 """Exit codes: the work failed; the command or its input was wrong."""
@@ -37,7 +39,7 @@ stress.register(app)
 @app.callback(invoke_without_command=True)
 def _version(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
     if version:
-        typer.echo(f"fern {__version__}")
+        echo(f"fern {__version__}")
         raise typer.Exit
 
 
@@ -93,7 +95,7 @@ def _run() -> int:
 
 
 def _told(message: str, code: int) -> int:
-    typer.echo(f"error: {message}", err=True)
+    say(f"error: {message}", sys.stderr, medium="line")
     return code
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fern.cli.console import echo
 from fern.cli.forecast import DEFAULT_MODEL, ended_by_interrupt, forecaster_for
 from fern.cli.own_table import (
     ContextLength,
@@ -209,8 +210,8 @@ def _print(scores: "Sequence[Score]", levels: "Sequence[float]", *, windows: int
         table.add_row(score.name, f"{score.steps:,}", *figures, *(f"{100 * share:.1f} %" for share in score.coverage))
     console().print(table)
     if scores[MOST_LINES:]:
-        typer.echo(f"… and {len(scores) - MOST_LINES:,} more; -o writes every forecast")
-    typer.echo(
+        echo(f"… and {len(scores) - MOST_LINES:,} more; -o writes every forecast")
+    echo(
         f"\n{windows} forecasts of each series. CRPS from 19 quantiles. Last columns: the share of steps inside the "
         "interval."
     )

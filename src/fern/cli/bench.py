@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fern.cli.console import echo
 from fern.errors import FernError
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ def run(
         )
         if count
     ]
-    typer.echo(f"{len(summary.rows)} rows in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
-    typer.echo(f"Show the table: fern bench table {task} --runs {out}")
+    echo(f"{len(summary.rows)} rows in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
+    echo(f"Show the table: fern bench table {task} --runs {out}")
     if failed or summary.damaged:
         raise typer.Exit(1)
 
@@ -145,7 +146,7 @@ def _swept(
     try:
         return run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=watcher_for(console()))
     except KeyboardInterrupt:
-        typer.echo("Interrupted; run the same command to resume", err=True)
+        echo("Interrupted; run the same command to resume", err=True)
         raise typer.Exit(130) from None
 
 

@@ -1,6 +1,5 @@
 """``fern bench table``, ``fern bench compare`` and ``fern bench response``: reading the results of runs."""
 
-import json
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fern.cli.console import echo, echo_json
 from fern.cli.given import file_of_task, files_of_scenarios, files_of_target, folder_of_target
 from fern.errors import FernError, unknown_name
 from fern.files import check_outputs, written_whole
@@ -62,14 +62,13 @@ def table(
     contents = Store(runs).contents()
     wanted = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
     built = build_table(contents.rows, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
-    damaged = tuple(f"Skipped: {entry.problem}" for entry in contents.damaged)
-    built = replace(built, notes=(*damaged, *built.notes))
+    built = replace(built, notes=(*contents.notes, *built.notes))
     if out is not None and format_ is not None:
         with written_whole(out) as temporary:
             temporary.write_text(render(built, format_), encoding="utf-8")
-        typer.echo(f"wrote {out}")
+        echo(f"wrote {out}")
     elif format_ is not None:
-        typer.echo(render(built, format_), nl=False)
+        echo(render(built, format_), nl=False)
     else:
         from fern.cli.console import console
 
@@ -106,7 +105,7 @@ def compare(
         seed=seed,
     )
     if as_json:
-        typer.echo(json.dumps(_finite(asdict(found)), indent=1, ensure_ascii=False, allow_nan=False))
+        echo_json(_finite(asdict(found)), indent=1)
     else:
         _show_comparison(found)
 
@@ -175,7 +174,7 @@ def response(
         tolerance=tolerance,
     )
     if as_json:
-        typer.echo(json.dumps(_response_record(found, target), indent=1, allow_nan=False))
+        echo_json(_response_record(found, target), indent=1)
     else:
         _show_response(found, target)
     if plot is not None:
@@ -183,7 +182,7 @@ def response(
         from fern.report.figures.shock_response import shock_response_figure
 
         save_figure(shock_response_figure(found, name=target), plot)
-        typer.echo(f"wrote {plot}", err=as_json)
+        echo(f"wrote {plot}", err=as_json)
 
 
 def _task(name: str, contents: "Contents") -> "Task | str":
@@ -227,8 +226,8 @@ def _show_comparison(found: "Comparison") -> None:
     over = found.over_scenarios
     if over is not None:
         ranks = ", ".join(f"{model} {rank:.2f}" for model, rank in zip(over.models, over.ranks.average, strict=True))
-        typer.echo(f"\nAverage ranks over {over.ranks.scenarios} scenarios: {ranks}")
-        typer.echo(
+        echo(f"\nAverage ranks over {over.ranks.scenarios} scenarios: {ranks}")
+        echo(
             f"Friedman chi-squared {over.ranks.statistic:.3g} (p {over.ranks.p_value:.2g}; Iman-Davenport p "
             f"{over.ranks.f_p_value:.2g}), Nemenyi critical difference {over.critical_difference:.3g} at 5 %: "
             f"{over.words}"
@@ -289,7 +288,7 @@ def _show_response(found: "ShockResponse", target: str) -> None:
         figures = (phase.mse, phase.twin_mse, phase.ratio)
         shown.add_row(phase.name, f"{phase.windows:,}", *("" if value is None else number(value) for value in figures))
     console().print(shown)
-    typer.echo(f"{target} {found.in_words()} (MSE before the shock: {number(found.level)})")
+    echo(f"{target} {found.in_words()} (MSE before the shock: {number(found.level)})")
 
 
 def _response_record(found: "ShockResponse", target: str) -> dict[str, Any]:

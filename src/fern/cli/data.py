@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fern.cli.console import echo
 from fern.files import check_outputs, ending_of, written_whole
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,9 +60,7 @@ def audit(
     The exit code is 0 if the data is usable, 1 if it has problems to fix first (timestamps, empty columns), and 2 if
     the file cannot be read.
     """
-    from rich.console import Console
-
-    from fern.cli.console import console
+    from fern.cli.console import console, echo_json, working
     from fern.data.auditing.audit import audit_source
     from fern.data.auditing.audit_html import to_html
     from fern.data.auditing.audit_json import to_dict
@@ -70,13 +70,13 @@ def audit(
 
     check_outputs([html], inputs=[_path_of(file), policy])
     source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
-    with Console(stderr=True).status(f"Reading {file} …"):
+    with working(f"Reading {file} …"):
         report = audit_source(source, policy=_policy(policy), step=None if step is None else parse_duration(step))
     if html is not None:
         with written_whole(html) as temporary:
             temporary.write_text(to_html(report), encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(to_dict(report), indent=2, ensure_ascii=False, allow_nan=False))
+        echo_json(to_dict(report), indent=2)
     else:
         console().print(render(report))
     if report.problems():
@@ -113,9 +113,7 @@ def clean(
 
     Every change is listed, and written to --log if given.
     """
-    from rich.console import Console
-
-    from fern.cli.console import console
+    from fern.cli.console import console, working
     from fern.data.cleaning.clean import clean_source
     from fern.data.tables.frequency import parse_duration
     from fern.data.tables.readers import Reading
@@ -123,7 +121,7 @@ def clean(
     ending = ending_of(out, (".csv", ".parquet"), what="a table")
     check_outputs([out, log], inputs=[_path_of(file), policy])
     source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
-    with Console(stderr=True).status(f"Cleaning {file} …"):
+    with working(f"Cleaning {file} …"):
         table, changes = clean_source(
             source,
             policy=_policy(policy),
@@ -136,11 +134,9 @@ def clean(
         with written_whole(log) as temporary:
             temporary.write_text(json.dumps(changes.to_dict(), indent=2, ensure_ascii=False), encoding="utf-8")
     console().print(_summary(changes))
-    typer.echo(f"\n{changes.rows_before:,} rows in, {changes.rows_after:,} out → {out}")
+    echo(f"\n{changes.rows_before:,} rows in, {changes.rows_after:,} out → {out}")
     if changes.rows_deleted:
-        typer.echo(
-            "Deleted rows leave gaps in time; pass the breaks of read_frame to Windows so that no window crosses one."
-        )
+        echo("Deleted rows leave gaps in time; pass the breaks of read_frame to Windows so that no window crosses one.")
 
 
 def _opened(file: str, reading: "Reading") -> "Source":
@@ -180,6 +176,6 @@ def _summary(changes: "CleanLog") -> "Table":
     for name in ("column", "action", "times", "rows", "why"):
         table.add_column(name, justify="right" if name in ("times", "rows") else "left")
     for line in changes.summary():
-        name = " / ".join(part for part in (line.series, line.column) if part)
+        name = safe_text(" / ".join(part for part in (line.series, line.column) if part), "line")
         table.add_row(name, line.action, f"{line.times:,}", f"{line.rows:,}", line.reason)
     return table

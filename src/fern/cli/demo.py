@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fern.errors import FernError
-from fern.files import check_folder, check_outputs, written_whole
+from fern.cli.console import echo
+from fern.files import check_folder, check_outputs, made_folder, written_whole
 
 if TYPE_CHECKING:
     from fern.benchmark.problem import Problem
@@ -51,7 +51,7 @@ def demo(
     _ = problem.train, problem.validation, problem.test  # an error where one has no window
     trajectory = dataset.trajectory
     shock = trajectory.shock_index if trajectory is not None else None
-    typer.echo(
+    echo(
         f"{SCENARIO}: {len(dataset.values):,} steps of Lorenz-63. Its parameters change at row {shock:,}, in\n"
         f"the middle of the training set. Task: forecast {HORIZON} steps from the previous {CONTEXT_LENGTH}; the last\n"
         "10 % is the test set."
@@ -62,18 +62,14 @@ def demo(
     table = render(_table(scores), "md")
     _write(out / "table.md", table)
     _draw(problem, models, out)
-    typer.echo(f"\n{table}")
-    typer.echo(_what_to_look_at(scores, out, time.monotonic() - start))
+    echo(f"\n{table}")
+    echo(_what_to_look_at(scores, out, time.monotonic() - start))
 
 
 def _prepare(out: Path) -> None:
     """Make the folder, and find out before the training whether every file can be written into it."""
     check_folder(out)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FernError(f"{out}: the folder cannot be created ({error.strerror})") from None
-    check_outputs([out / name for name in FILES])
+    check_outputs([made_folder(out) / name for name in FILES])
 
 
 def _write(path: Path, text: str) -> None:
@@ -91,7 +87,7 @@ def _trained(name: str, problem: "Problem", *, epochs: int, seed: int) -> "Forec
         name, context_length=problem.context_length, horizon=problem.horizon, channels=channels, **MODELS[name]
     )
     if model.trainable:
-        typer.echo(f"\nTraining {name} for {epochs} epochs:")
+        echo(f"\nTraining {name} for {epochs} epochs:")
         config = TrainConfig(preset="default", epochs=epochs, seed=seed, threads=1)
         train(model, problem.train, problem.validation, config)
     return model.eval()

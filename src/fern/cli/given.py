@@ -21,7 +21,7 @@ def files_of_target(target: str) -> list[Path]:
     """The saved model, or the source file that ``module:callable`` may mean."""
     module, _, name = target.partition(":")
     place = Path(*module.split("."))
-    return [Path(target), *([place.with_suffix(".py"), place / "__init__.py"] if name else [])]
+    return [Path(target), *([place.with_suffix(".py"), place / "__init__.py"] if module and name else [])]
 
 
 def folder_of_target(target: str) -> Path | None:

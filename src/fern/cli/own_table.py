@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from fern.cli.console import echo, echo_table
 from fern.errors import FernError
 from fern.files import check_outputs, ending_of, written_whole
 
@@ -196,7 +197,7 @@ def write_out(table: "pa.Table", out: Path | None, given: Given, *, time: Sequen
     if standard:
         held = io.BytesIO()
         write_table(table, held, format="csv")
-        typer.echo(held.getvalue().decode(), nl=False)
+        echo_table(held.getvalue())
         return
     assert out is not None
     with written_whole(out) as temporary, temporary.open("wb") as file:
@@ -206,7 +207,7 @@ def write_out(table: "pa.Table", out: Path | None, given: Given, *, time: Sequen
 
 def say(message: str) -> None:
     """A line on standard error: standard output is for the table."""
-    typer.echo(message, err=True)
+    echo(message, err=True)
 
 
 def numbers(option: str, given: list[str] | None) -> list[float] | None:

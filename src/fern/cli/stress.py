@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from fern.cli.console import echo
 from fern.cli.given import files_of_scenarios, files_of_target, folder_of_target
 from fern.files import check_outputs
 
@@ -82,14 +83,14 @@ def stress(
         takes=cast("Takes", takes),
     )
     report = stress_test(target, scenarios or (), requirements=asked, settings=settings, on_result=_tell)
-    typer.echo(as_text(report))
+    echo(as_text(report))
     if junit is not None:
         write_junit(report, junit)
-        typer.echo(f"wrote {junit}", err=True)
+        echo(f"wrote {junit}", err=True)
     if not report.survived:
         raise typer.Exit(1)
 
 
 def _tell(result: "Result") -> None:
     outcome = "survived" if result.survived else "failed"
-    typer.echo(f"{result.scenario}: {outcome}, {result.windows} windows, {result.seconds:.1f} s", err=True)
+    echo(f"{result.scenario}: {outcome}, {result.windows} windows, {result.seconds:.1f} s", err=True)

@@ -1,12 +1,12 @@
 """``fern scenarios`` and ``fern simulate``."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fern.cli.console import echo, echo_json
 from fern.errors import FernError
 from fern.files import check_outputs
 
@@ -24,9 +24,7 @@ def scenarios(
     from fern.systems import SCENARIOS
 
     if as_json:
-        typer.echo(
-            json.dumps([asdict(plan) | {"shock_rows": plan.shock_rows} for plan in SCENARIOS.values()], indent=2)
-        )
+        echo_json([asdict(plan) | {"shock_rows": plan.shock_rows} for plan in SCENARIOS.values()], indent=2)
         return
     from rich.table import Table
 
@@ -79,8 +77,8 @@ def simulate(
         save_trajectory(trajectory, out)
     rows, channels = trajectory.values.shape
     shocks = ", ".join(f"{s.kind} shock at row {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
-    typer.echo(f"{plan.id or plan.system}: {rows:,} rows x {channels} channels, {shocks or 'no shock'}")
-    typer.echo(f"fingerprint {trajectory.fingerprint}")
+    echo(f"{plan.id or plan.system}: {rows:,} rows x {channels} channels, {shocks or 'no shock'}")
+    echo(f"fingerprint {trajectory.fingerprint}")
     for path in (out, plot):
         if path is not None:
-            typer.echo(f"wrote {path}")
+            echo(f"wrote {path}")

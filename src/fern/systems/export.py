@@ -49,6 +49,7 @@ def save_trajectory(trajectory: Trajectory, path: Path | str) -> None:
         table = pa.table({name: np.ascontiguousarray(values) for name, values in columns.items()})
         if suffix == ".parquet":
             pa.parquet.write_table(table.replace_schema_metadata({"fern": about}), file)
+            file.flush()
         else:
             pa.csv.write_csv(table, file)
 

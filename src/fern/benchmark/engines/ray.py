@@ -23,7 +23,7 @@ from fern.benchmark.problem import Dataset
 from fern.benchmark.provenance import usable_cores
 from fern.benchmark.run import Run
 from fern.benchmark.store import Store
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
 
 _PATIENCE = 10.0  # seconds for a cluster to answer
 
@@ -88,7 +88,8 @@ class RayEngine:
             try:
                 events.append(Finished(key, self._ray.get(reference)))
             except FernError as error:  # the worker itself is wrong, not the run
-                raise FernError(str(getattr(error, "cause", error))) from None
+                cause = getattr(error, "cause", error)
+                raise NotWritten(str(cause)) if isinstance(cause, NotWritten) else FernError(str(cause)) from None
             except self._ray.exceptions.RayError as error:
                 events.append(Lost(key, f"its Ray worker was lost ({type(error).__name__})"))
         return events
