@@ -15,6 +15,13 @@ class FernError(ValueError):
     """
 
 
+class NotWritten(FernError):  # noqa: N818 - what a result is
+    """No mistake of the user: a result could not be written, because the disk is full or a device failed.
+
+    The command line ends with exit code 1, as after any work that failed, and not with the 2 of a mistake.
+    """
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> FernError:
     """The error for a name that is not among the known ones, with the nearest right names.
 

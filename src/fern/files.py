@@ -1,17 +1,37 @@
-"""Writing files so that they are whole or absent."""
+"""The rule of outputs: a file is written whole or not at all, and never over what the same command reads or writes.
 
+`check_outputs` is asked before anything is computed, `written_whole` writes. A regular file is replaced by one rename,
+after its contents have reached the disk; behind a symbolic link the file that it points to is replaced, the link
+stays. A device or a named pipe is written through: replacing its name by a regular file would break it for others.
+"""
+
+import errno
 import os
+import shutil
+import stat
+import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import combinations
 from pathlib import Path
 
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
+
+_LONGEST_STEM = 60  # bytes of a file's name that its temporary file shows
+_STANDARD = {
+    "stdin": "is standard input; files are not changed in place",
+    "stdout": "standard output goes there already",
+    "stderr": "standard error goes there already",
+}
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well, and is deleted when it does not.
+    """A temporary path that takes the place of ``path`` when the block ends well, and is deleted when it does not.
+
+    It lies beside the file that it is to replace; for a device or a named pipe it lies elsewhere, and its contents
+    are sent there at the end.
 
     Example:
         >>> import tempfile
@@ -21,23 +41,65 @@ def written_whole(path: Path) -> Iterator[Path]:
         >>> note.read_text()
         'all of it'
     """
+    path = Path(path)
     check_writable(path)
+    found = _status(path)
+    through = found is not None and not stat.S_ISREG(found.st_mode)
+    place = Path(os.path.realpath(path))
     # The suffix is kept: writers such as matplotlib choose the format by it.
+    prefix = os.fsdecode(b"." + os.fsencode(path.stem)[:_LONGEST_STEM] + b".")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=None if through else place.parent)
     except OSError as error:
-        raise FernError(f"{path}: cannot be written ({error.strerror})") from None
+        raise _not_written(path, error) from None
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-        _sync_folder(path.parent)
+        _to_disk(temporary)
+        if through:
+            _send(temporary, path)
+        else:
+            temporary.chmod(0o666 & ~_umask() if found is None else stat.S_IMODE(found.st_mode))
+            temporary.replace(place)
+            _sync_folder(place.parent)
     except OSError as error:
-        raise FernError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise _not_written(path, error) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_outputs(
+    outputs: Iterable[Path | None],
+    *,
+    inputs: Iterable[Path | str | None] = (),
+    kept: Iterable[Path | str | None] = (),
+) -> None:
+    """Refuse outputs that cannot be written, that are an input, or that are another output of the same command.
+
+    ``kept`` are folders whose contents belong to an input or to another output: no output may lie in one.
+
+    Example:
+        >>> Path("table.csv").touch()
+        >>> check_outputs([Path("table.csv"), None], inputs=["table.csv"])
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: table.csv: is also an input; files are not changed in place, give another name
+    """
+    written = [Path(path) for path in outputs if path is not None]
+    read = [path for path in (Path(one) for one in inputs if one is not None) if _status(path) is not None]
+    folders = [Path(folder) for folder in kept if folder is not None]
+    for path in written:
+        check_writable(path)
+        if any(_same(path, other) for other in read):
+            raise FernError(f"{path}: is also an input; files are not changed in place, give another name")
+        _refuse_standard(path)
+        for folder in folders:
+            if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+                raise FernError(f"{path}: lies in {folder}, whose files are not written by hand; give another name")
+    for one, other in combinations(written, 2):
+        if _same(one, other):
+            raise FernError(f"{one}: is named for two outputs; give each a name of its own")
 
 
 def check_writable(path: Path) -> None:
@@ -49,16 +111,87 @@ def check_writable(path: Path) -> None:
             ...
         fern.errors.FernError: no/such/folder/out.csv: the folder no/such/folder does not exist
     """
-    if path.is_dir():
+    found = _status(path)
+    if found is not None and stat.S_ISDIR(found.st_mode):
         raise FernError(f"{path}: is a directory, needs a file name")
-    if not path.parent.is_dir():
-        raise FernError(f"{path}: the folder {path.parent} does not exist")
-    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+    if found is not None and stat.S_ISSOCK(found.st_mode):
+        raise FernError(f"{path}: is a socket, needs a file, a device or a named pipe")
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        if not os.access(path, os.W_OK):
+            raise FernError(f"{path}: cannot be written (no permission)")
+        return
+    folder = Path(os.path.realpath(path)).parent
+    shown = path.parent if not path.is_symlink() else folder
+    if not folder.is_dir():
+        raise FernError(f"{path}: the folder {shown} does not exist")
+    if not os.access(folder, os.W_OK | os.X_OK) or (found is not None and not os.access(path, os.W_OK)):
         raise FernError(f"{path}: cannot be written (no permission)")
+
+
+def check_folder(folder: Path) -> None:
+    """An error where files could not be written into a folder that is there or is yet to be made.
+
+    Example:
+        >>> Path("a_file").touch()
+        >>> check_folder(Path("a_file/results"))
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: a_file/results: a_file is a file, needs a folder
+    """
+    for place in (folder, *folder.absolute().parents):
+        found = _status(place)
+        if found is None:
+            continue
+        if not stat.S_ISDIR(found.st_mode):
+            raise FernError(f"{folder}: {_shown(place, folder)} is a file, needs a folder")
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise FernError(f"{folder}: {place} is not writable (no permission)")
+        return
+
+
+def made_folder(folder: Path) -> Path:
+    """The folder, made with those above it where it is not there yet.
+
+    Example:
+        >>> made_folder(Path("results/today")).is_dir()
+        True
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise FernError(f"{folder}: is a file or below one, needs a folder") from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise NotWritten(f"{folder}: was not made ({error.strerror})") from None
+        raise FernError(f"{folder}: the folder cannot be created ({error.strerror})") from None
+    return folder
+
+
+def read_plain(path: Path, *, most: int) -> bytes:
+    """The contents of a regular file of at most ``most`` bytes; a pipe or a device is refused and never waited for.
+
+    Example:
+        >>> read_plain(Path(os.devnull), most=10)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: ...: is not a regular file
+    """
+    # Without NONBLOCK opening a pipe would wait for a writer.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+        os.close(handle)
+        if stat.S_ISREG(found.st_mode):
+            raise FernError(f"{path}: has {found.st_size:,} bytes, at most {most:,} are read")
+        raise FernError(f"{path}: is not a regular file")
+    with os.fdopen(handle, "rb") as file:
+        return file.read(most + 1)
 
 
 def ending_of(path: Path, endings: Collection[str], *, what: str) -> str:
     """The ending of a file's name in lower case, which must be one that ``what`` can be written as.
+
+    The name of a device or a named pipe has none, and the first of the ``endings`` is taken.
 
     Example:
         >>> ending_of(Path("shock.PNG"), (".png", ".svg"), what="a picture")
@@ -66,8 +199,75 @@ def ending_of(path: Path, endings: Collection[str], *, what: str) -> str:
     """
     ending = path.suffix.lower()
     if ending not in endings:
+        found = _status(path)
+        if found is not None and (stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
+            return next(iter(endings))
         raise FernError(f"{path}: got the suffix {ending or 'none'!r}, {what} needs one of {', '.join(endings)}")
     return ending
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What is there, links followed; None where nothing is. A name that cannot be one is an error."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise FernError(f"{path}: cannot be used ({error.strerror})") from None
+    except ValueError as error:
+        raise FernError(f"{str(path)!r}: is no file name ({error})") from None
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two names mean one file. Character devices are never in each other's way."""
+    first, second = _status(one), _status(other)
+    if first is not None and second is not None:
+        return os.path.samestat(first, second) and not stat.S_ISCHR(first.st_mode)
+    return first is second is None and os.path.realpath(one) == os.path.realpath(other)
+
+
+def _refuse_standard(path: Path) -> None:
+    """Refuse the regular file that is the command's standard input, or into which it prints."""
+    found = _status(path)
+    if found is None or not stat.S_ISREG(found.st_mode):
+        return
+    for stream, does in _STANDARD.items():
+        open_file = _open_file(stream)
+        if open_file is not None and os.path.samestat(found, open_file):
+            raise FernError(f"{path}: {does}; give another name")
+
+
+def _open_file(stream: str) -> os.stat_result | None:
+    with suppress(OSError, ValueError, AttributeError):  # closed, or not a file
+        return os.fstat(getattr(sys, stream).fileno())
+    return None
+
+
+def _send(temporary: Path, path: Path) -> None:
+    """The contents into a device or a named pipe, which stays what it is."""
+    handle = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
+    with temporary.open("rb") as source, os.fdopen(handle, "wb") as sink:
+        shutil.copyfileobj(source, sink)
+
+
+def _not_written(path: Path, error: OSError) -> FernError:
+    if error.errno == errno.ENAMETOOLONG:
+        return FernError(f"{path}: cannot be written ({error.strerror})")
+    return NotWritten(f"{path}: was not written ({error.strerror or error})")
+
+
+def _shown(place: Path, given: Path) -> Path:
+    """A folder as the user wrote it, where that is a part of what was given."""
+    return next((part for part in (given, *given.parents) if part.absolute() == place), place)
+
+
+def _to_disk(path: Path) -> None:
+    """Have the contents on the disk: some file systems find out only here that it is full."""
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,16 +1,23 @@
 """Strict settings: frozen dataclasses read from mappings and files, where a misspelt key is an error."""
 
+import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import SchemaValidator
 
 from fern.errors import FernError, unknown_name
 
 T = TypeVar("T")
+
+_MOST_BYTES = 1 << 24  # of a settings file
+_MOST_SHOWN = 200  # characters of a value in a message
 
 STRICT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 """A settings dataclass carries ``__pydantic_config__ = STRICT``."""
@@ -42,9 +49,25 @@ def from_mapping(settings: type[T], values: Mapping[str, Any], *, where: str = "
         if key not in known:
             raise FernError(f"{prefix}{unknown_name('setting', key, known)}")
     try:
-        return cast("T", TypeAdapter(settings).validate_python(dict(values)))
+        return cast("T", _validator(settings).validate_python(dict(values)))
     except ValidationError as error:
         raise FernError(prefix + _in_words(error)) from None
+    except (RecursionError, OverflowError) as error:
+        raise FernError(f"{prefix}cannot be read ({error})") from None
+
+
+@cache
+def _validator(settings: type[Any]) -> SchemaValidator:
+    """Takes lists for tuples, as files have no tuples, but neither text nor truth values for numbers."""
+    return SchemaValidator(_strict(TypeAdapter(settings).core_schema))
+
+
+def _strict(schema: Any) -> Any:
+    """The schema with every number and truth value in it taken as what it is."""
+    if isinstance(schema, dict):
+        changed = {name: _strict(part) for name, part in schema.items()}
+        return {**changed, "strict": True} if schema.get("type") in ("int", "float", "bool") else changed
+    return [_strict(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -57,15 +80,55 @@ def read_toml(path: Path) -> dict[str, Any]:
         fern.errors.FernError: missing.toml: no such file
     """
     try:
-        return tomllib.loads(path.read_bytes().decode())
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise FernError(f"{path}: has more than {_MOST_BYTES:,} bytes, which is no settings file")
+        return tomllib.loads(data.decode())
     except FileNotFoundError:
         raise FernError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise FernError(f"{path}: is a directory, needs a TOML file") from None
+    except FernError:
+        raise
     except OSError as error:
         raise FernError(f"{path}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, too many digits, nested too deep
         raise FernError(f"{path}: not a valid TOML file ({error})") from None
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested too deep, or a number of too many digits
+        text = f"{type(value).__name__} that is too large to show"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def read_json(text: bytes | str, *, where: str) -> Any:
+    """The value of a JSON text in which every number is finite and every text is text; else an error that says so.
+
+    Example:
+        >>> read_json('{"mse": 1e999}', where="row.json")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: row.json: is not JSON (1e999 is no finite number)
+    """
+    try:
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError) as error:
+        raise FernError(f"{where}: is not JSON ({error})") from None
+    return value
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no finite number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _no_number(digits[:40])
 
 
 def _in_words(error: ValidationError) -> str:
@@ -77,5 +140,5 @@ def _in_words(error: ValidationError) -> str:
         if problem["type"] == "value_error":
             lines.append(message if len(problem["loc"]) == 0 else f"{place}: {message}")
         else:
-            lines.append(f"{place}: {message}, got {problem['input']!r}")
+            lines.append(f"{place}: {message}, got {_shown(problem['input'])}")
     return "; ".join(lines)

@@ -220,7 +220,7 @@ def test_a_path_without_permission_is_refused(fern: Any, monkeypatch: pytest.Mon
 def test_the_output_must_be_another_file_of_a_known_kind(fern: Any, file: Path) -> None:
     before = file.read_bytes()
     assert "files are not changed in place" in fern("clean", file, "-o", file).err
-    assert "ending in .csv or .parquet" in fern("clean", file, "-o", "out.xlsx").err
+    assert "needs one of .csv, .parquet" in fern("clean", file, "-o", "out.xlsx").err
     assert "does not exist" in fern("clean", file, "-o", "no/such/out.csv").err
     assert "does not exist" in fern("audit", file, "--html", "no/such/out.html").err
     assert file.read_bytes() == before

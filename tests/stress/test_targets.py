@@ -9,7 +9,7 @@ from tests.stress.support import last_value, window_mean
 
 from fern.data.splits import Part
 from fern.errors import FernError
-from fern.integrations.inward.outside import on_the_path
+from fern.integrations.inward.outside import look_in
 from fern.models import build_model, save_model
 from fern.stress.targets import Material, Target, as_target, forecast, open_target
 
@@ -133,7 +133,7 @@ def test_a_saved_model_is_found_by_its_folder_or_its_file(name, material):
 def test_a_callable_is_found_by_module_and_dotted_name(monkeypatch):
     monkeypatch.setattr("sys.path", ["first"])
     Path("targets_under_test.py").write_text("class Box:\n    @staticmethod\n    def ask(c, h):\n        return c\n")
-    on_the_path(str(Path.cwd()))
+    look_in(str(Path.cwd()))
     assert open_target("targets_under_test:Box.ask").source(5, 1) == 5
     for text, says in {
         "targets_under_test:Box": "is the class Box, needs a callable",

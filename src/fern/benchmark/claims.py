@@ -17,6 +17,7 @@ import errno
 import json
 import os
 import platform
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
 
 try:
     import fcntl
@@ -76,7 +77,7 @@ class Claims:
         if key in self._held:
             return False
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            handle = _opened(path)
         except OSError as error:
             raise FernError(f"{path}: cannot be claimed ({error.strerror})") from None
         try:
@@ -87,8 +88,13 @@ class Claims:
         if not mine:
             os.close(handle)
             return False
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps({"host": platform.node(), "process": os.getpid()}).encode(), 0)
+        try:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps({"host": platform.node(), "process": os.getpid()}).encode(), 0)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            os.close(handle)
+            raise NotWritten(f"{path}: was not written ({error.strerror})") from None
         with self._lock:
             self._held[key] = handle
         return True
@@ -139,7 +145,7 @@ def locked(path: Path, *, patience: float = 0.0) -> Iterator[bool]:
     """
     until = time.monotonic() + patience
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = _opened(path)
         try:
             mine = _lock(handle, path)
             if mine or time.monotonic() >= until:
@@ -148,6 +154,15 @@ def locked(path: Path, *, patience: float = 0.0) -> Iterator[bool]:
         finally:
             os.close(handle)
         time.sleep(0.05)
+
+
+def _opened(path: Path) -> int:
+    """The file of a lock, made where it is not there. Links are not followed: what they point to is no lock."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return handle
 
 
 def _lock(handle: int, path: Path) -> bool:

@@ -19,7 +19,8 @@ from fern.benchmark.rows import Row
 from fern.benchmark.run import Run, code_version_of
 from fern.benchmark.scoring import References, find_references, score_model, score_oracle
 from fern.benchmark.tasks import ORACLE
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
+from fern.files import made_folder
 from fern.models import Forecaster, multiply_adds, parameter_count
 from fern.training import Diverged, History, TrainResult, resumable, train
 from fern.training.machine.hardware import threads as torch_threads
@@ -107,6 +108,8 @@ def execute_run(run: Run, place: Workplace, bench: Workbench) -> Outcome:
         where = f"epoch {problem.epoch}" + ("" if problem.step is None else f", step {problem.step}")
         text = f"diverged at {where}: {problem.what}"
         return Outcome(_row(run, place, began, status="diverged", error=text, epochs=problem.epoch))
+    except NotWritten:
+        raise  # a full disk is no fault of the run, whose row would say so for good
     except FernError as problem:
         return Outcome(_row(run, place, began, status="failed", error=str(problem)))
     except Exception as problem:  # noqa: BLE001  a defect in one model must not end the sweep; its row tells it
@@ -150,7 +153,9 @@ def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) ->
     folder = place.checkpoints if model.trainable else None
     with ExitStack() as held:
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            if folder.is_symlink():
+                folder.unlink()  # what it points to is nobody's checkpoint
+            made_folder(folder)
             if not held.enter_context(locked(folder / LOCK, patience=_LOCK_PATIENCE)):
                 folder = None  # an executor cut off from its sweep is still at it: leave its files alone
         go = partial(

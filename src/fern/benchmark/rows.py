@@ -4,13 +4,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from math import isfinite
 from typing import Any, Literal
 
 from fern.benchmark.run import SCHEMA, RunSettings, canonical
+from fern.checks import require_number, require_whole
 from fern.errors import FernError
-from fern.settings import from_mapping
+from fern.settings import from_mapping, read_json
 from fern.training import EpochRecord, History
+
+LARGEST = 1e150
+"""Of a figure: its square is still a number, and so is a sum of many."""
 
 Status = Literal["done", "failed", "diverged"]
 
@@ -46,8 +49,10 @@ class Row(RunSettings):
         if self.status == "done" and "mse" not in self.metrics:
             raise FernError("metrics: a run that is done needs at least its mse")
         for name, value in self.metrics.items():
-            if not isfinite(value):
-                raise FernError(f"metrics: {name} is {value}, needs a finite number")
+            if not abs(value) <= LARGEST:  # also for nan
+                raise FernError(f"metrics: {name} is {value}, needs a finite number of at most {LARGEST:g} in size")
+        for place, record in enumerate(self.history or ()):
+            _check_epoch(f"history[{place}]", record)
 
     def epochs_trained(self) -> History:
         """The figures of every epoch, where the row has them; no epoch 0, which a model without training has."""
@@ -72,6 +77,20 @@ class Row(RunSettings):
         return whole
 
 
+def _check_epoch(where: str, record: Mapping[str, Any]) -> None:
+    """Refuse figures of an epoch that are none: a table of epochs could not be made of them."""
+    require_whole(f"{where}: epoch", record.get("epoch"), 0)
+    for name in ("validation", "test"):
+        figures = record.get(name)
+        if not isinstance(figures, dict) and not (figures is None and name == "test"):
+            raise FernError(f"{where}: {name}: got {figures!r}, needs a table of numbers")
+        for metric, value in (figures or {}).items():
+            require_number(f"{where}: {name}: {metric}", value, "a finite number", lambda _: True)
+    for name in ("train_loss", "judged"):
+        if record.get(name) is not None:
+            require_number(f"{where}: {name}", record[name], "a finite number", lambda _: True)
+
+
 _CIRCUMSTANCES = ("seconds", "machine", "finished")
 
 
@@ -87,20 +106,21 @@ def row_to_json(row: Row) -> bytes:
 
 def row_from_json(text: bytes, *, where: str) -> Row:
     """The row that `row_to_json` wrote; anything else is an error that says what is wrong with it."""
-    try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FernError(f"{where}: is not JSON ({error})") from None
+    whole = read_json(text, where=where)
     if not isinstance(whole, dict):
         raise FernError(f"{where}: needs a JSON object, got {type(whole).__name__}")
     schema, key, checksum = (whole.pop(name, None) for name in ("schema", "key", "checksum"))
-    if schema != SCHEMA:
+    if type(schema) is not int or schema != SCHEMA:
         raise FernError(f"{where}: schema is {schema!r}, this version of fern reads {SCHEMA}")
     if checksum is None:
         raise FernError(f"{where}: has no checksum")
     if checksum != _checksum({"schema": schema, "key": key, **whole}):
         raise FernError(f"{where}: the checksum does not match: the file was changed after it was written")
-    row = from_mapping(Row, whole, where=where)
+    try:
+        row = from_mapping(Row, whole, where=where)
+    except FernError as error:
+        told = str(error)
+        raise FernError(told if told.startswith(where) else f"{where}: {told}") from None
     if row.key != key:
         raise FernError(f"{where}: its settings give the key {row.key}, but it says {key!r}")
     return row

@@ -6,6 +6,7 @@
 ``claims/<key>``          who is at work on what, see `fern.benchmark.claims`.
 """
 
+import io
 import os
 import re
 import shutil
@@ -16,18 +17,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 from numpy.typing import NDArray
 
 from fern.benchmark.rows import Row, row_from_json, row_to_json
 from fern.benchmark.run import KEY_LENGTH
 from fern.errors import FernError
-from fern.files import written_whole
+from fern.files import check_folder, made_folder, read_plain, written_whole
 
 WindowErrors = Mapping[str, NDArray[np.float32]]
 """``mse`` and ``mae`` of each test window, ``(n,)`` in the order of time."""
 
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
+_HALF_WRITTEN = re.compile(rf"\.{_KEY.pattern}\.\w+\.(json|npz)")
 _ABANDONED_AFTER = 3600.0  # seconds; a temporary file this old is of a writer that was killed
+
+
+_MOST_ROW = 1 << 24  # bytes; a row with figures of many epochs has some thousands
+_MOST_WINDOWS = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,18 @@ class Contents:
 
     rows: tuple[Row, ...]
     damaged: tuple[Damaged, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out and why, for people."""
+        count = len(self.damaged)
+        if not count:
+            return ()
+        what = "1 damaged row file was" if count == 1 else f"{count:,} damaged row files were"
+        return (
+            *(f"Skipped: {entry.problem}" for entry in self.damaged),
+            f"{what} skipped; fern bench run --retry-failed does such runs again.",
+        )
 
 
 class Store:
@@ -63,22 +82,19 @@ class Store:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders whose files are the store's."""
+        return tuple(self.folder / name for name in ("rows", "windows", "checkpoints", "claims"))
+
     def check_writable(self) -> None:
         """An error where the store could not be written, found without making anything."""
-        nearest = next(path for path in (self.folder, *self.folder.absolute().parents) if path.exists())
-        if not nearest.is_dir():
-            raise FernError(f"{self.folder}: {nearest} is a file, needs a folder")
-        if not os.access(nearest, os.W_OK | os.X_OK):
-            raise FernError(f"{self.folder}: {nearest} is not writable (no permission)")
+        check_folder(self.folder)
 
     def for_writing(self) -> "Store":
         """This store with its folders made; an error where they cannot be."""
-        for name in ("rows", "windows", "checkpoints", "claims"):
-            path = self.folder / name
-            try:
-                path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise FernError(f"{self.folder}: {path} cannot be created ({error.strerror})") from None
+        for path in self.folders:
+            made_folder(path)
             if not os.access(path, os.W_OK | os.X_OK):
                 raise FernError(f"{self.folder}: {path} is not writable (no permission)")
         ignored = self.folder / ".gitignore"
@@ -111,7 +127,7 @@ class Store:
         """The row of this key, what is wrong with its file, or None when there is no file."""
         path = self.row_path(key)
         try:
-            row = row_from_json(path.read_bytes(), where=str(path))
+            row = row_from_json(read_plain(path, most=_MOST_ROW), where=str(path))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -138,6 +154,9 @@ class Store:
         The windows' errors come first: a row that is there has everything that belongs to it. Of a run that failed
         the checkpoints stay: done again, it goes on from there.
         """
+        for own in (self.windows_path(row.key), self.row_path(row.key)):
+            if own.is_symlink() or own.is_fifo():
+                own.unlink()  # a file that is linked belongs to somebody else, and nobody reads a pipe here
         path = self.windows_path(row.key)
         if windows is None:
             path.unlink(missing_ok=True)
@@ -153,16 +172,27 @@ class Store:
         """The errors of each test window, or None where they were not kept."""
         path = self.windows_path(key)
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
+            return _arrays(read_plain(path, most=_MOST_WINDOWS))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise FernError(f"{path}: is damaged ({error})") from None
+        except FernError as error:
+            raise FernError(f"{path}: is damaged ({str(error).removeprefix(f'{path}: ')})") from None
+        except Exception as error:  # noqa: BLE001  whatever damaged bytes make the decoders of zip and numpy raise
+            raise FernError(f"{path}: is damaged ({str(error)[:200] or type(error).__name__})") from None
+
+    def text(self, key: str) -> bytes | None:
+        """What stands in a row's file, whatever that is; None where it cannot be read."""
+        try:
+            return read_plain(self.row_path(key), most=_MOST_ROW)
+        except (OSError, FernError):
+            return None
 
     def drop_checkpoints(self, key: str) -> None:
-        """Remove a run's checkpoints."""
-        shutil.rmtree(self.checkpoint_path(key), ignore_errors=True)
+        """Remove a run's checkpoints; of a link to elsewhere only the link."""
+        path = self.checkpoint_path(key)
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
 
     def sweep_out(self) -> None:
         """Remove temporary files that killed writers left behind."""
@@ -170,7 +200,28 @@ class Store:
         for name in ("rows", "windows"):
             for path in (self.folder / name).glob(".*"):
                 try:
-                    if path.stat().st_mtime < horizon:
+                    if _HALF_WRITTEN.fullmatch(path.name) and path.lstat().st_mtime < horizon:
                         path.unlink()
                 except OSError:
                     continue  # another process was faster, or may not; either way it does no harm
+
+
+def _arrays(data: bytes) -> dict[str, NDArray[np.float32]]:
+    """The arrays of an NPZ file: lists of finite float32, as `Store.write` writes them, and nothing else."""
+    found = {}
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for info in archive.infolist():
+            if info.file_size > _MOST_WINDOWS:
+                raise FernError(f"{info.filename} says it has {info.file_size:,} bytes")
+            content = archive.read(info)
+            stream = io.BytesIO(content)
+            reader = {(1, 0): read_array_header_1_0, (2, 0): read_array_header_2_0}[read_magic(stream)]
+            shape, _, kind = reader(stream)
+            # The size that a header claims is held against what is there before memory is taken for it.
+            if kind != np.float32 or shape != ((len(content) - stream.tell()) // 4,):
+                raise FernError(f"{info.filename} holds {kind} of shape {shape}, needs a list of float32")
+            values = np.frombuffer(content, np.float32, offset=stream.tell())
+            if not np.isfinite(values).all():
+                raise FernError(f"{info.filename} holds values that are not finite")
+            found[info.filename.removesuffix(".npy")] = values
+    return found

@@ -11,6 +11,7 @@ from fern.benchmark.plan import Plan
 from fern.benchmark.rows import Row
 from fern.benchmark.run import Run
 from fern.benchmark.store import Damaged, Store
+from fern.errors import FernError, NotWritten
 
 ATTEMPTS = 3
 """How many workers may die on a run before it counts as failed."""
@@ -61,8 +62,8 @@ def run_sweep(
 ) -> SweepSummary:
     """Do the runs of the plan that have no row in the store, and wait for those that other processes are doing.
 
-    ``retry_failed`` reruns those that failed, diverged, or whose row file is damaged. Without it a damaged file is
-    named in the summary and left alone.
+    ``retry_failed`` reruns those that failed, diverged, or whose row or window file is damaged. Without it a damaged
+    row file is named in the summary and left alone.
     """
     sweep = _Sweep(plan, store.for_writing(), engine, retry_failed=retry_failed, watcher=watcher or Watcher())
     return sweep.run()
@@ -89,12 +90,20 @@ class _Sweep:
             row = self._store.read(run.key)
             if isinstance(row, Damaged) and not retry_failed:
                 damaged.append(row)
-            elif isinstance(row, Row) and (row.status == "done" or not retry_failed):
+            elif isinstance(row, Row) and (not retry_failed or (row.status == "done" and self._has_windows(run.key))):
                 self._summary.rows.append(row)
             else:
-                self._replaced[run.key] = None if row is None else self._text(run.key)
+                self._replaced[run.key] = None if row is None else self._store.text(run.key)
                 self._waiting.append(run)
         self._summary.damaged = tuple(damaged)
+
+    def _has_windows(self, key: str) -> bool:
+        """Whether the errors of a run's windows can be read, or were never kept."""
+        try:
+            self._store.window_errors(key)
+        except FernError:
+            return False
+        return True
 
     def run(self) -> SweepSummary:
         """The sweep itself."""
@@ -145,7 +154,7 @@ class _Sweep:
 
     def _made_elsewhere(self, run: Run) -> bool:
         """Take over the row that another sweep has made since this one began."""
-        if self._text(run.key) == self._replaced[run.key]:
+        if self._store.text(run.key) == self._replaced[run.key]:
             return False
         row = self._store.read(run.key)
         if not isinstance(row, Row):
@@ -171,15 +180,14 @@ class _Sweep:
                 self._finish(run, lost(run, Workplace(threads=self._engine.threads), reason), claims)
 
     def _finish(self, run: Run, outcome: Outcome, claims: Claims) -> None:
-        self._store.write(outcome.row, outcome.windows)
+        try:
+            self._store.write(outcome.row, outcome.windows)
+        except NotWritten as error:
+            raise NotWritten(
+                f"{error}; the row of {run.settings.describe()} is missing: make room and run the same command again"
+            ) from None
         claims.release(run.key)
         del self._under_way[run.key]
         self._summary.rows.append(outcome.row)
         self._summary.made += 1
         self._watcher.finished(run, outcome.row, elsewhere=False)
-
-    def _text(self, key: str) -> bytes | None:
-        try:
-            return self._store.row_path(key).read_bytes()
-        except OSError:
-            return None

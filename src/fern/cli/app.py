@@ -1,12 +1,23 @@
-"""The command-line entry point: registers the commands and turns user errors into one clear line."""
+"""The command-line entry point: registers the commands and turns every error into one clear line."""
 
+import os
 import sys
+import traceback
+from pathlib import Path
 
 import typer
 
 from fern._version import __version__
 from fern.cli import backtest, bench, bench_tables, data, demo, forecast, stress, systems
-from fern.errors import FernError
+from fern.cli.console import echo
+from fern.errors import FernError, NotWritten
+from fern.text import say
+
+FAILED, MISTAKE = 1, 2
+"""Exit codes: the work failed; the command or its input was wrong."""
+
+DEBUG = "FERN_DEBUG"
+"""The environment variable that shows tracebacks."""
 
 app = typer.Typer(
     name="fern",
@@ -28,14 +39,71 @@ stress.register(app)
 @app.callback(invoke_without_command=True)
 def _version(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
     if version:
-        typer.echo(f"fern {__version__}")
+        echo(f"fern {__version__}")
         raise typer.Exit
 
 
 def main() -> None:
-    """Run the command; a user error is one line on standard error and exit code 2, never a traceback."""
+    """Run the command. What goes wrong is one line on standard error, never a traceback.
+
+    The exit code is 2 for a mistake in the command or its input, and 1 where the work failed.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A terminal that cannot show a sign, or a file name that is not text: shown by its code, not an error.
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(_code())
+
+
+def _code() -> int:
+    try:
+        code = _run()
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a full disk behind standard output is found out only here
+    except BrokenPipeError:
+        _abandon_output()
+        return FAILED  # nobody reads on, as after `| head`
+    except NotWritten as error:
+        return _told(str(error), FAILED)
+    except FernError as error:
+        return _told(str(error), MISTAKE)
+    except OSError as error:
+        _abandon_output()
+        place = "standard output" if error.filename is None else os.fsdecode(error.filename)
+        return _told(f"{place}: {error.strerror or error}", FAILED if error.filename is None else MISTAKE)
+    except MemoryError as error:
+        return _told(f"not enough memory{f' ({error})' if str(error) else ''}", FAILED)
+    except Exception as error:  # a defect is told in one line, too
+        if os.environ.get(DEBUG):
+            raise
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}, line {frame.lineno}"
+        return _told(
+            f"a defect in fern: {type(error).__name__}: {error} ({place}); "
+            f"please report it, with what {DEBUG}=1 in the environment shows",
+            FAILED,
+        )
+    return code
+
+
+def _run() -> int:
     try:
         app()
-    except FernError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+def _told(message: str, code: int) -> int:
+    say(f"error: {message}", sys.stderr, medium="line")
+    return code
+
+
+def _abandon_output() -> None:
+    """Python would try once more to write what is left when it ends, and complain."""
+    try:
+        handle = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(handle, sys.stdout.fileno())
+        os.close(handle)
+    except (OSError, ValueError, AttributeError):
+        pass

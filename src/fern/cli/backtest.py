@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fern.cli.console import echo
 from fern.cli.forecast import DEFAULT_MODEL, ended_by_interrupt, forecaster_for
 from fern.cli.own_table import (
     ContextLength,
@@ -27,7 +28,7 @@ from fern.cli.own_table import (
     TimeColumn,
     TimeLimit,
     as_user_sees,
-    check_output,
+    check_files,
     names,
     numbers,
     read_given,
@@ -97,7 +98,7 @@ def backtest(
     training failed or was interrupted before there was a model, and 2 for a usage error or data that cannot be read.
     """
     levels = numbers("--level", level) or list(LEVELS)
-    check_output(out, data)
+    check_files(data, out=out, model=model)
     settings = settings_given(
         {
             "context_length": context_length,
@@ -209,8 +210,8 @@ def _print(scores: "Sequence[Score]", levels: "Sequence[float]", *, windows: int
         table.add_row(score.name, f"{score.steps:,}", *figures, *(f"{100 * share:.1f} %" for share in score.coverage))
     console().print(table)
     if scores[MOST_LINES:]:
-        typer.echo(f"… and {len(scores) - MOST_LINES:,} more; -o writes every forecast")
-    typer.echo(
+        echo(f"… and {len(scores) - MOST_LINES:,} more; -o writes every forecast")
+    echo(
         f"\n{windows} forecasts of each series. CRPS from 19 quantiles. Last columns: the share of steps inside the "
         "interval."
     )

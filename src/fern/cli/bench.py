@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fern.cli.console import echo
 from fern.errors import FernError
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ def run(
         )
         if count
     ]
-    typer.echo(f"{len(summary.rows)} rows in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
-    typer.echo(f"Show the table: fern bench table {task} --runs {out}")
+    echo(f"{len(summary.rows)} rows in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
+    echo(f"Show the table: fern bench table {task} --runs {out}")
     if failed or summary.damaged:
         raise typer.Exit(1)
 
@@ -134,16 +135,18 @@ def _swept(
     from fern.benchmark.plan import make_plan
     from fern.benchmark.progress.display import watcher_for
     from fern.benchmark.sweep import run_sweep
+    from fern.benchmark.tasks import is_outside
     from fern.cli.console import console
-    from fern.integrations.inward.outside import on_the_path
+    from fern.integrations.inward.outside import look_in
 
-    on_the_path(str(Path.cwd()))  # where a user's own models are looked for first
+    if any(is_outside(choice.model) for choice in task.models):
+        look_in(str(Path.cwd()))
     plan = make_plan(task, max_epochs=max_epochs)
     opened = open_engine(engine, plan, out, jobs=jobs, threads=threads, address=address)
     try:
         return run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=watcher_for(console()))
     except KeyboardInterrupt:
-        typer.echo("Interrupted; run the same command to resume", err=True)
+        echo("Interrupted; run the same command to resume", err=True)
         raise typer.Exit(130) from None
 
 

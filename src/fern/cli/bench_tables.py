@@ -1,6 +1,5 @@
 """``fern bench table``, ``fern bench compare`` and ``fern bench response``: reading the results of runs."""
 
-import json
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -8,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fern.cli.console import echo, echo_json
+from fern.cli.given import file_of_task, files_of_scenarios, files_of_target, folder_of_target
 from fern.errors import FernError, unknown_name
-from fern.files import check_writable, written_whole
+from fern.files import check_outputs, written_whole
 
 if TYPE_CHECKING:
     from fern.benchmark.store import Contents
@@ -53,22 +54,21 @@ def table(
     from fern.report.tables.rendering import FORMATS, render, to_rich
     from fern.report.tables.tables import build_table
 
+    check_outputs([out], inputs=[file_of_task(task)], kept=Store(runs).folders)
     if out is not None:
-        check_writable(out)
         format_ = format_ or out.suffix.removeprefix(".")
     if format_ is not None and format_ not in FORMATS:
         raise unknown_name("format", format_, FORMATS)
     contents = Store(runs).contents()
     wanted = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
     built = build_table(contents.rows, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
-    damaged = tuple(f"Skipped: {entry.problem}" for entry in contents.damaged)
-    built = replace(built, notes=(*damaged, *built.notes))
+    built = replace(built, notes=(*contents.notes, *built.notes))
     if out is not None and format_ is not None:
         with written_whole(out) as temporary:
             temporary.write_text(render(built, format_), encoding="utf-8")
-        typer.echo(f"wrote {out}")
+        echo(f"wrote {out}")
     elif format_ is not None:
-        typer.echo(render(built, format_), nl=False)
+        echo(render(built, format_), nl=False)
     else:
         from fern.cli.console import console
 
@@ -105,7 +105,7 @@ def compare(
         seed=seed,
     )
     if as_json:
-        typer.echo(json.dumps(_finite(asdict(found)), indent=1, ensure_ascii=False, allow_nan=False))
+        echo_json(_finite(asdict(found)), indent=1)
     else:
         _show_comparison(found)
 
@@ -146,7 +146,6 @@ def response(
     The error on the same trajectory without the shock is shown for comparison. A model given by name is first
     trained briefly on the first 70 % of the shocked trajectory.
     """
-    from fern.integrations.inward.outside import on_the_path
     from fern.stress.response import shock_response
     from fern.stress.targets import open_target
     from fern.systems import simulate
@@ -155,10 +154,11 @@ def response(
         from fern.report.figures.canvas import figure_format
 
         figure_format(plot)
-        check_writable(plot)
+    check_outputs(
+        [plot], inputs=[*files_of_scenarios([scenario]), *files_of_target(target)], kept=[folder_of_target(target)]
+    )
     plan = _scenario(scenario, at=at, steps=steps)
-    on_the_path(str(Path.cwd()))
-    forecaster = open_target(target)
+    forecaster = open_target(target, folder=str(Path.cwd()))
     has = forecaster.config
     length = context_length if context_length is not None else has.context_length if has else 336
     horizon = horizon if horizon is not None else has.horizon if has else 336
@@ -174,7 +174,7 @@ def response(
         tolerance=tolerance,
     )
     if as_json:
-        typer.echo(json.dumps(_response_record(found, target), indent=1, allow_nan=False))
+        echo_json(_response_record(found, target), indent=1)
     else:
         _show_response(found, target)
     if plot is not None:
@@ -182,7 +182,7 @@ def response(
         from fern.report.figures.shock_response import shock_response_figure
 
         save_figure(shock_response_figure(found, name=target), plot)
-        typer.echo(f"wrote {plot}", err=as_json)
+        echo(f"wrote {plot}", err=as_json)
 
 
 def _task(name: str, contents: "Contents") -> "Task | str":
@@ -226,8 +226,8 @@ def _show_comparison(found: "Comparison") -> None:
     over = found.over_scenarios
     if over is not None:
         ranks = ", ".join(f"{model} {rank:.2f}" for model, rank in zip(over.models, over.ranks.average, strict=True))
-        typer.echo(f"\nAverage ranks over {over.ranks.scenarios} scenarios: {ranks}")
-        typer.echo(
+        echo(f"\nAverage ranks over {over.ranks.scenarios} scenarios: {ranks}")
+        echo(
             f"Friedman chi-squared {over.ranks.statistic:.3g} (p {over.ranks.p_value:.2g}; Iman-Davenport p "
             f"{over.ranks.f_p_value:.2g}), Nemenyi critical difference {over.critical_difference:.3g} at 5 %: "
             f"{over.words}"
@@ -288,7 +288,7 @@ def _show_response(found: "ShockResponse", target: str) -> None:
         figures = (phase.mse, phase.twin_mse, phase.ratio)
         shown.add_row(phase.name, f"{phase.windows:,}", *("" if value is None else number(value) for value in figures))
     console().print(shown)
-    typer.echo(f"{target} {found.in_words()} (MSE before the shock: {number(found.level)})")
+    echo(f"{target} {found.in_words()} (MSE before the shock: {number(found.level)})")
 
 
 def _response_record(found: "ShockResponse", target: str) -> dict[str, Any]:

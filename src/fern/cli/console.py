@@ -1,14 +1,49 @@
-"""The terminal that commands print to."""
+"""The terminal that commands print to. Nothing reaches it but through `fern.text`."""
 
+import json
+import sys
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from fern.text import say, terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
 
 _WIDTH_OF_A_FILE = 140
 
 
 @cache
-def console() -> Console:
+def console() -> "Console":
     """As wide as the terminal, or wide enough not to cut a table when the output goes to a file or a pipe."""
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=_WIDTH_OF_A_FILE)
+    plain = terminal()
+    return plain if plain.is_terminal else terminal(width=_WIDTH_OF_A_FILE)
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """A text on standard output, or on standard error."""
+    say(text, sys.stderr if err else sys.stdout, end="\n" if nl else "")
+
+
+def echo_json(value: Any, *, indent: int) -> None:
+    """A value as JSON on standard output."""
+    say(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False), sys.stdout, medium="json")
+
+
+def echo_table(data: bytes) -> None:
+    """A table for another program: as it is, but on a terminal without what only a terminal would obey."""
+    stream = sys.stdout
+    if stream is None or stream.isatty() or not hasattr(stream, "buffer"):
+        say(data.decode(), stream, end="")
+        return
+    stream.flush()
+    stream.buffer.write(data)  # UTF-8 whatever the locale is
+    stream.flush()
+
+
+def working(text: str) -> "Status":
+    """Says on standard error, within the block, what takes its time."""
+    from rich.text import Text
+
+    return terminal(stderr=True).status(Text(text))  # a plain text would be read as markup

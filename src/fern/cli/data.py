@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fern.errors import FernError
-from fern.files import check_writable, written_whole
+from fern.cli.console import echo
+from fern.files import check_outputs, ending_of, written_whole
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,9 +60,7 @@ def audit(
     The exit code is 0 if the data is usable, 1 if it has problems to fix first (timestamps, empty columns), and 2 if
     the file cannot be read.
     """
-    from rich.console import Console
-
-    from fern.cli.console import console
+    from fern.cli.console import console, echo_json, working
     from fern.data.auditing.audit import audit_source
     from fern.data.auditing.audit_html import to_html
     from fern.data.auditing.audit_json import to_dict
@@ -69,16 +68,15 @@ def audit(
     from fern.data.tables.frequency import parse_duration
     from fern.data.tables.readers import Reading
 
-    if html is not None:
-        check_writable(html)
+    check_outputs([html], inputs=[_path_of(file), policy])
     source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
-    with Console(stderr=True).status(f"Reading {file} …"):
+    with working(f"Reading {file} …"):
         report = audit_source(source, policy=_policy(policy), step=None if step is None else parse_duration(step))
     if html is not None:
         with written_whole(html) as temporary:
             temporary.write_text(to_html(report), encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(to_dict(report), indent=2, ensure_ascii=False, allow_nan=False))
+        echo_json(to_dict(report), indent=2)
     else:
         console().print(render(report))
     if report.problems():
@@ -115,21 +113,15 @@ def clean(
 
     Every change is listed, and written to --log if given.
     """
-    from rich.console import Console
-
-    from fern.cli.console import console
+    from fern.cli.console import console, working
     from fern.data.cleaning.clean import clean_source
     from fern.data.tables.frequency import parse_duration
     from fern.data.tables.readers import Reading
 
-    if out.suffix.lower() not in (".csv", ".parquet"):
-        raise FernError(f"{out}: needs a file name ending in .csv or .parquet")
+    ending = ending_of(out, (".csv", ".parquet"), what="a table")
+    check_outputs([out, log], inputs=[_path_of(file), policy])
     source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
-    for written in (path for path in (out, log) if path is not None):
-        check_writable(written)
-        if written.exists() and written.samefile(source.name):
-            raise FernError(f"{written}: is the input file; files are not changed in place, give another name")
-    with Console(stderr=True).status(f"Cleaning {file} …"):
+    with working(f"Cleaning {file} …"):
         table, changes = clean_source(
             source,
             policy=_policy(policy),
@@ -137,25 +129,28 @@ def clean(
             grid="rows" if rows else "time",
         )
     with written_whole(out) as temporary:
-        _write(table, temporary, source)
+        _write(table, temporary, source, ending)
     if log is not None:
         with written_whole(log) as temporary:
             temporary.write_text(json.dumps(changes.to_dict(), indent=2, ensure_ascii=False), encoding="utf-8")
     console().print(_summary(changes))
-    typer.echo(f"\n{changes.rows_before:,} rows in, {changes.rows_after:,} out → {out}")
+    echo(f"\n{changes.rows_before:,} rows in, {changes.rows_after:,} out → {out}")
     if changes.rows_deleted:
-        typer.echo(
-            "Deleted rows leave gaps in time; pass the breaks of read_frame to Windows so that no window crosses one."
-        )
+        echo("Deleted rows leave gaps in time; pass the breaks of read_frame to Windows so that no window crosses one.")
 
 
 def _opened(file: str, reading: "Reading") -> "Source":
-    """The file, or the published dataset of that name if there is no such file."""
-    from fern.data.catalogue import PUBLISHED
-    from fern.data.datasets import find
     from fern.data.tables.readers import open_source
 
-    return open_source(find(file) if file in PUBLISHED and not Path(file).exists() else file, reading)
+    return open_source(_path_of(file), reading)
+
+
+def _path_of(file: str) -> str | Path:
+    """The file, or that of the published dataset of that name if there is no such file."""
+    from fern.data.catalogue import PUBLISHED
+    from fern.data.datasets import find
+
+    return find(file) if file in PUBLISHED and not Path(file).exists() else file
 
 
 def _policy(path: Path | None) -> "Policy":
@@ -164,14 +159,14 @@ def _policy(path: Path | None) -> "Policy":
     return PAPER_POLICY if path is None else read_policy(path)
 
 
-def _write(table: "pa.Table", path: Path, source: "Source") -> None:
-    """Write by the file's suffix; whole seconds are written without nanoseconds."""
+def _write(table: "pa.Table", path: Path, source: "Source", ending: str) -> None:
+    """Whole seconds are written without nanoseconds."""
     from fern.data.tables.writers import in_seconds, write_table
 
     time = source.roles.time
     with path.open("wb") as file:
         whole = table if time is None else in_seconds(table, time)
-        write_table(whole, file, format="parquet" if path.suffix.lower() == ".parquet" else "csv")
+        write_table(whole, file, format="parquet" if ending == ".parquet" else "csv")
 
 
 def _summary(changes: "CleanLog") -> "Table":
@@ -181,6 +176,6 @@ def _summary(changes: "CleanLog") -> "Table":
     for name in ("column", "action", "times", "rows", "why"):
         table.add_column(name, justify="right" if name in ("times", "rows") else "left")
     for line in changes.summary():
-        name = " / ".join(part for part in (line.series, line.column) if part)
+        name = safe_text(" / ".join(part for part in (line.series, line.column) if part), "line")
         table.add_row(name, line.action, f"{line.times:,}", f"{line.rows:,}", line.reason)
     return table

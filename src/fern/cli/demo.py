@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fern.errors import FernError
+from fern.cli.console import echo
+from fern.files import check_folder, check_outputs, made_folder, written_whole
 
 if TYPE_CHECKING:
     from fern.benchmark.problem import Problem
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SCENARIO = "LORENZ_PARAM"
 CONTEXT_LENGTH = HORIZON = 336
+FILES = ("table.md", "warnings.txt", "forecast.png", "trajectory.png", "diagnostics.png")
 COLUMNS = ("mse", "mae", "wd", "ept")
 
 # A small latent generalises better on chaotic systems; see docs/results.md.
@@ -43,16 +45,13 @@ def demo(
     from fern.report.tables.rendering import render
 
     start = time.monotonic()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FernError(f"{out}: the folder cannot be created ({error.strerror})") from None
+    _prepare(out)
     dataset = load_dataset(DatasetChoice(dataset=SCENARIO, steps=steps))
     problem = Problem(dataset, "shock", "none", CONTEXT_LENGTH, HORIZON)
     _ = problem.train, problem.validation, problem.test  # an error where one has no window
     trajectory = dataset.trajectory
     shock = trajectory.shock_index if trajectory is not None else None
-    typer.echo(
+    echo(
         f"{SCENARIO}: {len(dataset.values):,} steps of Lorenz-63. Its parameters change at row {shock:,}, in\n"
         f"the middle of the training set. Task: forecast {HORIZON} steps from the previous {CONTEXT_LENGTH}; the last\n"
         "10 % is the test set."
@@ -61,10 +60,21 @@ def demo(
     scores = {"oracle": score_oracle(problem)}
     scores |= {name: score_model(model, problem, seed=seed) for name, model in models.items()}
     table = render(_table(scores), "md")
-    (out / "table.md").write_text(table)
+    _write(out / "table.md", table)
     _draw(problem, models, out)
-    typer.echo(f"\n{table}")
-    typer.echo(_what_to_look_at(scores, out, time.monotonic() - start))
+    echo(f"\n{table}")
+    echo(_what_to_look_at(scores, out, time.monotonic() - start))
+
+
+def _prepare(out: Path) -> None:
+    """Make the folder, and find out before the training whether every file can be written into it."""
+    check_folder(out)
+    check_outputs([made_folder(out) / name for name in FILES])
+
+
+def _write(path: Path, text: str) -> None:
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _trained(name: str, problem: "Problem", *, epochs: int, seed: int) -> "Forecaster":
@@ -77,7 +87,7 @@ def _trained(name: str, problem: "Problem", *, epochs: int, seed: int) -> "Forec
         name, context_length=problem.context_length, horizon=problem.horizon, channels=channels, **MODELS[name]
     )
     if model.trainable:
-        typer.echo(f"\nTraining {name} for {epochs} epochs:")
+        echo(f"\nTraining {name} for {epochs} epochs:")
         config = TrainConfig(preset="default", epochs=epochs, seed=seed, threads=1)
         train(model, problem.train, problem.validation, config)
     return model.eval()
@@ -130,7 +140,7 @@ def _draw(problem: "Problem", models: "dict[str, Forecaster]", out: Path) -> Non
         f"{rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows, lift {rule.rates.lift:.2f}"
         for rule in rules.rules
     ]
-    (out / "warnings.txt").write_text("\n".join(lines) + "\n")
+    _write(out / "warnings.txt", "\n".join(lines) + "\n")
 
 
 def _what_to_look_at(scores: "dict[str, Score]", out: Path, seconds: float) -> str:

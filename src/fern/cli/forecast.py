@@ -30,8 +30,7 @@ from fern.cli.own_table import (
     TimeColumn,
     TimeLimit,
     as_user_sees,
-    check_other,
-    check_output,
+    check_files,
     names,
     numbers,
     read_given,
@@ -41,7 +40,7 @@ from fern.cli.own_table import (
     write_out,
 )
 from fern.errors import FernError, unknown_name
-from fern.files import check_writable
+from fern.files import check_folder
 
 if TYPE_CHECKING:
     from fern.forecaster import FernForecaster
@@ -100,7 +99,7 @@ def forecast(
     model, and 2 for a usage error or data that cannot be read.
     """
     levels, shares = numbers("--level", level), numbers("--quantiles", quantiles)
-    _check_paths(data, out=out, plot=plot, save=save)
+    _check_paths(data, out=out, plot=plot, save=save, model=model)
     settings = settings_given(
         {
             "context_length": context_length,
@@ -186,20 +185,15 @@ def ended_by_interrupt() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _check_paths(data: str, *, out: Path | None, plot: Path | None, save: Path | None) -> None:
+def _check_paths(data: str, *, out: Path | None, plot: Path | None, save: Path | None, model: str) -> None:
     """Every path is checked before any work, so that a mistake in one costs no training."""
-    check_output(out, data)
-    if plot is not None:
-        from fern.report.figures.canvas import figure_format
-
-        figure_format(plot)
-        check_other(plot, data)
-        check_writable(plot)
+    check_files(data, out=out, plot=plot, model=model, save=save)
     if save is not None:
-        if save.is_file():
-            raise FernError(f"{save}: is a file, needs the name of a folder")
+        check_folder(save)
         if not save.parent.is_dir():
             raise FernError(f"{save}: the folder {save.parent} does not exist")
+        if save.is_dir() and Path(model).is_dir() and save.samefile(model):
+            raise FernError(f"{save}: is also the forecaster that is read; give another folder")
         if save.is_dir() and any(save.iterdir()) and not (save / "forecaster.json").exists():
             raise FernError(f"{save}: holds other files; give a new or an empty folder")
 

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from fern.cli.console import echo, echo_table
 from fern.errors import FernError
-from fern.files import check_writable, ending_of, written_whole
+from fern.files import check_outputs, ending_of, written_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,20 +159,31 @@ def _from_standard_input(reading: "Reading") -> "pa.Table":
             raise FernError(str(error).replace(str(path), "standard input")) from None
 
 
-def check_output(out: Path | None, data: str) -> None:
-    """Refuse an output that cannot be written, or that is the input, before anything is computed."""
-    if out is None or str(out) == STANDARD:
-        return
-    ending_of(out, ENDINGS, what="a table")
-    check_other(out, data)
-    check_writable(out)
+def table_ending(out: Path | None) -> str:
+    """The format of the table that is written: CSV on standard output, else by the file's name."""
+    return ENDINGS[0] if out is None or str(out) == STANDARD else ending_of(out, ENDINGS, what="a table")
 
 
-def check_other(path: Path, data: str) -> None:
-    """Refuse to write over the input."""
-    with suppress(OSError):
-        if data != STANDARD and path.exists() and path.samefile(data):
-            raise FernError(f"{path}: is the input file; files are not changed in place, give another name")
+def check_files(
+    data: str,
+    *,
+    out: Path | None,
+    plot: Path | None = None,
+    model: str | None = None,
+    save: Path | None = None,
+) -> None:
+    """Refuse every output that cannot be written, or that is an input, before anything is computed."""
+    table_ending(out)
+    if plot is not None:
+        from fern.report.figures.canvas import figure_format
+
+        figure_format(plot)
+    folder = model if model is not None and Path(model).is_dir() else None
+    check_outputs(
+        [None if out is None or str(out) == STANDARD else out, plot],
+        inputs=[None if data == STANDARD else _published(data)],
+        kept=[save, folder],
+    )
 
 
 def write_out(table: "pa.Table", out: Path | None, given: Given, *, time: Sequence[str | None]) -> None:
@@ -179,13 +191,13 @@ def write_out(table: "pa.Table", out: Path | None, given: Given, *, time: Sequen
     from fern.data.tables.writers import in_form, in_seconds, write_table
 
     standard = out is None or str(out) == STANDARD
-    parquet = out is not None and out.suffix.lower() == ".parquet"
+    parquet = table_ending(out) == ".parquet"
     for column in (name for name in time if name is not None and name in table.column_names):
         table = in_seconds(table, column) if parquet else in_form(table, column, given.time_form)
     if standard:
         held = io.BytesIO()
         write_table(table, held, format="csv")
-        typer.echo(held.getvalue().decode(), nl=False)
+        echo_table(held.getvalue())
         return
     assert out is not None
     with written_whole(out) as temporary, temporary.open("wb") as file:
@@ -195,7 +207,7 @@ def write_out(table: "pa.Table", out: Path | None, given: Given, *, time: Sequen
 
 def say(message: str) -> None:
     """A line on standard error: standard output is for the table."""
-    typer.echo(message, err=True)
+    echo(message, err=True)
 
 
 def numbers(option: str, given: list[str] | None) -> list[float] | None:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from fern.files import check_writable
+from fern.cli.console import echo
+from fern.cli.given import files_of_scenarios, files_of_target, folder_of_target
+from fern.files import check_outputs
 
 if TYPE_CHECKING:
     from fern.stress.examination import Result
@@ -22,7 +24,7 @@ def stress(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="module:callable (the current folder is searched first), the folder of a saved model, "
+            help="module:callable (the current folder is searched last), the folder of a saved model, "
             "or the name of a model, which is trained briefly on each scenario.",
         ),
     ],
@@ -67,8 +69,8 @@ def stress(
     from fern.stress.requirements import parse_requirements
 
     asked = parse_requirements(require or [])
-    if junit is not None:
-        check_writable(junit)
+    read = [*files_of_scenarios(scenarios or ()), *files_of_target(target)]
+    check_outputs([junit], inputs=read, kept=[folder_of_target(target)])
     from fern.stress.examination import StressSettings, stress_test
     from fern.stress.summary import as_text, write_junit
 
@@ -81,14 +83,14 @@ def stress(
         takes=cast("Takes", takes),
     )
     report = stress_test(target, scenarios or (), requirements=asked, settings=settings, on_result=_tell)
-    typer.echo(as_text(report))
+    echo(as_text(report))
     if junit is not None:
         write_junit(report, junit)
-        typer.echo(f"wrote {junit}", err=True)
+        echo(f"wrote {junit}", err=True)
     if not report.survived:
         raise typer.Exit(1)
 
 
 def _tell(result: "Result") -> None:
     outcome = "survived" if result.survived else "failed"
-    typer.echo(f"{result.scenario}: {outcome}, {result.windows} windows, {result.seconds:.1f} s", err=True)
+    echo(f"{result.scenario}: {outcome}, {result.windows} windows, {result.seconds:.1f} s", err=True)

@@ -1,14 +1,14 @@
 """``fern scenarios`` and ``fern simulate``."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fern.cli.console import echo, echo_json
 from fern.errors import FernError
-from fern.files import check_writable
+from fern.files import check_outputs
 
 
 def register(app: typer.Typer) -> None:
@@ -24,9 +24,7 @@ def scenarios(
     from fern.systems import SCENARIOS
 
     if as_json:
-        typer.echo(
-            json.dumps([asdict(plan) | {"shock_rows": plan.shock_rows} for plan in SCENARIOS.values()], indent=2)
-        )
+        echo_json([asdict(plan) | {"shock_rows": plan.shock_rows} for plan in SCENARIOS.values()], indent=2)
         return
     from rich.table import Table
 
@@ -55,6 +53,7 @@ def simulate(
     from fern.systems import open_scenario
     from fern.systems import simulate as play
     from fern.systems.export import export_format, save_trajectory
+    from fern.systems.scenarios import is_scenario_file
 
     plan = open_scenario(source)
     plan = replace(plan, seed=plan.seed if seed is None else seed, steps=plan.steps if steps is None else steps)
@@ -63,12 +62,11 @@ def simulate(
     # Every path is checked before any work, so that a mistake in one leaves no file behind.
     if out is not None:
         export_format(out)
-        check_writable(out)
     if plot is not None:
         from fern.report.figures.canvas import figure_format
 
         figure_format(plot)
-        check_writable(plot)
+    check_outputs([out, plot], inputs=[source if is_scenario_file(source) else None])
     trajectory = play(plan)
     if plot is not None:
         from fern.report.figures.canvas import save_figure
@@ -79,8 +77,8 @@ def simulate(
         save_trajectory(trajectory, out)
     rows, channels = trajectory.values.shape
     shocks = ", ".join(f"{s.kind} shock at row {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
-    typer.echo(f"{plan.id or plan.system}: {rows:,} rows x {channels} channels, {shocks or 'no shock'}")
-    typer.echo(f"fingerprint {trajectory.fingerprint}")
+    echo(f"{plan.id or plan.system}: {rows:,} rows x {channels} channels, {shocks or 'no shock'}")
+    echo(f"fingerprint {trajectory.fingerprint}")
     for path in (out, plot):
         if path is not None:
-            typer.echo(f"wrote {path}")
+            echo(f"wrote {path}")

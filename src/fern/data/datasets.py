@@ -8,7 +8,6 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fern.data.catalogue import Published, published
@@ -16,6 +15,7 @@ from fern.data.tables.native import FrameKind, Native
 from fern.data.tables.readers import open_source
 from fern.errors import FernError, unknown_name
 from fern.files import written_whole
+from fern.text import terminal
 
 FOLDER_VARIABLE = "FERN_DATA_DIR"
 _CHUNK = 1 << 16
@@ -120,7 +120,7 @@ def _fetch(dataset: Published, path: Path) -> None:
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=terminal(stderr=True),
         transient=True,
     )
     with (

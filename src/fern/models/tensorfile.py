@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
 from fern.files import written_whole
 
 
@@ -35,8 +34,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], described: Mapping[
         try:
             save_file(plain, temporary, metadata={"format": format_, "fern": text, "sha256": checksum})
         except SafetensorError as error:
-            raise FernError(f"{path}: cannot be written ({error})") from None
-        _to_disk(temporary)
+            raise NotWritten(f"{path}: was not written ({error})") from None
     return checksum
 
 
@@ -69,14 +67,6 @@ def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         separate[name] = plain.clone() if place in seen else plain
         seen.add(place)
     return separate
-
-
-def _to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:

@@ -1,19 +1,20 @@
 """A stress test's outcome for people (a table) and for CI tools (JUnit XML)."""
 
-import re
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 from fern.files import written_whole
 from fern.stress.examination import Report, Result
 from fern.stress.requirements import Requirement
+from fern.text import safe_text
 
 COLUMNS = ("mse", "oracle_mse", "regret", "mae", "wd", "ept", "skill")
 SURVIVES = "returns forecasts"
 """The name of the JUnit test case of a scenario without requirements."""
 
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_xml = partial(safe_text, medium="xml")
 
 
 def as_text(report: Report) -> str:
@@ -33,7 +34,7 @@ def as_text(report: Report) -> str:
 def failures(result: Result) -> list[str]:
     """A line for each thing that went wrong."""
     if result.reason is not None:
-        return [f"{result.scenario}: {_one_line(result.reason)}"]
+        return [f"{result.scenario}: {safe_text(result.reason, 'line')}"]
     return [f"{result.scenario}: {_shortfall(result, asked)}" for asked in result.broken]
 
 
@@ -62,7 +63,7 @@ def _table(results: tuple[Result, ...]) -> list[str]:
 
 def write_junit(report: Report, path: Path) -> None:
     """Write the report as JUnit XML: a suite for each scenario, a test case for each of its requirements."""
-    root = ElementTree.Element("testsuites", name=_clean(f"fern stress {report.target}"))
+    root = ElementTree.Element("testsuites", name=_xml(f"fern stress {report.target}"))
     suites = [_suite(report.target, result) for result in report.results]
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in suites)))
@@ -75,7 +76,7 @@ def write_junit(report: Report, path: Path) -> None:
 
 def _suite(target: str, result: Result) -> ElementTree.Element:
     cases = _cases(result)
-    suite = ElementTree.Element("testsuite", name=_clean(result.scenario), tests=str(len(cases)))
+    suite = ElementTree.Element("testsuite", name=_xml(result.scenario), tests=str(len(cases)))
     suite.set("failures", str(sum(trouble is not None for trouble in cases.values())))
     suite.set("errors", "0")
     suite.set("skipped", "0")
@@ -85,12 +86,12 @@ def _suite(target: str, result: Result) -> ElementTree.Element:
     for name, value in {"windows": result.windows, **figures}.items():
         ElementTree.SubElement(properties, "property", name=name, value=f"{value:.10g}")
     for name, trouble in cases.items():
-        case = ElementTree.SubElement(suite, "testcase", name=name, classname=_clean(f"{target}.{result.scenario}"))
+        case = ElementTree.SubElement(suite, "testcase", name=name, classname=_xml(f"{target}.{result.scenario}"))
         case.set("time", f"{result.seconds / len(cases):.3f}")
         if trouble is not None:
             kind = "requirement" if result.reason is None else "forecaster"
-            failure = ElementTree.SubElement(case, "failure", message=_clean(trouble), type=kind)
-            failure.text = _clean(trouble)
+            failure = ElementTree.SubElement(case, "failure", message=_xml(trouble), type=kind)
+            failure.text = _xml(trouble)
     return suite
 
 
@@ -103,13 +104,3 @@ def _cases(result: Result) -> dict[str, str | None]:
         str(asked): None if asked not in broken else result.reason or _shortfall(result, asked)
         for asked in result.requirements
     }
-
-
-def _one_line(text: str) -> str:
-    """For a terminal: no line breaks, no control codes."""
-    return "".join(sign if sign.isprintable() else " " for sign in " ".join(text.split())).strip()
-
-
-def _clean(text: str) -> str:
-    """Without the characters that XML has no way to write, such as a terminal's escape codes."""
-    return _NOT_IN_XML.sub("\ufffd", text)

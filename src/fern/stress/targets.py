@@ -13,7 +13,17 @@ from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError, unknown_name
 from fern.integrations.inward.function import ForecastFunction
-from fern.integrations.inward.outside import Builder, Floats, as_model, builds, built, form_of, imported, require_sizes
+from fern.integrations.inward.outside import (
+    Builder,
+    Floats,
+    as_model,
+    builds,
+    built,
+    form_of,
+    imported,
+    look_in,
+    require_sizes,
+)
 from fern.models import Forecaster, ModelConfig, build_model, load_model, model_names
 
 Takes = Literal["auto", "batch", "window"]
@@ -82,8 +92,10 @@ def as_target(forecaster: object) -> Target:
     return Target(getattr(forecaster, "__qualname__", type(forecaster).__name__), forecaster)
 
 
-def open_target(text: str) -> Target:
+def open_target(text: str, *, folder: str | None = None) -> Target:
     """The target of a text: a registered model's name, a saved model's folder or file, or ``module:callable``.
+
+    A module that is installed nowhere is looked for in ``folder``.
 
     Example:
         >>> open_target("last-value").source
@@ -99,6 +111,8 @@ def open_target(text: str) -> Target:
     if path.exists():
         return Target(text, _saved(path))
     if ":" in text:
+        if folder is not None:
+            look_in(folder)
         return Target(text, imported(text))
     raise _unknown(text)
 

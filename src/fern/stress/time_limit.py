@@ -23,9 +23,9 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from fern.benchmark.engines.processes import end_with_parent, how_it_ended
+from fern.benchmark.engines.processes import end_with_parent, how_it_ended, spawned
 from fern.errors import FernError
-from fern.integrations.inward.outside import Floats, on_the_path
+from fern.integrations.inward.outside import Floats
 from fern.models import ModelConfig
 from fern.stress.targets import Material, Target, as_target, forecast, open_target
 
@@ -183,11 +183,9 @@ class InChild:
         return answer
 
     def _start(self) -> Connection:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
+        self._pipe, theirs = multiprocessing.get_context("spawn").Pipe()
         # Not a daemon: those may not have children, and a forecaster may want some.
-        self._process = context.Process(target=_serve, args=(theirs, self.name, str(Path.cwd())), name="fern stress")
-        self._process.start()
+        self._process = spawned(_serve, theirs, self.name, str(Path.cwd()), daemon=False, name="fern stress")
         theirs.close()
         try:
             self.config = self._take(_Opened, OPENING_LIMIT, f"was not imported within {OPENING_LIMIT:g} s").config
@@ -241,9 +239,8 @@ def _serve(pipe: Connection, text: str, folder: str) -> None:
         os.setsid()  # a group of its own, to be killed as one
     end_with_parent()
     os.chdir(folder)
-    on_the_path(folder)
     try:
-        target = open_target(text)
+        target = open_target(text, folder=folder)
     except FernError as error:
         pipe.send(_Refused(str(error)))
         return

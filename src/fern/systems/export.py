@@ -41,19 +41,17 @@ def save_trajectory(trajectory: Trajectory, path: Path | str) -> None:
     suffix = export_format(path)
     time = trajectory.dt * np.arange(1, len(trajectory.values) + 1)
     about = json.dumps(describe(trajectory))
-    with written_whole(path) as temporary:
+    columns = {"time": time, **dict(zip(trajectory.channel_names, trajectory.values.T, strict=True))}
+    with written_whole(path) as temporary, temporary.open("wb") as file:
         if suffix == ".npz":
-            with temporary.open("wb") as stream:
-                np.savez(
-                    stream, values=trajectory.values, time=time, channels=np.array(trajectory.channel_names), fern=about
-                )
+            np.savez(file, values=trajectory.values, time=time, channels=np.array(trajectory.channel_names), fern=about)
             return
-        columns = {"time": time, **dict(zip(trajectory.channel_names, trajectory.values.T, strict=True))}
         table = pa.table({name: np.ascontiguousarray(values) for name, values in columns.items()})
         if suffix == ".parquet":
-            pa.parquet.write_table(table.replace_schema_metadata({"fern": about}), temporary)
+            pa.parquet.write_table(table.replace_schema_metadata({"fern": about}), file)
+            file.flush()
         else:
-            pa.csv.write_csv(table, temporary)
+            pa.csv.write_csv(table, file)
 
 
 def describe(trajectory: Trajectory) -> dict[str, object]:

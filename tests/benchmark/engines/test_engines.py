@@ -16,7 +16,8 @@ from tests.benchmark.support import InlineEngine, tiny_plan
 
 from fern.benchmark import execute
 from fern.benchmark.engines import Advanced, Lost, open_engine, share_threads
-from fern.benchmark.engines.local import THREAD_VARIABLES, LocalEngine, _environment
+from fern.benchmark.engines.local import THREAD_VARIABLES, LocalEngine
+from fern.benchmark.engines.processes import _environment
 from fern.benchmark.engines.ray import work
 from fern.benchmark.plan import make_plan
 from fern.benchmark.store import Store

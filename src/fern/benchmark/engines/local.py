@@ -5,18 +5,15 @@ nothing with the sweep but a pipe, and end when the sweep does, however it ends.
 """
 
 import multiprocessing
-import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from fern.benchmark.engines.base import Advanced, Event, Finished, Lost
-from fern.benchmark.engines.processes import end_with_parent, how_it_ended
+from fern.benchmark.engines.processes import end_with_parent, how_it_ended, spawned
 from fern.benchmark.execute import Workbench, Workplace, execute_run
 from fern.benchmark.run import Run
 from fern.benchmark.store import Store
@@ -83,11 +80,9 @@ class _Worker:
 
     def __init__(self, folder: Path, threads: int) -> None:
         self.key: str | None = None
-        context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self._process: SpawnProcess = context.Process(target=serve, args=(theirs, str(folder), threads), daemon=True)
-        with _environment(dict.fromkeys(THREAD_VARIABLES, str(threads))):
-            self._process.start()
+        self.pipe, theirs = multiprocessing.get_context("spawn").Pipe()
+        variables = dict.fromkeys(THREAD_VARIABLES, str(threads))
+        self._process = spawned(serve, theirs, str(folder), threads, daemon=True, name="fern", variables=variables)
         theirs.close()  # else its end could not be noticed here
 
     def begin(self, run: Run) -> None:
@@ -152,18 +147,3 @@ def serve(pipe: Connection, folder: str, threads: int) -> None:
                 pipe.send(Finished(run.key, execute_run(run, place, bench)))
             except FernError as error:  # the worker itself is wrong, not the run
                 pipe.send(error)
-
-
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Environment variables for processes started within the block."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

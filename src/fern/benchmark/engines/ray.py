@@ -19,7 +19,7 @@ from fern.benchmark.plan import Plan
 from fern.benchmark.problem import Dataset
 from fern.benchmark.run import Run
 from fern.benchmark.store import Store
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
 from fern.training.machine.cluster import RaySession
 
 
@@ -82,7 +82,8 @@ class RayEngine:
             try:
                 events.append(Finished(key, self._ray.get(reference)))
             except FernError as error:  # the worker itself is wrong, not the run
-                raise FernError(str(getattr(error, "cause", error))) from None
+                cause = getattr(error, "cause", error)
+                raise NotWritten(str(cause)) if isinstance(cause, NotWritten) else FernError(str(cause)) from None
             except self._ray.exceptions.RayError as error:
                 events.append(Lost(key, f"its Ray worker was lost ({type(error).__name__})"))
         return events

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -15,10 +16,13 @@ from fern.benchmark.run import Run
 from fern.benchmark.store import Damaged
 from fern.benchmark.sweep import Watcher
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _RECENT = 8  # finished runs that a live table keeps in sight
 
 
-def watcher_for(console: Console) -> Watcher:
+def watcher_for(console: "Console") -> Watcher:
     """The live table where the console is a terminal, lines elsewhere."""
     return LiveTable(console) if console.is_terminal else Lines(console)
 
@@ -26,7 +30,7 @@ def watcher_for(console: Console) -> Watcher:
 class _Counting(Watcher):
     """What both kinds of display know: what is waiting, under way and done."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: "Console") -> None:
         self.console = console
         self.pace = Pace()
         self.waiting: dict[str, Run] = {}
@@ -98,7 +102,7 @@ class Lines(_Counting):
 class LiveTable(_Counting):
     """A live table: active runs, recently finished runs, a progress bar and the remaining time."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: "Console") -> None:
         super().__init__(console)
         self._recent: list[Text] = []
         self._live = Live(console=console, get_renderable=self.picture, refresh_per_second=2, transient=True)

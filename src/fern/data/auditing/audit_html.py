@@ -1,6 +1,6 @@
 """The audit as one HTML page without outside parts: a table and a small plot for each column."""
 
-from html import escape
+from functools import partial
 
 import numpy as np
 
@@ -8,6 +8,9 @@ from fern.data.auditing import audit_words as words
 from fern.data.auditing.audit import AuditReport, ColumnAudit, SeriesAudit
 from fern.data.auditing.policy import in_words
 from fern.data.auditing.scan.picture import Picture
+from fern.text import safe_text
+
+escape = partial(safe_text, medium="html")
 
 _WIDTH, _HEIGHT = 260, 56
 

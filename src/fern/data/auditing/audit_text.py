@@ -10,6 +10,7 @@ from fern.data.auditing.audit import AuditReport, ColumnAudit, SeriesAudit
 from fern.data.auditing.audit_json import sentinel_values
 from fern.data.auditing.policy import in_words
 from fern.data.auditing.scan.picture import Picture
+from fern.text import safe_text
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SPARKS = 16
@@ -102,7 +103,7 @@ def _fact(series: SeriesAudit, column: ColumnAudit) -> list[Text]:
         largest,
         words.walk(column),
     ]
-    return [Text(cell) for cell in cells]
+    return [Text(safe_text(cell, "line") if place == 0 else cell) for place, cell in enumerate(cells)]
 
 
 def _sentinels(report: AuditReport, rows: list[tuple[SeriesAudit, ColumnAudit]]) -> Table:
@@ -113,7 +114,7 @@ def _sentinels(report: AuditReport, rows: list[tuple[SeriesAudit, ColumnAudit]])
     for series, column in rows[:_SHOWN]:
         for kind, value in sentinel_values(column, series.frequency, report.policy)[:3]:
             table.add_row(
-                Text(words.title(series, column)),
+                Text(safe_text(words.title(series, column), "line")),
                 words.number(value.value),
                 kind,
                 f"{value.count:,}",
@@ -128,7 +129,7 @@ def _policy(rows: list[tuple[SeriesAudit, ColumnAudit]]) -> Table:
     for series, column in touched[:_SHOWN]:
         for i, (what, why) in enumerate(words.actions(column)):
             kind = column.verdict.actions[i].kind
-            name = words.title(series, column) if i == 0 else ""
+            name = safe_text(words.title(series, column), "line") if i == 0 else ""
             table.add_row(Text(name), Text(what, style=_COLOURS[kind]), Text(why))
     kept = len(rows) - len(touched)
     if len(touched) > _SHOWN:

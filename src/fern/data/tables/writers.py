@@ -26,6 +26,7 @@ def write_table(table: pa.Table, file: BinaryIO, *, format: Literal["csv", "parq
     """
     if format == "parquet":
         pq.write_table(table, file)
+        file.flush()  # pyarrow may close the file without a word about what could not be written
         return
     header = io.StringIO()  # pyarrow would put every name of the header in quotes
     csv.writer(header, lineterminator="\n").writerow(table.column_names)

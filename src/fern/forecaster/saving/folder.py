@@ -152,10 +152,8 @@ class Missing(FernError):  # noqa: N818 - what a file is
 
 
 def _write(path: Path, data: bytes) -> None:
-    with written_whole(path) as temporary, temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    with written_whole(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def _require_ours(folder: Path) -> None:

@@ -51,7 +51,7 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
         found: Any = import_module(module)
     except SystemExit as error:
         raise FernError(f"{where}: {module} cannot be imported: it called sys.exit({error.code!r})") from None
-    except Exception as error:  # noqa: BLE001  whatever a user's module does when it is imported
+    except BaseException as error:  # noqa: BLE001  whatever a user's module does when it is imported
         raise FernError(f"{where}: {module} cannot be imported: {type(error).__name__}: {error}") from None
     for part in name.split("."):
         if not hasattr(found, part):
@@ -191,12 +191,19 @@ def _agree(batch: Any, window: Any) -> bool:
 
 
 def _missing(module: str, name: str, owner: object) -> str:
+    own = Path(*module.split(".")).with_suffix(".py").absolute()
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if own.is_file() and (file is None or Path(file).resolve() != own.resolve()):
+        return f"{module} is another module than {own.name} in the current folder; give yours a name of its own"
     near = get_close_matches(name, [entry for entry in dir(owner) if not entry.startswith("_")], n=3)
     hint = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
     return f"{module} was imported, but has no {name!r}{hint}"
 
 
-def on_the_path(folder: str) -> None:
-    """Have modules in a folder found first, as ``python -m`` does with the current one."""
+def look_in(folder: str) -> None:
+    """Have modules found in a folder that are found nowhere else: what lies there takes the place of no other module.
+
+    Only for a ``module:callable`` that somebody has named; nothing else is imported from a folder of data.
+    """
     if folder not in sys.path:
-        sys.path.insert(0, folder)
+        sys.path.append(folder)

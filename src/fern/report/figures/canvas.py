@@ -1,5 +1,6 @@
 """What every figure shares: matplotlib when it is there, the colours, and saving."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ def figure_format(path: Path) -> str:
 def save_figure(drawn: "Figure", path: Path | str) -> None:
     """Write the figure; the ending chooses the format."""
     path = Path(path)
-    figure_format(path)
-    with written_whole(path) as temporary:
-        drawn.savefig(temporary, dpi=130)
+    ending = figure_format(path)
+    with written_whole(path) as temporary, temporary.open("wb") as file, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a sign that the font lacks is drawn as an empty box
+        drawn.savefig(file, dpi=130, format=ending.removeprefix("."))

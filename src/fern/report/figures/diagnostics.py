@@ -8,6 +8,7 @@ import numpy as np
 from fern.diagnostics import Alarm, EigenProfile
 from fern.errors import FernError
 from fern.report.figures.canvas import AFTER, BEFORE, TRUTH, figure
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +51,7 @@ def diagnostics_figure(
     for axis, (label, values) in zip(axes[1:], panels.items(), strict=True):
         axis.plot(time, values[stretch, channel], color=TRUTH, linewidth=0.9)
         axis.set_ylabel(label)
-    axes[0].set_ylabel(name or f"channel {channel}")
+    axes[0].set_ylabel(safe_text(name or f"channel {channel}", "figure"))
     named: set[str] = set()
     for alarm in alarms:
         if alarm.channel == channel and alarm.last_row >= time[0] and alarm.first_row <= time[-1]:

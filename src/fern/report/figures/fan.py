@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fern.errors import FernError
 from fern.report.figures.canvas import TRUTH, figure
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +74,7 @@ def fan_figure(fans: Sequence[Fan], *, label: str = "forecast", left_out: int = 
     if left_out:
         drawn.supxlabel(f"and {left_out:,} more series that are not drawn", fontsize="small", color="#555555")
     if title:
-        drawn.suptitle(title)
+        drawn.suptitle(safe_text(title, "figure"))
     return drawn
 
 
@@ -101,8 +102,8 @@ def _panel(axis: "Axes", fan: Fan, label: str) -> None:
                 zorder=8,
             )
     axis.plot(fan.before, fan.past, color=TRUTH, linewidth=1.0, label="history", zorder=9)
-    axis.plot(after, mean, color=MEAN, linewidth=1.6, label=label, zorder=10)
-    axis.set_title(fan.name, loc="left", fontsize="medium")
+    axis.plot(after, mean, color=MEAN, linewidth=1.6, label=safe_text(label, "figure"), zorder=10)
+    axis.set_title(safe_text(fan.name, "figure"), loc="left", fontsize="medium")
     axis.margins(x=0.01)
     axis.grid(axis="y", color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)

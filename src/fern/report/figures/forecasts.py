@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fern.errors import FernError
 from fern.report.figures.canvas import TRUTH, figure
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,11 +63,11 @@ def forecast_figure(
                 label=f"{band.level:.0%}",
             )
         for (name, values), colour in zip(forecasts.items(), _COLOURS, strict=False):
-            axis.plot(after, values[:, c], color=colour, linewidth=1.1, label=name)
+            axis.plot(after, values[:, c], color=colour, linewidth=1.1, label=safe_text(name, "figure"))
         axis.axvline(0, color=TRUTH, linewidth=0.6, linestyle=":")
-        axis.set_ylabel(channel)
+        axis.set_ylabel(safe_text(channel, "figure"))
         axis.margins(x=0)
     axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=6, fontsize="small", frameon=False)
     axes[-1].set_xlabel("steps from the forecast")
-    drawn.suptitle(title)
+    drawn.suptitle(safe_text(title, "figure"))
     return drawn

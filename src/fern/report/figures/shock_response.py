@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fern.report.figures.canvas import AFTER, BEFORE, SHOCK, figure
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,6 +38,7 @@ def shock_response_figure(response: "ShockResponse", *, name: str = "") -> "Figu
         axis.set_yscale("log")
     axis.set_xlabel("first row forecast, counted from the shock")
     axis.set_ylabel("MSE")
-    axis.set_title(f"{name} on {response.scenario}: {response.in_words()}".removeprefix(" on "))
+    title = f"{name} on {response.scenario}: {response.in_words()}".removeprefix(" on ")
+    axis.set_title(safe_text(title, "figure"))
     axis.legend(loc="best", fontsize=8)
     return drawn

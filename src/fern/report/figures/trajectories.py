@@ -7,6 +7,7 @@ import numpy as np
 
 from fern.report.figures.canvas import AFTER, BEFORE, SHOCK, figure
 from fern.systems import Trajectory
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +32,7 @@ def trajectory_figure(trajectory: Trajectory) -> "Figure":
     lines = values.shape[1] <= _MOST_LINES
     height = 1.1 * values.shape[1] + 1.4 if lines else 4.2
     drawn = figure(12, max(height, 4.2))
-    drawn.suptitle(_title(trajectory))
+    drawn.suptitle(safe_text(_title(trajectory), "figure"))
     areas: Any = drawn.subfigures(1, 2, width_ratios=(1.5, 1))
     left, right = areas
     if lines:
@@ -73,7 +74,7 @@ def _draw_lines(area: Any, trajectory: Trajectory, values: np.ndarray, rows: sli
     for axis, name, series in zip(axes, trajectory.channel_names, values.T, strict=True):
         for piece, colour in _pieces(trajectory, rows):
             axis.plot(time[piece], series[piece], color=colour, linewidth=0.9)
-        axis.set_ylabel(name)
+        axis.set_ylabel(safe_text(name, "figure"))
         axis.margins(x=0)
         _mark_shocks(axis, trajectory, rows)
     axes[-1].set_xlabel("time")
@@ -101,7 +102,7 @@ def _draw_attractor(area: Any, trajectory: Trajectory, values: np.ndarray) -> No
         columns = np.arange(3) * values.shape[1] // 3
         for piece, colour in pieces:
             axis.plot(*values[piece][:, columns].T, color=colour, linewidth=0.25, alpha=0.8)
-        names = [trajectory.channel_names[column] for column in columns]
+        names = [safe_text(trajectory.channel_names[column], "figure") for column in columns]
         axis.set(xlabel=names[0], ylabel=names[1], zlabel=names[2])
         _explain_colours(axis, trajectory)
         return
@@ -109,7 +110,7 @@ def _draw_attractor(area: Any, trajectory: Trajectory, values: np.ndarray) -> No
     series = values[:, 0]
     for piece, colour in pieces:
         axis.scatter(series[piece][:-1], series[piece][1:], s=1, color=colour, alpha=0.3, linewidths=0)
-    name = trajectory.channel_names[0]
+    name = safe_text(trajectory.channel_names[0], "figure")
     axis.set(xlabel=f"{name}(t)", ylabel=f"{name}(t+1)")
     _explain_colours(axis, trajectory)
 

@@ -163,7 +163,7 @@ def compare(
 def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
     """Every model of a store with its finished runs of one task; of the same settings the newest row counts."""
     contents = store.contents()
-    notes += [f"Skipped: {damaged.problem}" for damaged in contents.damaged]
+    notes += contents.notes
     rows = [row for row in contents.rows if task is None or row.task == task]
     if not rows:
         tasks = {row.task for row in contents.rows}
@@ -182,7 +182,9 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
     found: dict[str, dict[SharedProblem, dict[int, Row]]] = {}
     for row in kept:
         runs = found.setdefault(names[row.key].model, {})
-        if row.status == "done":
+        if row.status == "done" and not row.metrics.keys() >= set(METRICS):
+            notes.append(f"Skipped: {row.describe()} has no {' or '.join(METRICS)}")
+        elif row.status == "done":
             case = SharedProblem(*(getattr(row, name) for name in SharedProblem._fields))
             runs.setdefault(case, {})[row.seed] = row
     return {model: Side(model, store, runs) for model, runs in found.items()}

@@ -6,7 +6,6 @@ italic there). JSON keeps the table's form with full precision. CSV has one reco
 """
 
 import csv
-import html
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -17,31 +16,12 @@ from fern.benchmark.quantities import title_of
 from fern.errors import unknown_name
 from fern.report.tables.cells import Cell
 from fern.report.tables.tables import Column, Table
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 _BLANK = ""
-_TEX = str.maketrans(
-    {
-        "&": r"\&",
-        "%": r"\%",
-        "$": r"\$",
-        "#": r"\#",
-        "_": r"\_",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "\\": r"\textbackslash{}",
-        "±": r"$\pm$",
-        "×": r"$\times$",
-        "Σ": r"$\Sigma$",
-        "²": r"\textsuperscript{2}",
-        "…": r"\dots{}",
-        "–": "--",
-    }
-)
 
 
 def render(table: Table, format_: str) -> str:
@@ -123,12 +103,12 @@ def to_markdown(table: Table) -> str:
         mark = {1: "**", 2: "*"}.get(content.place or 0, "") if content is not None else ""
         return f"{mark}{text}{mark}"
 
-    head = [*table.keys, *map(heading, table.columns)]
+    head = [safe_text(name, "markdown") for name in (*table.keys, *map(heading, table.columns))]
     rules = [":---"] * len(table.keys) + ["---:"] * len(table.columns)
-    lines = [[*line.keys, *map(cell, line.cells)] for line in table.lines]
-    notes = [f"- {_one_line(note)}" for note in table.notes]
+    lines = [[*(safe_text(key, "markdown") for key in line.keys), *map(cell, line.cells)] for line in table.lines]
+    notes = [f"- {safe_text(note, 'markdown')}" for note in table.notes]
     body = [f"| {' | '.join(head)} |", f"|{'|'.join(rules)}|", *(f"| {' | '.join(line)} |" for line in lines)]
-    return "\n".join([f"## {table.title}", "", *body, *(["", *notes] if notes else []), ""])
+    return "\n".join([f"## {safe_text(table.title, 'markdown')}", "", *body, *(["", *notes] if notes else []), ""])
 
 
 def to_json(table: Table) -> str:
@@ -144,7 +124,7 @@ def to_json(table: Table) -> str:
         for line in table.lines
     ]
     whole = {"title": table.title, "keys": table.keys, "lines": lines, "notes": table.notes}
-    return json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return safe_text(json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False), "json") + "\n"
 
 
 def to_csv(table: Table) -> str:
@@ -154,10 +134,10 @@ def to_csv(table: Table) -> str:
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
     for line in table.lines:
-        about = dict(zip(table.keys, line.keys, strict=True))
+        about = {key: safe_text(value, "csv") for key, value in zip(table.keys, line.keys, strict=True)}
         for column, cell in zip(table.columns, line.cells, strict=True):
             if cell is not None:
-                model = about.get("model", column.model)
+                model = about.get("model", safe_text(column.model, "csv"))
                 writer.writerow({**about, "model": model, "metric": column.metric, **_cell_record(cell)})
     return out.getvalue()
 
@@ -166,21 +146,21 @@ def to_html(table: Table) -> str:
     """A page of its own, without scripts or anything from elsewhere."""
 
     def cell(content: Cell | None) -> str:
-        text = html.escape(cell_text(content))
+        text = safe_text(cell_text(content), "html")
         tag = {1: "strong", 2: "u"}.get(content.place or 0) if content is not None else None
         kind = ' class="trouble"' if content is not None and content.trouble() else ""
         return f"<td{kind}>{f'<{tag}>{text}</{tag}>' if tag else text}</td>"
 
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in [*table.keys, *map(heading, table.columns)])
+    head = "".join(f"<th>{safe_text(name, 'html')}</th>" for name in [*table.keys, *map(heading, table.columns)])
     body = "\n".join(
         f"<tr{' class=block' if line.starts_block else ''}>"
-        + "".join(f"<th>{html.escape(key)}</th>" for key in line.keys)
+        + "".join(f"<th>{safe_text(key, 'html')}</th>" for key in line.keys)
         + "".join(map(cell, line.cells))
         + "</tr>"
         for line in table.lines
     )
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    title = html.escape(table.title)
+    notes = "".join(f"<li>{safe_text(note, 'html')}</li>" for note in table.notes)
+    title = safe_text(table.title, "html")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n<style>{_STYLE}</style>'
         f"</head><body>\n<table><caption>{title}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
@@ -200,24 +180,24 @@ def to_tex(table: Table) -> str:
     """A LaTeX table (booktabs); the best is bold, the second best underlined."""
 
     def cell(content: Cell | None) -> str:
-        text = cell_text(content).translate(_TEX)
+        text = safe_text(cell_text(content), "latex")
         mark = {1: r"\textbf", 2: r"\underline"}.get(content.place or 0) if content is not None else None
         return f"{mark}{{{text}}}" if mark else text
 
     form = "l" * len(table.keys) + "r" * len(table.columns)
-    head = " & ".join(name.translate(_TEX) for name in [*table.keys, *map(heading, table.columns)])
+    head = " & ".join(safe_text(name, "latex") for name in [*table.keys, *map(heading, table.columns)])
     lines = []
     for place, line in enumerate(table.lines):
         if line.starts_block and place:
             lines.append(r"\midrule")
-        lines.append(" & ".join([*(key.translate(_TEX) for key in line.keys), *map(cell, line.cells)]) + r" \\")
-    notes = [rf"\par\footnotesize {_one_line(note).translate(_TEX)}" for note in table.notes]
+        lines.append(" & ".join([*(safe_text(key, "latex") for key in line.keys), *map(cell, line.cells)]) + r" \\")
+    notes = [rf"\par\footnotesize {safe_text(note, 'latex')}" for note in table.notes]
     return "\n".join(
         [
             "% needs \\usepackage{booktabs}",
             r"\begin{table}[ht]",
             r"\centering",
-            rf"\caption{{{table.title.translate(_TEX)}}}",
+            rf"\caption{{{safe_text(table.title, 'latex')}}}",
             rf"\begin{{tabular}}{{{form}}}",
             r"\toprule",
             rf"{head} \\",
@@ -241,7 +221,7 @@ def to_rich(table: Table) -> "RichTable":
     for key in table.keys:
         drawn.add_column(key, no_wrap=True)
     for column in table.columns:
-        drawn.add_column(f"{column.model}\n{title_of(column.metric)}".strip(), justify="right")
+        drawn.add_column(f"{safe_text(column.model, 'line')}\n{title_of(column.metric)}".strip(), justify="right")
 
     def cell(content: Cell | None) -> Text:
         if content is None:
@@ -252,7 +232,7 @@ def to_rich(table: Table) -> "RichTable":
     for place, line in enumerate(table.lines):
         if line.starts_block and place:
             drawn.add_section()
-        drawn.add_row(*map(Text, line.keys), *map(cell, line.cells))
+        drawn.add_row(*(Text(safe_text(key, "line")) for key in line.keys), *map(cell, line.cells))
     return drawn
 
 
@@ -268,7 +248,3 @@ FORMATS: Mapping[str, Callable[[Table], str]] = {
 
 def _cell_record(cell: Cell) -> dict[str, Any]:
     return {**asdict(cell), "ratio": cell.ratio}
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -3,11 +3,11 @@
 import sys
 from typing import Literal, Protocol, TextIO, get_args
 
-from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 from fern.errors import unknown_name
+from fern.text import say, terminal
 from fern.training.inputs import require_methods
 from fern.training.records.history import EpochRecord
 
@@ -70,11 +70,11 @@ class Lines:
         """Remember how many epochs there are."""
         self._epochs = epochs
         if done:
-            print(f"resuming after step {done:,}", file=self._stream, flush=True)
+            say(f"resuming after step {done:,}", self._stream)
 
     def note(self, message: str) -> None:
         """The message, as a line."""
-        print(message, file=self._stream, flush=True)
+        say(message, self._stream)
 
     def step(self, *, epoch: int, loss: float) -> None:
         """Nothing."""
@@ -82,23 +82,22 @@ class Lines:
     def epoch(self, record: EpochRecord, *, kept: bool) -> None:
         """The epoch's line; a star marks the weights to keep so far."""
         loss = "" if record.train_loss is None else f"  loss {record.train_loss:.5g}"
-        print(
+        say(
             f"epoch {record.epoch}/{self._epochs}{loss}  objective {record.validation['objective']:.5g}"
             f"{' *' if kept else ''}  {record.seconds:.1f} s",
-            file=self._stream,
-            flush=True,
+            self._stream,
         )
 
     def stop(self, message: str) -> None:
         """Why the run ended."""
-        print(message, file=self._stream, flush=True)
+        say(message, self._stream)
 
 
 class Bar:
     """A bar over all steps, with epoch, loss, objective and the remaining time."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._console = Console(file=stream)
+        self._console = terminal(file=stream)
         self._bar = RichProgress(
             TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
             BarColumn(),

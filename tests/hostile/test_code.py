@@ -1,0 +1,235 @@
+"""Nothing is executed that nobody named, and nothing is deleted through a link."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from tests.benchmark.support import tiny_plan
+from tests.hostile.support import SCENARIO, lay_out, run, snapshot
+
+import fern
+from fern.benchmark.claims import Claims, locked
+from fern.benchmark.engines.processes import spawned
+from fern.benchmark.execute import Workbench, Workplace, execute_run, lost
+from fern.benchmark.store import Store
+from fern.errors import FernError
+from fern.integrations.inward.outside import imported, look_in
+from fern.stress.targets import open_target
+
+TRAP = "from pathlib import Path\nPath({!r}).write_text('executed')\n"
+TRAPS = ("random", "lightning_fabric", "tempfile", "selectors", "numpy", "torch", "pyarrow", "typer", "tensorboard")
+FORECASTER = "def forecast(context, horizon):\n    return context[..., -1:, :].repeat(horizon, axis=-2)\n"
+TASK = 'schema = 1\nmodels = ["last-value"]\ndatasets = ["s.toml"]\nhorizons = [4]\nseeds = [7]\ncontext_length = 6\n'
+
+
+def lay_traps(folder: Path) -> Path:
+    """Modules that leave a mark when they are executed; the folder of the marks."""
+    marks = folder / "marks"
+    marks.mkdir(parents=True)
+    for name in TRAPS:
+        (folder / f"{name}.py").write_text(TRAP.format(str(marks / name)))
+    return marks
+
+
+def as_a_program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command as it is installed: a script in another folder, run in this one."""
+    script = folder.parent / "bin" / "fern"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text("from fern.cli.app import main\nif __name__ == '__main__':\n    main()\n")
+    path = str(Path(fern.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+def test_a_sweep_and_its_workers_import_only_the_module_that_was_named(tmp_path) -> None:
+    folder = tmp_path / "work"
+    marks = lay_traps(folder)
+    (folder / "t.toml").write_text(TASK)
+    (folder / "s.toml").write_text(SCENARIO.replace("60", "200"))
+    (folder / "mine.py").write_text(FORECASTER)
+    ran = as_a_program(folder, "bench", "run", "t.toml", "--out", "runs", "--with", "mine:forecast", "--jobs", "1")
+    assert ran.returncode == 0, ran.stderr
+    assert "2 rows in runs" in ran.stdout
+    assert list(marks.iterdir()) == []
+
+
+def _leave_a_note(path: str) -> None:
+    import random  # the trap, were it found
+
+    Path(path).write_text(f"{random.__file__}\n{os.environ.get('PYTHONSAFEPATH')}")
+
+
+def test_a_process_is_born_without_the_modules_of_the_current_folder(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "work"
+    marks = lay_traps(folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(folder))])
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    process = spawned(_leave_a_note, str(tmp_path / "note"), daemon=True, name="trapped")
+    process.join(60)
+    assert list(marks.iterdir()) == []
+    where, safe = (tmp_path / "note").read_text().splitlines()
+    assert Path(where).parent != folder
+    assert safe == "None"  # what it starts itself is as it always is
+    assert "PYTHONSAFEPATH" not in os.environ
+
+
+@pytest.mark.parametrize("target", ["last-value", "saved.safetensors"])
+def test_a_target_that_names_no_code_leaves_the_path_alone(target, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = list(sys.path)
+    lay_out({"saved.safetensors": "no model"})
+    try:
+        open_target(target, folder=str(tmp_path))
+    except FernError:
+        assert target != "last-value"
+    assert sys.path == before
+
+
+def test_the_named_module_is_looked_for_last(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    lay_out({"named_in_a_test.py": FORECASTER, "json.py": FORECASTER})
+    assert callable(open_target("named_in_a_test:forecast", folder=str(tmp_path)).source)
+    assert sys.path[-1] == str(tmp_path)
+    with pytest.raises(FernError, match=r"json is another module than json\.py in the current folder"):
+        imported("json:forecast")
+    before = list(sys.path)
+    look_in(str(tmp_path))
+    assert sys.path == before
+
+
+def test_a_response_of_a_registered_model_imports_nothing_from_the_folder(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = list(sys.path)
+    lay_out({"s.toml": SCENARIO.replace("60", "400") + '[[shocks]]\nkind = "param"\nat = 0.9\nparams = { mu = 3.0 }\n'})
+    ran = run("bench", "response", "last-value", "s.toml", "--context-length", 8, "--horizon", 4, capsys=capsys)
+    assert ran.code == 0, ran.err
+    assert sys.path == before
+
+
+@pytest.fixture
+def others() -> Path:
+    """Somebody's folder with a model, to which the checkpoints of a run are linked."""
+    lay_out({"theirs/best.safetensors": "a month of work", "theirs/last.safetensors": "and another"})
+    return Path("theirs").absolute()
+
+
+def test_a_run_whose_checkpoint_folder_is_a_link_leaves_the_other_folder_alone(others: Path) -> None:
+    before = snapshot(others)
+    store = Store("runs").for_writing()
+    work = tiny_plan(models=["dlinear"]).runs[0]
+    link = store.checkpoint_path(work.key)
+    link.symlink_to(others)
+    outcome = execute_run(work, Workplace(checkpoints=link), Workbench())
+    assert outcome.row.status == "done", outcome.row.error
+    assert snapshot(others) == before
+    assert not link.is_symlink()
+    store.write(outcome.row, outcome.windows)
+    assert not link.exists()
+
+
+def test_dropped_checkpoints_that_are_a_link_are_only_the_link(others: Path) -> None:
+    before = snapshot(others)
+    store = Store("runs").for_writing()
+    link = store.checkpoint_path("0" * 16)
+    link.symlink_to(others)
+    store.drop_checkpoints("0" * 16)
+    assert snapshot(others) == before
+    assert not link.is_symlink()
+
+
+def test_links_inside_dropped_checkpoints_are_not_followed(others: Path) -> None:
+    before = snapshot(others)
+    store = Store("runs").for_writing()
+    folder = store.checkpoint_path("0" * 16)
+    folder.mkdir()
+    (folder / "sub").symlink_to(others)
+    (folder / "best.safetensors").symlink_to(others / "best.safetensors")
+    store.drop_checkpoints("0" * 16)
+    assert not folder.exists()
+    assert snapshot(others) == before
+
+
+def test_a_row_file_that_is_a_link_is_replaced_and_not_what_it_points_to(others: Path) -> None:
+    before = snapshot(others)
+    store = Store("runs").for_writing()
+    outcome = lost(tiny_plan(models=["last-value"]).runs[0], Workplace(), "it was lost")
+    path = store.row_path(outcome.row.key)
+    path.symlink_to(others / "best.safetensors")
+    store.write(outcome.row)
+    assert not path.is_symlink()
+    assert store.read(outcome.row.key) == outcome.row
+    assert snapshot(others) == before
+
+
+def test_a_claim_that_is_a_link_does_not_empty_the_file_behind_it(others: Path) -> None:
+    before = snapshot(others)
+    folder = Path("claims")
+    folder.mkdir()
+    (folder / "ab").symlink_to(others / "best.safetensors")
+    with Claims(folder) as claims, pytest.raises(FernError, match="cannot be claimed"):
+        claims.take("ab")
+    assert snapshot(others) == before
+
+
+def test_a_claim_that_is_a_pipe_is_refused_and_does_not_wait() -> None:
+    folder = Path("claims")
+    folder.mkdir()
+    os.mkfifo(folder / "ab")
+    with Claims(folder) as claims, pytest.raises(FernError, match="not a regular file"):
+        claims.take("ab")
+
+
+def test_a_lock_is_not_taken_through_a_link(others: Path) -> None:
+    Path("lock").symlink_to(others / "best.safetensors")
+    with pytest.raises(OSError, match="symbolic links"), locked(Path("lock")):
+        pass
+
+
+def test_only_half_written_files_of_ours_are_swept_out() -> None:
+    store = Store("runs").for_writing()
+    kept = [".gitkeep", ".mine.json", ".0123456789abcdef.json", ".0123456789abcdef.tmp.txt"]
+    ours = ".0123456789abcdef.q1w2e3.json"
+    for name in (*kept, ours):
+        path = store.folder / "rows" / name
+        path.touch()
+        os.utime(path, (time.time() - 1e5,) * 2)
+    store.sweep_out()
+    assert sorted(path.name for path in (store.folder / "rows").iterdir()) == sorted(kept)
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("import sys; sys.exit(3)", r"called sys.exit\(3\)"),
+        ("1/0", "ZeroDivisionError"),
+        ("def forecast(:", "SyntaxError"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("forecast = 3", "is int, needs a callable"),
+        ("import no_such_thing", "No module named 'no_such_thing'"),
+        ("raise BaseException('gone')", "BaseException: gone"),
+        ("def recurse(): recurse()\nrecurse()", "RecursionError"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_a_mistake(program, says, tmp_path, monkeypatch) -> None:
+    name = f"broken_{abs(hash(program))}"
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    lay_out({f"{name}.py": textwrap.dedent(program)})
+    with pytest.raises(FernError, match=says):
+        imported(f"{name}:forecast")
+
+
+def test_no_process_is_left_over() -> None:
+    assert multiprocessing.active_children() == []
