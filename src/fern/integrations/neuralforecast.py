@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from fern.errors import FernError
 from fern.integrations.extras import optional
 from fern.metrics.gaussian import gaussian_crps
 from fern.models import FernConfig, build_model
@@ -268,8 +267,7 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
             self.fern.prepare([(past.detach(), past.detach())])
             self._prepared = True
         law = self.fern(past).ellipsoid
-        if law is None:
-            raise FernError("loss: Fern gave no law")
+        assert law is not None  # Fern has one always
         if isinstance(self.loss, EllipsoidLoss):
             return _numbers(law, reflections=self.loss.reflections)
         mean: Tensor = law.mean.view(len(past), self.outputs, -1).transpose(1, 2)
