@@ -32,10 +32,11 @@ MAY_IMPORT = {
     "diagnostics": GROUND | {"transport", "models"},
     "forecaster": GROUND
     | {"transport", "data", "models", "metrics", "training", "calibration", "diagnostics", "report"},
-    "integrations": GROUND | {"transport", "data", "models"},
+    "integrations": GROUND | {"transport", "data", "models", "metrics", "forecaster"},
     "benchmark": GROUND
     | {"systems", "transport", "data", "models", "metrics", "training", "diagnostics", "integrations"},
-    "stress": GROUND | {"systems", "transport", "data", "models", "metrics", "training", "integrations", "benchmark"},
+    "stress": GROUND
+    | {"systems", "transport", "data", "models", "metrics", "training", "forecaster", "integrations", "benchmark"},
     "report": GROUND | {"systems", "data", "models", "metrics", "diagnostics", "benchmark", "stress"},
 }
 # The same within fern.data.

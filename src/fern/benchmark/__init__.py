@@ -16,6 +16,7 @@ from fern.lazy import lazy_names
 if TYPE_CHECKING:
     from fern.benchmark.engines import open_engine
     from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
+    from fern.benchmark.fev_tasks import export_tasks
     from fern.benchmark.plan import Plan, make_plan
     from fern.benchmark.problem import Dataset, Problem, load_dataset
     from fern.benchmark.rows import Row
@@ -29,6 +30,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
         {
             "fern.benchmark.engines": ["open_engine"],
             "fern.benchmark.execute": ["Outcome", "Workbench", "Workplace", "execute_run"],
+            "fern.benchmark.fev_tasks": ["export_tasks"],
             "fern.benchmark.plan": ["Plan", "make_plan"],
             "fern.benchmark.problem": ["Dataset", "Problem", "load_dataset"],
             "fern.benchmark.rows": ["Row"],
@@ -61,6 +63,7 @@ __all__ = [
     "Workbench",
     "Workplace",
     "execute_run",
+    "export_tasks",
     "load_dataset",
     "make_plan",
     "open_engine",

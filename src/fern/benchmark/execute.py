@@ -158,9 +158,10 @@ def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) ->
             made_folder(folder)
             if not held.enter_context(locked(folder / LOCK, patience=_LOCK_PATIENCE)):
                 folder = None  # an executor cut off from its sweep is still at it: leave its files alone
-        go = partial(
-            train, model, problem.train, problem.validation, config, windows_test=test, progress=place.progress
-        )
+        validation = problem.validation
+        if not model.trainable and run.settings.epoch_figures == "none":  # figures that nobody would read
+            validation = problem.one_validation_window
+        go = partial(train, model, problem.train, validation, config, windows_test=test, progress=place.progress)
         if folder is not None and resumable(folder):
             try:
                 return go(resume=folder)

@@ -171,7 +171,12 @@ class Problem:
         """The windows that judge, every one of them; contexts reach back into the validation part."""
         return self._windows("test")
 
-    def _windows(self, part: str) -> "Windows":
+    @cached_property
+    def one_validation_window(self) -> "Windows":
+        """The first of the validation windows, for models that nothing is chosen of."""
+        return self._windows("validation", stride=len(self.dataset.values))
+
+    def _windows(self, part: str, *, stride: int = 1) -> "Windows":
         from fern.data.windows import Windows
 
         try:
@@ -180,6 +185,7 @@ class Problem:
                 context_length=self.context_length,
                 horizon=self.horizon,
                 part=getattr(self.split, part),
+                stride=stride,
             )
         except FernError as error:
             raise FernError(f"{self.dataset.name}: has no {part} windows ({error})") from None

@@ -37,8 +37,8 @@ BY_DATASET = "dataset"
 
 
 def is_outside(model: str) -> bool:
-    """Whether a model's name means ``module:callable``; no registered model has a colon in its name."""
-    return ":" in model
+    """Whether a model's name means ``module:callable`` or a folder; no registered model's name has a colon or slash."""
+    return any(sign in model for sign in ":/\\")
 
 
 Cleaning = Literal["none", "paper"]
@@ -167,16 +167,20 @@ class Task:
         return replace(self, **changes)
 
     def beside(self, outside: Sequence[str]) -> "Task":
-        """The task with models from outside, each ``module:callable`` (see `fern.integrations.inward.outside`).
+        """The task with models from outside, ``module:callable`` or a folder (see `fern.integrations.inward.outside`).
 
         Example:
             >>> [choice.model for choice in read_task("quick").beside(["my_models:forecast"]).models][-1]
             'my_models:forecast'
         """
-        for text in outside:
-            if not all(text.partition(":")):
-                raise FernError(f"outside model: got {text!r}, needs module:callable, as in my_models:forecast")
-        return replace(self, models=(*self.models, *(ModelChoice(model=text) for text in dict.fromkeys(outside))))
+        named = [f"./{text}" if Path(text).is_dir() and not is_outside(text) else text for text in outside]
+        for text in named:
+            if not Path(text).is_dir() and not all(text.partition(":")):
+                raise FernError(
+                    f"outside model: got {text!r}, needs module:callable, as in my_models:forecast, or the folder of a "
+                    "saved forecaster"
+                )
+        return replace(self, models=(*self.models, *(ModelChoice(model=text) for text in dict.fromkeys(named))))
 
     def _models_named(self, name: str) -> list[ModelChoice]:
         asked = _model_choice(name)

@@ -48,7 +48,9 @@ def run(
             "--with",
             metavar="MODULE:CALLABLE",
             help="Also run your own model: a function (context, horizon) that returns forecasts, or one "
-            "(context_length, horizon, channels) that builds a torch model to train. Repeatable.",
+            "(context_length, horizon, channels) that builds a torch model to train; or a forecaster of a known "
+            "library, 'statsforecast.models:AutoETS(season_length=24)' (see fern stress --list-adapters), or the "
+            "folder of a saved forecaster. Repeatable.",
         ),
     ] = None,
     datasets: Annotated[
@@ -113,6 +115,26 @@ def run(
     echo(f"Show the table: fern bench table {task} --runs {out}")
     if failed or summary.damaged:
         raise typer.Exit(1)
+
+
+@bench.command("export-fev")
+def export_fev(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder for the tasks and their data.")],
+    task: Annotated[str, typer.Option(help="A built-in task or a TOML file: its datasets and horizons.")] = "shock",
+    datasets: Annotated[list[str] | None, typer.Option(help="Only these datasets (comma-separated).")] = None,
+    windows: Annotated[int, typer.Option(help="Windows of each dataset, spread over its test set.")] = 20,
+) -> None:
+    """Write the datasets of a task as fev tasks, for any model that fev can run.
+
+    DIR gets a Parquet file per dataset, tasks.yaml for fev.Benchmark.from_yaml, and floors.json: the oracle's error on
+    the same windows, where the true process is known.
+    """
+    from fern.benchmark.fev_tasks import export_tasks
+    from fern.benchmark.tasks import read_task
+
+    written = export_tasks(read_task(task).narrowed(datasets=_names(datasets)), folder, windows=windows)
+    typer.echo(f"{len(written)} tasks in {folder}")
+    typer.echo(f'Read them: fev.Benchmark.from_yaml("{folder / "tasks.yaml"}")')
 
 
 def _swept(

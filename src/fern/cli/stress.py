@@ -19,13 +19,22 @@ def register(app: typer.Typer) -> None:
     app.command()(stress)
 
 
+def _show_adapters(wanted: bool) -> None:
+    if wanted:
+        from fern.integrations.inward.adapters import as_text
+
+        typer.echo(as_text())
+        raise typer.Exit
+
+
 def stress(
     target: Annotated[
         str,
         typer.Argument(
             metavar="TARGET",
-            help="module:callable (the current folder is searched last), the folder of a saved model, "
-            "or the name of a model, which is trained briefly on each scenario.",
+            help="module:callable (the current folder is searched last), a forecaster of a known library (see "
+            "--list-adapters), the folder of a saved model or forecaster, or the name of a model, which is trained "
+            "briefly on each scenario.",
         ),
     ],
     scenarios: Annotated[
@@ -57,6 +66,15 @@ def stress(
     takes: Annotated[
         str, typer.Option(help="Input of the callable: batch (B, L, C), window (L, C), or auto to try both.")
     ] = "auto",
+    list_adapters: Annotated[
+        bool,
+        typer.Option(
+            "--list-adapters",
+            help="List the libraries whose forecasters can be tested, and exit.",
+            is_eager=True,
+            callback=_show_adapters,
+        ),
+    ] = False,
 ) -> None:
     """Test a forecaster on shocks for which the best possible forecast is known.
 

@@ -7,6 +7,10 @@ from typing import Any
 from fern.errors import FernError
 
 
+class MissingExtra(FernError, ImportError):  # noqa: N818 - what is wrong
+    """A library that is an optional extra is not installed, or cannot be imported."""
+
+
 def optional(module: str, *, extra: str) -> ModuleType:
     """The module, or an error that says how to get it.
 
@@ -16,17 +20,17 @@ def optional(module: str, *, extra: str) -> ModuleType:
         >>> optional("no_such_library", extra="such")
         Traceback (most recent call last):
             ...
-        fern.errors.FernError: no_such_library is not installed: pip install 'fern-forecast[such]'
+        fern.integrations.extras.MissingExtra: no_such_library is not installed: pip install 'fern-forecast[such]'
     """
     package = module.partition(".")[0]
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == package:
-            raise FernError(f"{package} is not installed: pip install 'fern-forecast[{extra}]'") from None
-        raise FernError(f"{package} is installed but cannot be imported: {error}") from error
+            raise MissingExtra(f"{package} is not installed: pip install 'fern-forecast[{extra}]'") from None
+        raise MissingExtra(f"{package} is installed but cannot be imported: {error}") from error
     except ImportError as error:
-        raise FernError(f"{package} is installed but cannot be imported: {error}") from error
+        raise MissingExtra(f"{package} is installed but cannot be imported: {error}") from error
 
 
 def described(given: Any) -> str:

@@ -12,6 +12,10 @@ import torch
 from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError, unknown_name
+from fern.forecaster.saving.folder import MANIFEST
+from fern.integrations.inward.adapters import adapter_of, builder_of
+from fern.integrations.inward.chronos import is_chronos
+from fern.integrations.inward.folders import folder_builder
 from fern.integrations.inward.function import ForecastFunction
 from fern.integrations.inward.outside import (
     Builder,
@@ -24,6 +28,7 @@ from fern.integrations.inward.outside import (
     look_in,
     require_sizes,
 )
+from fern.integrations.inward.saved import SavedForecaster, is_saved_forecaster
 from fern.models import Forecaster, ModelConfig, build_model, load_model, model_names
 
 Takes = Literal["auto", "batch", "window"]
@@ -82,6 +87,9 @@ class Target:
 
 def as_target(forecaster: object) -> Target:
     """The target that a Python object is."""
+    adapter = adapter_of(forecaster)
+    if adapter is not None and not isinstance(forecaster, type):
+        return Target(type(forecaster).__name__, builder_of(forecaster, adapter, {}))
     if isinstance(forecaster, type) and not builds(forecaster):
         raise FernError(f"forecaster: got the class {forecaster.__name__}, needs an instance of it")
     if not callable(forecaster):
@@ -93,7 +101,7 @@ def as_target(forecaster: object) -> Target:
 
 
 def open_target(text: str, *, folder: str | None = None) -> Target:
-    """The target of a text: a registered model's name, a saved model's folder or file, or ``module:callable``.
+    """The target of a text: a registered model's name, a saved model's or forecaster's folder, or ``module:callable``.
 
     A module that is installed nowhere is looked for in ``folder``.
 
@@ -135,12 +143,16 @@ def forecast(forecaster: Forecaster | ForecastFunction, material: Material) -> F
     return made
 
 
-def _saved(path: Path) -> Forecaster:
+def _saved(path: Path) -> Forecaster | Builder:
     if path.is_file():
         return load_model(path)
+    if is_saved_forecaster(path):
+        return SavedForecaster(path)
+    if is_chronos(path):
+        return folder_builder(path, where=f"TARGET {path}")
     found = [path / name for name in _SAVED if (path / name).is_file()]
     if not found:
-        raise FernError(f"TARGET: the folder {path} has no saved model ({' or '.join(_SAVED)})")
+        raise FernError(f"TARGET: the folder {path} has no saved model ({' or '.join((*_SAVED, MANIFEST))})")
     return load_model(found[0])
 
 
@@ -160,6 +172,8 @@ def _trained(source: str | Builder, material: Material) -> Forecaster:
         config = TrainConfig(epochs=EPOCHS, seed=SEED)
     else:
         model = built(source, material.config, seed=SEED)
+        if not model.trainable:  # what forecasts window by window need not forecast the validation windows as well
+            return model
         config = TrainConfig(epochs=EPOCHS, seed=SEED, start="given")
     train(model, learnt, judged, config, progress="silent")
     return model

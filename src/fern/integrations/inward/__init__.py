@@ -1,7 +1,8 @@
-"""Others' models under our contract: plain functions, torch modules, neuralforecast models, sktime forecasters.
+"""Others' models under our contract: functions, torch modules, and forecasters of statsforecast, sktime,
+neuralforecast, fev and Chronos.
 
-Each adapter makes a `fern.models.Forecaster`. Those of other libraries are optional extras, imported where used:
-`fern.integrations.inward.neuralforecast` and `fern.integrations.inward.sktime`.
+Each adapter makes a `fern.models.Forecaster`. Those of other libraries are optional extras, imported where used;
+`fern.integrations.inward.adapters` lists them.
 """
 
 from fern.integrations.inward.function import FunctionForecaster

@@ -102,7 +102,7 @@ class NeuralForecastForecaster(PointForecaster):
 
 
 def neuralforecast_model(
-    name: str,
+    model: str | type,
     *,
     context_length: int,
     horizon: int,
@@ -110,15 +110,13 @@ def neuralforecast_model(
     settings: Mapping[str, Any] | None = None,
     generator: Generator | None = None,
 ) -> NeuralForecastForecaster:
-    """A new neuralforecast model by name, for instance ``"NHITS"`` or ``"iTransformer"``.
+    """A new neuralforecast model by name, for instance ``"NHITS"`` or ``"iTransformer"``, or of a model class.
 
     ``settings`` are those of the model's class; a misspelt one is an error, where neuralforecast would hand it to its
     trainer. The starting values come from ``generator``, and no global random state is changed.
     """
-    models = optional("neuralforecast.models", extra=EXTRA)
-    if name not in models.__all__:
-        raise unknown_name("neuralforecast model", name, models.__all__)
-    kind = getattr(models, name)
+    kind = _model_class(model)
+    name = kind.__name__
     known = [parameter for parameter in inspect.signature(kind).parameters if not parameter.endswith("kwargs")]
     for setting in settings or {}:
         if setting not in known:
@@ -133,10 +131,19 @@ def neuralforecast_model(
     seed = int(torch.randint(2**32, (), generator=generator))
     with _random_state_kept():
         try:
-            model = kind(**sizes, random_seed=seed, **{"max_steps": 1, "logger": False, **(settings or {})})
+            made = kind(**sizes, random_seed=seed, **{"max_steps": 1, "logger": False, **(settings or {})})
         except Exception as error:
             raise FernError(f"{name}: cannot be built with {dict(settings or {})}: {error}") from error
-    return NeuralForecastForecaster(model, channels=channels)
+    return NeuralForecastForecaster(made, channels=channels)
+
+
+def _model_class(model: str | type) -> Any:
+    models = optional("neuralforecast.models", extra=EXTRA)
+    if isinstance(model, type):
+        return model
+    if model not in models.__all__:
+        raise unknown_name("neuralforecast model", model, models.__all__)
+    return getattr(models, model)
 
 
 @contextmanager

@@ -1,8 +1,10 @@
-"""Forecasters from outside, named ``module:callable``: imported, told apart, and made into models.
+"""Forecasters from outside, named ``module:callable`` or by a folder: imported, told apart, and made into models.
 
 A callable with parameters ``context_length``, ``horizon`` and ``channels`` builds a model, which is then trained like
-any other: a `fern.models.Forecaster`, or any torch module from (B, L, C) to (B, H, C). Every other callable forecasts:
-``(context, horizon) -> forecast``, on batches (B, L, C) -> (B, H, C) or on windows (L, C) -> (H, C).
+any other: a `fern.models.Forecaster`, or any torch module from (B, L, C) to (B, H, C). A forecaster of a known library
+(`fern.integrations.inward.adapters`), or its class with settings, ``statsforecast.models:AutoETS(season_length=24)``,
+is made into a model. Every other callable forecasts: ``(context, horizon) -> forecast``, on batches (B, L, C) ->
+(B, H, C) or on windows (L, C) -> (H, C). A folder holds a saved `fern.FernForecaster` or a Chronos model.
 """
 
 import hashlib
@@ -21,6 +23,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fern.errors import FernError
+from fern.integrations.inward.adapters import adapter_of, builder_of, library_version, split_settings
+from fern.integrations.inward.folders import folder_builder, folder_fingerprint
 from fern.integrations.inward.function import ForecastFunction, FunctionForecaster
 from fern.integrations.inward.module import ModuleForecaster
 from fern.models import Forecaster, ModelConfig
@@ -35,7 +39,7 @@ _PROBE = 3  # windows by which a function's form is found out
 
 
 def imported(text: str, *, what: str = "TARGET") -> Any:
-    """The callable that ``module:callable`` names.
+    """The callable that ``module:callable`` or a folder names; of a known library's forecaster, what builds the model.
 
     Example:
         >>> imported("fern.metrics:msee")  # doctest: +ELLIPSIS
@@ -43,8 +47,14 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
             ...
         fern.errors.FernError: TARGET fern.metrics:msee: fern.metrics was imported, but has no 'msee': ...
     """
-    module, _, name = text.partition(":")
     where = f"{what} {text}"
+    if is_folder(text):
+        return folder_builder(Path(text), where=where)
+    module, _, called = text.partition(":")
+    try:
+        name, settings = split_settings(called)
+    except FernError as error:
+        raise FernError(f"{where}: {error}") from None
     if not module or not name:
         raise FernError(f"{where}: needs a module and a callable in it, such as my_package.models:forecast")
     try:
@@ -57,6 +67,13 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
         if not hasattr(found, part):
             raise FernError(f"{where}: {_missing(module, part, found)}")
         found = getattr(found, part)
+    adapter = adapter_of(found)
+    if adapter is not None:
+        if settings and not isinstance(found, type):
+            raise FernError(f"{where}: is an object, so the settings {settings} cannot be given to it")
+        return builder_of(found, adapter, settings)
+    if settings:
+        raise FernError(f"{where}: takes no settings; only the classes of a known library do")
     if not callable(found) or (isinstance(found, type) and not builds(found)):
         kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
         raise FernError(f"{where}: is {kind}, needs a callable taking (context, horizon) or ({', '.join(SIZES)})")
@@ -66,14 +83,23 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
 def source_fingerprint(text: str) -> str:
     """12 hexadecimal digits of the SHA-256 of the file that holds a ``module:callable``; its own imports do not count.
 
+    Of a known library the version counts too; of a folder, its files.
+
     Example:
         >>> len(source_fingerprint("fern.metrics:mse"))
         12
     """
+    if is_folder(text):
+        return folder_fingerprint(Path(text))
     imported(text, what="outside model")
     file = getattr(sys.modules[text.partition(":")[0]], "__file__", None)
     content = Path(file).read_bytes() if file else text.encode()
-    return hashlib.sha256(content).hexdigest()[:12]
+    return hashlib.sha256(content + library_version(text).encode()).hexdigest()[:12]
+
+
+def is_folder(text: str) -> bool:
+    """Whether an outside model is named by its folder; module names have no slashes."""
+    return ("/" in text or "\\" in text) and Path(text).is_dir()
 
 
 def builds(found: object) -> bool:

@@ -1,0 +1,124 @@
+"""The datasets of a task as fev tasks: Parquet files and a YAML file, so that fev's models meet our shocks.
+
+Nothing of fev is needed to write them.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fern.benchmark.problem import Problem, load_dataset, scenario_named
+from fern.benchmark.tasks import DatasetChoice, Task
+from fern.checks import require_whole
+from fern.errors import FernError
+from fern.files import written_whole
+
+TASKS, FLOORS = "tasks.yaml", "floors.json"
+QUANTILES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+START = np.datetime64("2000-01-01T00:00:00", "us")
+HOUR = np.timedelta64(1, "h")
+"""Simulated series have no calendar, and fev wants one: a row an hour."""
+
+
+def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[dict[str, Any]]:
+    """Write a task's simulated datasets, and give the fev tasks: one for each dataset and horizon.
+
+    fev's windows are ``windows`` of those that judge here, spread evenly over the test part; a model sees all rows
+    before a window. ``floors.json`` has the oracle's MSE on the same windows and the variance of the training rows.
+
+    Example:
+        >>> from fern.benchmark.tasks import read_task
+        >>> made = export_tasks(read_task("quick").narrowed(datasets=["OU_PARAM"]), "fev", windows=5)
+        >>> made[0]["task_name"], made[0]["horizon"], made[0]["num_windows"]
+        ('OU_PARAM_96', 96, 5)
+    """
+    require_whole("windows", windows, 1)
+    chosen = [choice for choice in task.datasets if scenario_named(choice.dataset) is not None]
+    if not chosen:
+        raise FernError(f"task {task.name}: has no simulated dataset; only those can be exported")
+    folder = Path(folder)
+    _require_empty(folder)
+    tasks: list[dict[str, Any]] = []
+    floors: dict[str, dict[str, float]] = {}
+    for choice in chosen:
+        dataset = load_dataset(choice)
+        file = folder / dataset.name / "data.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        columns = {
+            "id": pa.array([dataset.name] * len(dataset.values)),
+            "timestamp": pa.array(START + HOUR * np.arange(len(dataset.values))),
+        }
+        columns |= {
+            name: pa.array(np.ascontiguousarray(values))
+            for name, values in zip(dataset.channel_names, dataset.values.T, strict=True)
+        }
+        with written_whole(file) as temporary:
+            pq.write_table(pa.table(columns), temporary)
+        for horizon in choice.horizons or task.horizons:
+            problem = _problem(task, choice, horizon, dataset)
+            name = f"{dataset.name}_{horizon}"
+            starts = _starts(problem, windows)
+            tasks.append(_described(problem, starts, file=file.resolve(), name=name))
+            floors[name] = _floor(problem, starts)
+    _write_json(folder / FLOORS, floors)
+    _write_json(folder / TASKS, {"tasks": tasks})  # JSON is YAML too; last, so that a folder with tasks is whole
+    return tasks
+
+
+def _problem(task: Task, choice: DatasetChoice, horizon: int, dataset: Any) -> Problem:
+    length = choice.context_length or task.context_length
+    return Problem(dataset, choice.split or task.split, "none", length, horizon)
+
+
+def _starts(problem: Problem, windows: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """The first rows of the forecasts, evenly spread over the test part."""
+    part, horizon = problem.split.test, problem.horizon
+    last = part.stop - horizon
+    count = min(windows, last - part.start + 1)
+    if count < 1:
+        raise FernError(f"{problem.dataset.name}: its test part has {len(part):,} rows, fewer than {horizon:,}")
+    step = (last - part.start) // (count - 1) if count > 1 else 1
+    return part.start + step * np.arange(count)
+
+
+def _described(problem: Problem, starts: Any, *, file: Path, name: str) -> dict[str, Any]:
+    names = list(problem.dataset.channel_names)
+    return {
+        "dataset_path": str(file),
+        "task_name": name,
+        "horizon": problem.horizon,
+        "num_windows": len(starts),
+        "initial_cutoff": int(starts[0]),
+        "window_step_size": int(starts[1] - starts[0]) if len(starts) > 1 else problem.horizon,
+        "target": names if len(names) > 1 else names[0],
+        "eval_metric": "MSE",
+        "extra_metrics": ["MAE", "WQL"],
+        "quantile_levels": QUANTILES,
+    }
+
+
+def _floor(problem: Problem, starts: Any) -> dict[str, float]:
+    truth = np.stack([problem.values[start : start + problem.horizon] for start in starts])
+    errors = problem.best_forecasts(starts) - truth
+    return {"oracle_mse": float(np.square(errors).mean()), "train_variance": float(np.square(problem.train_std).mean())}
+
+
+def _require_empty(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise FernError(f"{folder}: is a file, needs a new or an empty folder")
+    if folder.is_dir() and any(os.scandir(folder)):
+        raise FernError(f"{folder}: is not empty; give a new or an empty folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FernError(f"{folder}: cannot be made ({error.strerror})") from None
+
+
+def _write_json(path: Path, values: object) -> None:
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")

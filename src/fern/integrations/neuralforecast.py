@@ -1,0 +1,286 @@
+"""Fern as a model class of neuralforecast, and its joint law as a loss there. Needs the extra ``neuralforecast``."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from fern.integrations.extras import optional
+from fern.metrics.gaussian import gaussian_crps
+from fern.models import FernConfig, build_model
+from fern.models.fern_parts.normalise import Normalisation
+from fern.transport import Ellipsoid
+
+optional("neuralforecast", extra="neuralforecast")  # without it, an error that names the extra
+
+from neuralforecast import register_loss  # noqa: E402
+from neuralforecast.common._base_model import BaseModel  # noqa: E402
+from neuralforecast.core import MODEL_FILENAME_DICT  # noqa: E402
+from neuralforecast.losses.pytorch import DistributionLoss  # noqa: E402
+
+BASE_VARIANCE = FernConfig.noise
+LEAST = 1e-30
+"""Eigenvalues come from a law that has its floor already."""
+
+WARMUP, LEAST_WARMUP = 0.1, 2.5
+"""Share of the steps in which the learning rate rises, and their least number (torch divides by one less)."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a point loss of neuralforecast reads of a distribution."""
+
+    mean: Tensor  # (B, h, 1)
+
+
+class EllipsoidLoss(DistributionLoss):  # type: ignore[misc]  # the library has no types
+    r"""Fern's joint law as a loss of neuralforecast: all steps of a patch together, trained by the whitened CRPS.
+
+    neuralforecast's own distributions are independent over the steps. Here the steps of a patch are jointly Gaussian,
+    N(μ, aA²) with A = UᵀΛU, and the loss is the mean CRPS of the coordinates U(y − μ) along the law's own axes
+    (`fern.training.losses`). The 2 + R numbers of each step are its eigenvalue, its mean and its entries of the R
+    reflection vectors. A patch with a step that is masked (missing, or beyond a series' end) does not count.
+
+    Arguments:
+        level: intervals that `predict` gives, in percent.
+        quantiles: in place of levels.
+        reflections: R.
+        patch_size: p; a patch larger than the horizon becomes the horizon.
+        num_samples: of joint paths, where neuralforecast asks for samples.
+
+    Only `Fern` can be trained by it.
+    """
+
+    def __init__(
+        self,
+        level: tuple[int, ...] | list[int] = (80, 90),
+        quantiles: list[float] | None = None,
+        reflections: int = 8,
+        patch_size: int = 24,
+        num_samples: int = 1000,
+    ) -> None:
+        super().__init__("Normal", level=list(level), quantiles=quantiles, num_samples=num_samples)
+        self.reflections, self.patch_size = reflections, patch_size
+        self.distribution = "Ellipsoid"
+        self.outputsize_multiplier = 2 + reflections
+        self.scale_decouple = _in_units_of_y
+
+    def _domain_map(self, input: Tensor) -> Tensor:  # noqa: A002  the library's name
+        return input
+
+    def law(
+        self,
+        distr_args: Tensor,  # (B, h, 2 + R)
+    ) -> Ellipsoid:  # batch (B,), event (h,)
+        """The law that a network's numbers stand for."""
+        horizon = distr_args.shape[1]
+        size = min(self.patch_size, horizon)
+        missing = -horizon % size
+        padded = pad(distr_args, (0, 0, 0, missing))
+        numbers = padded.view(len(padded), -1, size, padded.shape[2])  # (B, g, p, 2 + R)
+        return Ellipsoid(
+            numbers[..., 0],
+            None,
+            numbers[..., 2:].transpose(-1, -2),
+            offset=numbers[..., 1],
+            base_variance=BASE_VARIANCE,
+            horizon=horizon,
+            eigenvalue_floor=LEAST,
+            validate_args=False,
+        )
+
+    def get_distribution(self, distr_args: Tensor, **distribution_kwargs: Any) -> Point:
+        """The mean, for point losses in validation."""
+        return Point(self.law(distr_args).mean.unsqueeze(-1))
+
+    def sample(self, distr_args: Tensor, num_samples: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Joint paths (B, h, 1, S), and mean and quantiles in closed form."""
+        law = self.law(distr_args)
+        paths = law.sample((num_samples or self.num_samples,)).permute(1, 2, 0)
+        quantiles = law.icdf(self.quantiles.to(distr_args)[:, None, None]).permute(1, 2, 0)
+        return paths.unsqueeze(2), law.mean[..., None, None], quantiles.unsqueeze(2)
+
+    def __call__(self, y: Tensor, distr_args: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The mean whitened CRPS over the patches that are known whole."""
+        law = self.law(distr_args)
+        weights = torch.ones_like(y) if mask is None else mask  # (B, h, 1)
+        score = gaussian_crps(law.axis_coordinates(torch.nan_to_num(y[..., 0])), law.axis_stddev)
+        whole = _least_of_patch(weights[..., 0], law.patch_size)
+        return (score * whole).sum() / whole.sum().clamp_min(torch.finfo(score.dtype).tiny)
+
+
+def _least_of_patch(weights: Tensor, size: int) -> Tensor:  # (B, h)
+    windows, horizon = weights.shape
+    padded = pad(weights, (0, -horizon % size), value=torch.inf).view(windows, -1, size)
+    return padded.amin(-1).repeat_interleave(size, dim=1)[:, :horizon]
+
+
+def _in_units_of_y(output: Tensor, loc: Tensor | None = None, scale: Tensor | None = None, eps: float = 0.0) -> Tensor:
+    """The law of scale·y + loc."""
+    if loc is None or scale is None:
+        return output
+    eigenvalues, means, vectors = output.tensor_split((1, 2), dim=2)
+    return torch.cat((eigenvalues * scale, means * scale + loc, vectors), dim=2)
+
+
+class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
+    """Fern for ``NeuralForecast(models=[Fern(h=…, input_size=…)])``: fit, predict, cross-validation, save and load.
+
+    Arguments:
+        h: the horizon.
+        input_size: rows seen.
+        hidden, latent, layers, activation: of the network, see `fern.models.FernConfig`.
+        normalise: what is taken off each context and given back: ``last``, ``instance`` or ``none``. With
+            neuralforecast's distribution losses nothing is taken off here; its scaler does it.
+        skip: ``linear`` adds a linear map of the context, ``none`` does not.
+        loss: any loss of neuralforecast. `EllipsoidLoss` (the default) trains the joint law; others train Fern's mean,
+            or as many outputs a step as they ask for.
+        scaler_type: neuralforecast's scaler; ``standard`` for its distribution losses and ``identity`` for all others
+            unless given.
+        learning_rate: the highest of one cycle, unless a scheduler is given.
+
+    The other arguments are neuralforecast's own. Intervals are the law's as trained, not calibrated: for that,
+    `fern.FernForecaster`, or ``prediction_intervals`` of neuralforecast with a point loss. Covariates are not taken.
+
+    Example:
+        >>> from neuralforecast import NeuralForecast
+        >>> from neuralforecast.utils import AirPassengersPanel
+        >>> quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
+        >>> forecasts = NeuralForecast([Fern(h=12, input_size=24, max_steps=1, **quiet)], freq="ME")
+        >>> forecasts.fit(AirPassengersPanel)
+        >>> forecasts.predict().columns.tolist()[:3]
+        ['unique_id', 'ds', 'Fern']
+    """
+
+    EXOGENOUS_FUTR = False
+    EXOGENOUS_HIST = False
+    EXOGENOUS_STAT = False
+    MULTIVARIATE = False
+    RECURRENT = False
+
+    def __init__(
+        self,
+        h: int,
+        input_size: int,
+        stat_exog_list: list[str] | None = None,
+        hist_exog_list: list[str] | None = None,
+        futr_exog_list: list[str] | None = None,
+        exclude_insample_y: bool = False,
+        hidden: int = 128,
+        latent: int = 96,
+        layers: int = 5,
+        activation: str = "relu",
+        normalise: Normalisation = "last",
+        skip: Literal["none", "linear"] = "linear",
+        loss: Any = None,
+        valid_loss: Any = None,
+        max_steps: int = 1000,
+        learning_rate: float = 2e-3,
+        num_lr_decays: int = -1,
+        early_stop_patience_steps: int = -1,
+        val_monitor: str = "ptl/val_loss",
+        val_check_steps: int = 100,
+        batch_size: int = 32,
+        valid_batch_size: int | None = None,
+        windows_batch_size: int = 256,
+        inference_windows_batch_size: int = 1024,
+        start_padding_enabled: bool = False,
+        training_data_availability_threshold: float | list[float] = 0.0,
+        step_size: int = 1,
+        scaler_type: str | None = None,
+        random_seed: int = 1,
+        drop_last_loader: bool = False,
+        alias: str | None = None,
+        optimizer: Any = None,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        lr_scheduler: Any = None,
+        lr_scheduler_kwargs: dict[str, Any] | None = None,
+        dataloader_kwargs: dict[str, Any] | None = None,
+        **trainer_kwargs: Any,
+    ) -> None:
+        loss = EllipsoidLoss() if loss is None else loss
+        foreign_law = loss.is_distribution_output and not isinstance(loss, EllipsoidLoss)
+        if lr_scheduler is None and num_lr_decays < 1:
+            lr_scheduler = torch.optim.lr_scheduler.OneCycleLR
+            steps = max_steps + 1
+            warmup = min(0.9, max(WARMUP, LEAST_WARMUP / steps))
+            lr_scheduler_kwargs = {"max_lr": learning_rate, "total_steps": steps, "pct_start": warmup}
+        super().__init__(
+            h=h,
+            input_size=input_size,
+            stat_exog_list=stat_exog_list,
+            hist_exog_list=hist_exog_list,
+            futr_exog_list=futr_exog_list,
+            exclude_insample_y=exclude_insample_y,
+            loss=loss,
+            valid_loss=valid_loss,
+            max_steps=max_steps,
+            learning_rate=learning_rate,
+            num_lr_decays=num_lr_decays,
+            early_stop_patience_steps=early_stop_patience_steps,
+            val_monitor=val_monitor,
+            val_check_steps=val_check_steps,
+            batch_size=batch_size,
+            valid_batch_size=valid_batch_size,
+            windows_batch_size=windows_batch_size,
+            inference_windows_batch_size=inference_windows_batch_size,
+            start_padding_enabled=start_padding_enabled,
+            training_data_availability_threshold=training_data_availability_threshold,
+            step_size=step_size,
+            scaler_type=scaler_type or ("standard" if foreign_law else "identity"),
+            random_seed=random_seed,
+            drop_last_loader=drop_last_loader,
+            alias=alias,
+            optimizer=optimizer,
+            optimizer_kwargs=optimizer_kwargs,
+            lr_scheduler=lr_scheduler,
+            lr_scheduler_kwargs=lr_scheduler_kwargs,
+            dataloader_kwargs=dataloader_kwargs,
+            **{"gradient_clip_val": 1.0, **trainer_kwargs},
+        )
+        joint = isinstance(self.loss, EllipsoidLoss)
+        self.outputs = 1 if joint else self.loss.outputsize_multiplier  # numbers a step, beside those of the law
+        self.fern = build_model(
+            "fern",
+            context_length=self.input_size,
+            horizon=h * self.outputs,
+            channels=1,
+            mean="direct",
+            hidden=hidden,
+            latent=latent,
+            layers=layers,
+            activation=activation,
+            normalise="none" if foreign_law else normalise,
+            skip=skip,
+            # Only a loss of the law reads its axes.
+            reflections=self.loss.reflections if joint else 0,
+            patch_size=self.loss.patch_size if joint else h,
+        )
+        self._prepared = False
+
+    def forward(self, windows_batch: dict[str, Any]) -> Tensor:  # (B, h, outputs of the loss)
+        """The law's numbers for `EllipsoidLoss`, for other losses the mean of Fern's law."""
+        past = windows_batch["insample_y"]  # (B, L, 1)
+        if self.training and not self._prepared:
+            self.fern.prepare([(past.detach(), past.detach())])
+            self._prepared = True
+        law = self.fern(past).ellipsoid
+        assert law is not None  # Fern has one always
+        if isinstance(self.loss, EllipsoidLoss):
+            return _numbers(law, reflections=self.loss.reflections)
+        mean: Tensor = law.mean.view(len(past), self.outputs, -1).transpose(1, 2)
+        return mean
+
+
+def _numbers(law: Ellipsoid, *, reflections: int) -> Tensor:  # batch (B, 1) -> (B, h, 2 + R)
+    assert law.offset is not None
+    vectors = pad(law.reflections[:, 0], (0, 0, 0, reflections - law.reflections.shape[-2]))
+    numbers = torch.cat((law.eigenvalues[:, 0].unsqueeze(2), law.offset[:, 0].unsqueeze(2), vectors), dim=2)
+    return numbers.transpose(2, 3).flatten(1, 2)[:, : law.horizon]  # (B, g, 2 + R, p) -> (B, h, 2 + R)
+
+
+# neuralforecast saves and loads what stands in these registries alone.
+MODEL_FILENAME_DICT.setdefault("fern", Fern)
+register_loss(EllipsoidLoss)

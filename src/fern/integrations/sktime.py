@@ -1,0 +1,339 @@
+"""Fern as an sktime forecaster. Needs the extra ``sktime``."""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern import forecaster as own
+from fern.errors import FernError
+from fern.forecaster.inputs import Table
+from fern.forecaster.output import Asked
+from fern.forecaster.prediction import Predicted, Request, predict_series, simulate_series
+from fern.forecaster.scales import scale_of
+from fern.forecaster.state import State, recent_rows
+from fern.forecaster.watching.updating import updated
+from fern.integrations.extras import optional
+from fern.integrations.tables import step_of, table_of
+
+optional("sktime.forecasting.base", extra="sktime")  # without it, an error that names the extra
+
+import pandas as pd  # noqa: E402
+from sktime.datatypes import get_cutoff  # noqa: E402
+from sktime.forecasting.base import BaseForecaster, ForecastingHorizon  # noqa: E402
+
+Floats = NDArray[np.float64]
+Steps = NDArray[np.int64]
+"""Steps ahead, counted from a series' own end."""
+
+FORECASTERS = ("forecaster_", "pretrained_forecaster_")
+
+GRID = 200
+"""Quantiles that stand for a step's distribution, in `predict_proba` and `predict_var`."""
+
+PATHS = 1000
+"""Joint paths in ``predict_proba(marginal=False)``."""
+
+
+class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has no types
+    """Fern in sktime: calibrated intervals, quantiles, variances and joint paths; one model for a whole panel.
+
+    Series, panels and hierarchies of any number of columns and of unequal lengths are learnt together. ``update`` takes
+    in newer rows without training: contexts move on and, with ``update_params=True``, intervals widen or narrow as the
+    errors of former forecasts become known. ``pretrain`` learns from a panel; ``fit`` then forecasts other series with
+    what was learnt there (panels that are given one after another are learnt from together). Series too short to learn
+    from repeat their last season or value, and a warning says so. Pickles hold safetensors and JSON, not live objects.
+
+    Parameters
+    ----------
+    model : str, default="fern"
+        Any registered model (`fern.models.model_names`).
+    model_settings : dict or None
+        Settings of the model, over those that are chosen for the data.
+    context_length : int or "auto"
+        Rows that a forecast sees.
+    season : int or "auto"
+        Rows of a season; from the frequency of the index unless given.
+    epochs : int or "auto"
+        Epochs of training.
+    time_limit : float or None
+        Seconds that fitting may take.
+    random_state : int, default=7
+        Of everything random.
+    threads : int or None
+        Of PyTorch while fitting; as they are unless given.
+
+    Attributes
+    ----------
+    forecaster_ : fern.FernForecaster
+        The forecaster inside: ``forecaster_.notes_`` says what was decided for the data.
+
+    Examples
+    --------
+    >>> from sktime.datasets import load_airline
+    >>> from fern.integrations.sktime import FernForecaster
+    >>> forecaster = FernForecaster(epochs=2).fit(load_airline(), fh=[1, 2, 3])
+    >>> forecaster.predict_interval(coverage=0.8).shape
+    (3, 2)
+    """
+
+    _tags = {  # noqa: RUF012  sktime's way
+        "authors": ["Fern developers"],
+        "maintainers": ["Fern developers"],
+        "python_dependencies": ["torch", "skpro"],
+        "capability:multivariate": True,
+        "capability:exogenous": False,
+        "capability:insample": False,
+        "capability:pred_int": True,
+        "capability:pred_int:insample": False,
+        "capability:missing_values": False,
+        "capability:unequal_length": True,
+        "capability:update": True,
+        "capability:pretrain": True,
+        "pretrain:fitted_params": ["pretrained_forecaster_", "pretrained_panel_"],
+        "capability:random_state": True,
+        "property:randomness": "derandomized",
+        "requires-fh-in-fit": True,
+        "y_inner_mtype": ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"],
+        "X_inner_mtype": ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"],
+    }
+    _config = {"remember_data": False}  # noqa: RUF012  the newest rows are kept inside
+
+    def __init__(
+        self,
+        model: str = "fern",
+        model_settings: Mapping[str, Any] | None = None,
+        context_length: int | Literal["auto"] = "auto",
+        season: int | Literal["auto"] = "auto",
+        epochs: int | Literal["auto"] = "auto",
+        time_limit: float | None = None,
+        random_state: int = 7,
+        threads: int | None = None,
+    ) -> None:
+        self.model = model
+        self.model_settings = model_settings
+        self.context_length = context_length
+        self.season = season
+        self.epochs = epochs
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.threads = threads
+        super().__init__()
+        self._y = self._X = None  # sktime's own memory, where remember_data is switched on
+
+    # --- learning -------------------------------------------------------------------------------------------
+
+    def _fit(self, y: Any, X: Any, fh: Any) -> Self:
+        instances = _instances(y)
+        self._levels = list(y.index.names)
+        self._lasts = {label: _last(rows.index) for label, rows in instances.items()}
+        table = _table(instances)
+        known = getattr(self, "pretrained_forecaster_", None)
+        if known is not None and known._fitted().model is not None:
+            self.forecaster_ = _adopted(known, table)
+        else:
+            self.forecaster_ = self._learnt(table, horizon=_most(self._steps(fh)))
+        return self
+
+    def _pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
+        known: own.FernForecaster | None = getattr(self, "pretrained_forecaster_", None)
+        if fh is None and known is None:
+            raise FernError("fh: is missing; pretrain needs the steps to learn, as in pretrain(panel, fh=range(1, 25))")
+        instances = _instances(y)
+        lasts = {label: _last(rows.index) for label, rows in instances.items()}
+        horizon = known.horizon if known is not None and fh is None else _most(_steps(fh, lasts))
+        added = _table(instances)
+        panel = (*getattr(self, "pretrained_panel_", ()), *(one.values for one in added.series))
+        if len({values.shape[1] for values in panel}) > 1:
+            raise FernError(f"y: has {panel[-1].shape[1]} columns, former panels have {panel[0].shape[1]}")
+        self.pretrained_panel_ = panel
+        whole = table_of(((str(i), values) for i, values in enumerate(panel)), frequency=added.series[0].frequency)
+        self.pretrained_forecaster_ = self._learnt(whole, horizon=horizon)
+        return self
+
+    def _learnt(self, table: Table, *, horizon: int) -> own.FernForecaster:
+        forecaster = own.FernForecaster(
+            horizon,
+            model=self.model,
+            model_settings=None if self.model_settings is None else dict(self.model_settings),
+            context_length=self.context_length,
+            season=self.season,
+            epochs=self.epochs,
+            time_limit=self.time_limit,
+            seed=self.random_state,
+            threads=self.threads,
+            progress="silent",
+        )
+        return forecaster.fit_table(table)
+
+    def _update(self, y: Any, X: Any = None, update_params: bool = True) -> Self:
+        state = self.forecaster_._fitted()
+        later = {}
+        for label, rows in _instances(y).items():
+            if label not in self._lasts:
+                raise FernError(f"y: the series {label!r} was not fitted; update takes fitted series alone")
+            new = rows[rows.index > self._lasts[label][0]]  # sktime's expanding windows bring known rows again
+            if len(new):
+                _require_following(label, self._lasts[label], new.index)
+                later[label] = new
+        if later:
+            moved = updated(state, _table(later))
+            kept = moved if update_params else replace(moved, online=state.online)
+            self.forecaster_ = _with_state(self.forecaster_, kept)
+            self._lasts |= {label: _last(rows.index, like=self._lasts[label]) for label, rows in later.items()}
+        return self
+
+    # --- forecasting ----------------------------------------------------------------------------------------
+
+    def _predict(self, fh: Any, X: Any) -> Any:
+        made, places = self._made(fh)
+        return pd.DataFrame(_rows(made.mean, places), index=self._index(fh), columns=self._get_varnames())
+
+    def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Any:
+        self.forecaster_._warn_of_levels(Asked.of(level=None, quantiles=tuple(alpha)))
+        made, places = self._made(fh, alpha)
+        values = np.stack([_rows(quantile, places) for quantile in made.quantiles], axis=-1)  # (rows, C, alpha)
+        columns = self._get_columns(method="predict_quantiles", alpha=alpha)
+        return pd.DataFrame(values.reshape(len(values), -1), index=self._index(fh), columns=columns)
+
+    def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> Any:
+        return self._predict_proba(fh, X).var()
+
+    def _predict_proba(self, fh: Any, X: Any, marginal: bool = True) -> Any:
+        """An empirical distribution: of a grid of calibrated quantiles, or of joint paths that are drawn whole."""
+        optional("skpro", extra="sktime")
+        from skpro.distributions import Empirical
+
+        if marginal:
+            made, places = self._made(fh, [(i + 0.5) / GRID for i in range(GRID)])
+            drawn = made.quantiles
+        else:
+            state, places = self.forecaster_._fitted(), self._steps(fh)
+            drawn = simulate_series(state, state.recent, steps=_most(places), paths=PATHS, seed=self.random_state)
+        index = self._index(fh)
+        pieces = [pd.DataFrame(_rows(one, places), index=index, columns=self._get_varnames()) for one in drawn]
+        return Empirical(pd.concat(pieces, keys=range(len(pieces))), time_indep=marginal)
+
+    def _made(self, fh: Any, shares: Sequence[float] = ()) -> tuple[Predicted, list[Steps]]:
+        state, places = self.forecaster_._fitted(), self._steps(fh)
+        return predict_series(state, state.recent, Request(_most(places), tuple(shares), self.random_state)), places
+
+    def _steps(self, fh: Any) -> list[Steps]:
+        return _steps(fh, self._lasts)
+
+    def _index(self, fh: Any) -> Any:
+        """The index of an answer: the levels of y's, and the stamps that follow each series."""
+        known = {last[0]: fh.to_absolute_index(last) for last in self._lasts.values()}
+        if None in self._lasts:
+            return known[self._lasts[None][0]]
+        rows = [
+            (*(label if isinstance(label, tuple) else (label,)), stamp)
+            for label, last in self._lasts.items()
+            for stamp in known[last[0]]
+        ]
+        return pd.MultiIndex.from_tuples(rows, names=self._levels)
+
+    # --- pickling -------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Forecasters as the files of their folders, so that a pickle holds no live model."""
+        packed = {name: _packed(self.__dict__[name]) for name in FORECASTERS if name in self.__dict__}
+        return {**self.__dict__, **packed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__.update({name: _unpacked(state[name]) for name in FORECASTERS if name in state})
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Settings for sktime's own tests: quick ones."""
+        small = {"hidden": 8, "latent": 4, "layers": 2, "reflections": 2, "patch_size": 4}
+        return [{"epochs": 1, "model_settings": small}, {"model": "dlinear", "epochs": 1, "random_state": 3}]
+
+
+def _instances(y: Any) -> dict[Any, Any]:
+    """The series of sktime's frame by their labels, each with its time index alone; the only one is called None."""
+    if y.index.nlevels == 1:
+        return {None: y}
+    levels = 0 if y.index.nlevels == 2 else list(range(y.index.nlevels - 1))
+    return {label: rows.droplevel(levels) for label, rows in y.groupby(level=levels, sort=False)}
+
+
+def _table(instances: Mapping[Any, Any]) -> Table:
+    longest = max(instances.values(), key=len).index
+    stamps = longest.to_timestamp() if isinstance(longest, pd.PeriodIndex) else longest
+    named = (("" if label is None else repr(label), rows) for label, rows in instances.items())
+    return table_of(((name, rows.to_numpy(dtype=np.float64)) for name, rows in named), frequency=step_of(stamps))
+
+
+def _last(index: Any, *, like: Any = None) -> Any:
+    """The last stamp as sktime's cutoffs are: an index of one, with the frequency."""
+    last = get_cutoff(index.to_frame(), return_index=True)
+    if getattr(last, "freq", None) is None and getattr(like, "freq", None) is not None:
+        last.freq = like.freq
+    return last
+
+
+def _steps(fh: Any, lasts: Mapping[Any, Any]) -> list[Steps]:
+    known = {last[0]: np.asarray(fh.to_relative(last).to_numpy(), dtype=np.int64) for last in lasts.values()}
+    return [known[last[0]] for last in lasts.values()]
+
+
+def _most(places: Sequence[Steps]) -> int:
+    return max(int(steps.max()) for steps in places)
+
+
+def _rows(
+    values: Floats,  # (N, steps, C)
+    places: Sequence[Steps],
+) -> Floats:  # (all steps that are asked for, C)
+    return np.concatenate([one[steps - 1] for one, steps in zip(values, places, strict=True)])
+
+
+def _require_following(label: Any, last: Any, index: Any) -> None:
+    """Refuse rows that leave a gap after the last one, where the index has a step to tell by."""
+    horizon = ForecastingHorizon([1], is_relative=True)
+    if isinstance(last, pd.DatetimeIndex) and last.freq is None:
+        return
+    following = horizon.to_absolute_index(last)[0]
+    if index[0] != following:
+        where = "" if label is None else f"series {label!r}: "
+        raise FernError(f"y: {where}begins at {index[0]}, after {last[0]} comes {following}; give the rows between too")
+
+
+def _adopted(known: own.FernForecaster, table: Table) -> own.FernForecaster:
+    """What was learnt from a panel, looking at other series."""
+    state = known._fitted()
+    if len(table.channel_names) != len(state.channel_names):
+        raise FernError(f"y: has {len(table.channel_names)} columns, the panel had {len(state.channel_names)}")
+    seen = replace(
+        state,
+        scales={one.name: scale_of(one.values) for one in table.series},
+        recent=recent_rows(table.series, keep=state.context_length + state.horizon),
+        online={},
+    )
+    return _with_state(known, seen)
+
+
+def _with_state(forecaster: own.FernForecaster, state: State) -> own.FernForecaster:
+    other = copy(forecaster)
+    other._state = state
+    return other
+
+
+def _packed(forecaster: own.FernForecaster) -> dict[str, bytes]:
+    with TemporaryDirectory() as folder:
+        forecaster.save(folder)
+        return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+def _unpacked(files: Mapping[str, bytes]) -> own.FernForecaster:
+    with TemporaryDirectory() as folder:
+        for name, data in files.items():
+            (Path(folder) / Path(name).name).write_bytes(data)
+        return own.FernForecaster.load(folder)
