@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from fern.errors import FernError
 from fern.settings import from_mapping
 from fern.transport import Ellipsoid
 
-FORMAT = 1
+FORMAT = 2
 DEFAULT = CalibrationSettings()
 
 MOST_KEPT_VALUES = 2**24
@@ -41,7 +40,7 @@ class Calibration:
     shape: Shape
     radii: Radii
     kept: Residuals
-    """The whitened residuals of calibration windows (``standardised`` is left empty)."""
+    """The standardised residuals of calibration windows (``whitened`` is left empty)."""
     windows: int
     """Calibration windows, before any were thinned for ``kept``."""
     notes: tuple[str, ...]
@@ -55,11 +54,6 @@ class Calibration:
     def horizon(self) -> int:
         """H."""
         return int(self.shape.step_scale.shape[1])
-
-    @cached_property
-    def kept_distances(self) -> NDArray[np.float64]:  # (n, C, g)
-        """How far the kept windows' patches lie from their means, in units of the refitted law."""
-        return self.shape.distances(self.kept.whitened)
 
     def apply(
         self,
@@ -115,7 +109,7 @@ class Calibration:
             plain[name] = {"n": table.n, "tails": table.tails}
             arrays |= {f"{name}.{entry}": getattr(table, entry) for entry in _arrays(RadiusTable)}
         arrays |= {
-            "kept.whitened": self.kept.whitened,
+            "kept.standardised": self.kept.standardised,
             "kept.origins": self.kept.origins,
             "kept.series": self.kept.series,
         }
@@ -144,8 +138,8 @@ class Calibration:
             }
             tables.setdefault("low", tables["high"])
             reference = Reference(**{name: arrays[f"reference.{name}"] for name in _arrays(Reference)})
-            whitened = arrays["kept.whitened"]
-            kept = Residuals(whitened, whitened[..., :0], arrays["kept.origins"], arrays["kept.series"], patch_size)
+            errors = arrays["kept.standardised"]
+            kept = Residuals(errors[..., :0], errors, arrays["kept.origins"], arrays["kept.series"], patch_size)
             return cls(
                 from_mapping(CalibrationSettings, plain["settings"], where="calibration"),
                 patch_size,
@@ -201,7 +195,7 @@ def fit_calibration(
     notes += _remarks(shape, radii, len(late), pooled=bool(group.max() == 0 and len(group) > 1))
     most = min(settings.most_paths, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon)))
     thin = late.thinned(most)
-    kept = Residuals(thin.whitened, thin.whitened[..., :0], thin.origins, thin.codes(), thin.patch_size)
+    kept = Residuals(thin.standardised[..., :0], thin.standardised, thin.origins, thin.codes(), thin.patch_size)
     return Calibration(settings, late.patch_size, group, shape, radii, kept, len(late), tuple(notes))
 
 
