@@ -7,8 +7,8 @@ Result = Mapping[str, Any]
 
 SINGLE = """\
 Fern (`level`) on the usual borders, 96 rows from 336, calibrated on the validation part. Coverage in %, with the bar
-1.96·√(c(1 − c)/n_eff): on one series it cannot be told more precisely. Where the test part is unlike the validation
-part, calibration cannot know.
+1.96·√(s(1 − s)(1/n_eff + 1/n_cal)) for the level s and the effective numbers of test and calibration windows: on one
+series it cannot be told more precisely. Where the test part is unlike the validation part, calibration cannot know.
 """
 SHOCK = """\
 The noise doubles at a row that nothing was fitted to. Coverage of 90 % margins in %, by how many rows after the shock a

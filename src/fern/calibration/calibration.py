@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fern.calibration.effective_size import time_weights
 from fern.calibration.forecast import CalibratedForecast
 from fern.calibration.quantiles import RadiusTable, require_level
-from fern.calibration.radii import KINDS, Radii, Reference, fit_radii
+from fern.calibration.radii import KINDS, Kind, Radii, Reference, fit_radii, pooled_sizes
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings
 from fern.calibration.shape import Shape, fit_shape
@@ -43,6 +43,9 @@ class Calibration:
     """The standardised residuals of calibration windows (``whitened`` is left empty)."""
     windows: int
     """Calibration windows, before any were thinned for ``kept``."""
+    pooled_n_eff: Mapping[Kind, float]
+    """The effective number of calibration windows behind the mean coverage of each kind, all channels and steps
+    together (``n_eff`` is that of the least supported step); 0 without windows."""
     notes: tuple[str, ...]
 
     @property
@@ -95,6 +98,7 @@ class Calibration:
             "settings": asdict(self.settings),
             "patch_size": self.patch_size,
             "windows": self.windows,
+            "pooled_n_eff": dict(self.pooled_n_eff),
             "notes": list(self.notes),
             "full": self.shape.full,
             "shape_n_eff": self.shape.n_eff,
@@ -148,6 +152,7 @@ class Calibration:
                 Radii(**tables, reference=reference),
                 kept,
                 int(plain["windows"]),
+                {kind: float(plain["pooled_n_eff"][kind]) for kind in KINDS},
                 tuple(plain["notes"]),
             )
         except (KeyError, TypeError) as error:
@@ -196,7 +201,8 @@ def fit_calibration(
     most = min(settings.most_paths, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon)))
     thin = late.thinned(most)
     kept = Residuals(thin.standardised[..., :0], thin.standardised, thin.origins, thin.codes(), thin.patch_size)
-    return Calibration(settings, late.patch_size, group, shape, radii, kept, len(late), tuple(notes))
+    pooled = pooled_sizes(late, shape, weights=weights[1])
+    return Calibration(settings, late.patch_size, group, shape, radii, kept, len(late), pooled, tuple(notes))
 
 
 def _from_one_set(
