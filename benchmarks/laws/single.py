@@ -2,8 +2,8 @@
 
 Fern by the recipe ``level``, trained on the usual training part, stopped by the first half of the validation part, its
 shape refitted there, its radii from the second half; then every 13th window of the test part. On one series coverage
-cannot be told more precisely than its effective number of windows allows, so each figure has its bar of
-1.96·√(c(1 - c)/n_eff). Rows go to ``benchmarks/laws/results/single/``.
+cannot be told more precisely than the effective numbers of its calibration and test windows allow, so each figure has
+the bar of both (`fern.calibration.report.error_bar`). Rows go to ``benchmarks/laws/results/single/``.
 """
 
 import argparse

@@ -7,8 +7,8 @@ Result = Mapping[str, Any]
 
 SINGLE = """\
 Fern (`level`) on the usual borders, 96 rows from 336, calibrated on the validation part. Coverage in %, with the bar
-1.96·√(c(1 − c)/n_eff): on one series it cannot be told more precisely. Where the test part is unlike the validation
-part, calibration cannot know.
+1.96·√(s(1 − s)(1/n_eff + 1/n_cal)) for the level s and the effective numbers of test and calibration windows: on one
+series it cannot be told more precisely. Where the test part is unlike the validation part, calibration cannot know.
 """
 SHOCK = """\
 The noise doubles at a row that nothing was fitted to. Coverage of 90 % margins in %, by how many rows after the shock a
@@ -16,7 +16,8 @@ forecast was made (negative: before); `online` learns from every outcome as it c
 """
 LATENT = """\
 The paper's model by the paper's protocol, a few epochs, judged on held-out rows before the test part: test-time z at 0,
-drawn once, and the mean over 16 draws. Values are standardised.
+drawn once, and the mean over 16 draws; trained with z drawn as the paper says, and with z = 0 for half of the series of
+every batch. MSE of standardised values.
 """
 LIBRARIES = """\
 Each library with its defaults, one fit before the first of several windows at the end of each table (series of a table
@@ -91,22 +92,21 @@ def latent(rows: Sequence[Result]) -> list[str]:
     """The paper's model at z = 0 and at drawn z; nothing where there is no row."""
     if not rows:
         return []
-    ways = list(rows[0]["mse"])
+    ways = list(next(iter(rows[0]["mse"].values())))
     return [
         "## The latent at evaluation\n",
         LATENT,
-        f"| MSE | {' | '.join(ways)} |",
-        f"|:---|{'---:|' * len(ways)}",
-        *(_errors(row, ways) for row in rows),
+        f"| dataset | seed | training | {' | '.join(ways)} |",
+        f"|:---|---:|:---|{'---:|' * len(ways)}",
+        *(
+            f"| {row['dataset']} | {row['seed']} | {training} | {' | '.join(f'{errors[way]:.4g}' for way in ways)} |"
+            for row in rows
+            for training, errors in row["mse"].items()
+        ),
         "",
         *(f"- `{row['command']}`" for row in rows),
         "",
     ]
-
-
-def _errors(row: Result, ways: Sequence[str]) -> str:
-    errors = " | ".join(f"{row['mse'][way]:.4g}" for way in ways)
-    return f"| {row['dataset']} | {errors} |"
 
 
 def libraries(rows: Sequence[Result]) -> list[str]:

@@ -70,9 +70,12 @@ def test_the_latent_is_compared_at_zero_and_drawn(monkeypatch):
     monkeypatch.setattr(latent, "LENGTH", 24)
     monkeypatch.setattr(latent, "STEPS_PER_EPOCH", 2)
     row = latent.compare("OU_BASE", seed=7, epochs=1, stride=200)
-    assert set(row["mse"]) == {"z = 0", "mean of 1 draws of z", "mean of 16 draws of z"}
-    assert all(math.isfinite(value) for value in row["mse"].values())
-    assert f"| OU_BASE | {row['mse']['z = 0']:.4g} |" in "\n".join(evidence.latent([row]))
+    assert set(row["mse"]) == {"z drawn", "z = 0 for half"}
+    shown = "\n".join(evidence.latent([row]))
+    for training, errors in row["mse"].items():
+        assert set(errors) == {"z = 0", "mean of 1 draws of z", "mean of 16 draws of z"}
+        assert all(math.isfinite(value) for value in errors.values())
+        assert f"| OU_BASE | 7 | {training} | {errors['z = 0']:.4g} |" in shown
 
 
 def test_a_table_by_several_libraries_says_who_wins():

@@ -76,7 +76,9 @@ def test_the_report_agrees_with_the_regions_and_prints_its_error_bar() -> None:
     for row in report.rows:
         assert 0 < row.n_eff <= row.n and row.width > 0 and row.calibrated
         assert abs(row.coverage - row.level / 100) < 2 * row.error_bar + 0.05
-        assert row.error_bar == pytest.approx(1.96 * (row.coverage * (1 - row.coverage) / row.n_eff) ** 0.5)
+        assert row.n_eff_calibration == forecast.calibration.pooled_n_eff[row.kind]
+        share, both = row.level / 100, 1 / row.n_eff + 1 / row.n_eff_calibration
+        assert row.error_bar == pytest.approx(1.96 * (share * (1 - share) * both) ** 0.5)
     low, high = forecast.interval(90)
     row = report.row("margin", 90)
     assert row.coverage == ((low <= y) & (y <= high)).mean() and row.width == pytest.approx((high - low).mean())
@@ -87,6 +89,25 @@ def test_the_report_agrees_with_the_regions_and_prints_its_error_bar() -> None:
     assert widths == sorted(widths)
     with pytest.raises(FernError, match="no row for"):
         report.row("margin", 33)
+
+
+def test_on_one_series_the_level_lies_within_the_error_bar_19_times_in_20() -> None:
+    """Shape, radii and coverage from three parts of one series after each other, in overlapping windows."""
+    rows, covariance = 900, ar_covariance(PHI, HORIZON)
+    within = []
+    for seed in range(40):
+        series = ar_series(np.random.default_rng(seed), PHI, 3 * rows + 1)
+        parts = []
+        for first in (1, rows, 2 * rows):
+            origins = np.arange(first, first + rows - HORIZON, STRIDE)
+            y, mean = windows_of(series, PHI, origins, HORIZON)
+            parts.append((gaussian_law(mean, covariance, patch_size=PATCH), y, origins))
+        early, late = (Residuals.of(law, y, origins=origins) for law, y, origins in parts[:2])
+        law, y, origins = parts[2]
+        report = coverage_report(fit_calibration(late, early).apply(law), y, origins=origins, levels=(80, 95), paths=0)
+        within.append([abs(row.coverage - row.level / 100) <= row.error_bar for row in report.rows])
+    # The standard error of this share is about 0.02; with the bar of the windows looked at alone it was 0.83.
+    assert np.mean(within) == pytest.approx(0.95, abs=0.04)
 
 
 def test_a_report_without_paths_has_no_energy_score() -> None:

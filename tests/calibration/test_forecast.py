@@ -5,10 +5,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.calibration.processes import BASE, gaussian_law
+from tests.calibration.processes import BASE, gaussian_law, tilted_law
 
 from fern.calibration import CalibratedForecast, CalibrationSettings, Residuals, fit_calibration
 from fern.errors import FernError
+from fern.metrics import energy_score
 from fern.transport import Ellipsoid
 
 
@@ -112,6 +113,27 @@ def test_errors_of_a_path_go_together_across_patches() -> None:
     assert np.corrcoef(paths[:, 0, 0, 0], paths[:, 0, 7, 0])[0, 1] > 0.8
     total = found.functional(np.ones(8), 90)
     assert total.calibrated and total.high[0, 0] == pytest.approx(1.645 * 8, rel=0.15)  # independent: 1.645 √8
+
+
+def test_axes_that_a_law_has_wrong_do_not_widen_paths_and_sums() -> None:
+    """Errors of unit size in all directions; each window's law denies them one direction, each another."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(500, 24, 1))
+    laws = [tilted_law(rng, np.zeros((n, 1, 24)), least=1e-3) for n in (400, 100)]
+    residuals = Residuals.of(laws[0], y[:400], origins=range(400), series=np.arange(400))
+    found = fit_calibration(residuals).apply(laws[1])
+    paths, truth = found.sample(100), y[400:]
+    before = float(energy_score(laws[1], torch.from_numpy(truth), generator=torch.Generator().manual_seed(0)))
+    assert float(energy_score(paths, truth)) < 1.02 * before
+    for level in (50, 90):
+        for low, high, joint in ((*found.interval(level), False), (*found.band(level), True)):
+            inside = (low <= paths) & (paths <= high)
+            assert (inside.all(axis=2) if joint else inside).mean() == pytest.approx(level / 100, abs=0.03)
+    total = found.functional(np.ones(24), 80)
+    covered = (total.low <= truth.sum(axis=1)) & (truth.sum(axis=1) <= total.high)
+    assert covered.mean() == pytest.approx(0.8, abs=0.1)
+    ends = np.quantile(paths.sum(axis=2), [0.1, 0.9], axis=0)
+    assert (ends[1] - ends[0]).mean() == pytest.approx((total.high - total.low).mean(), rel=0.1)
 
 
 def test_sums_cover_and_sum_what_they_say() -> None:

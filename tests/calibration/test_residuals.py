@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.calibration.processes import gaussian_law
 
 from fern.calibration import Residuals, fit_calibration
 from fern.errors import FernError
@@ -20,6 +23,45 @@ def test_the_score_is_the_mahalanobis_distance_of_the_dense_covariance(make_law,
             "nci,ncij,ncj->nc", away[..., rows], np.linalg.inv(covariance[..., rows, rows]), away[..., rows]
         )
         np.testing.assert_allclose(np.square(z[..., rows]).sum(-1), dense, rtol=1e-9)
+
+
+class Known:
+    """The covariance of each window as MAPIE asks for it: X holds the window's number."""
+
+    def __init__(self, covariances: np.ndarray) -> None:  # (n, H, H)
+        self.covariances = covariances
+
+    def fit(self, X: np.ndarray, y: np.ndarray, y_pred: np.ndarray | None = None) -> None:
+        """Nothing to fit: the covariances are given."""
+
+    def get_distribution(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((len(X), self.covariances.shape[-1])), self.get_covariance_matrix(X)
+
+    def get_covariance_matrix(self, X: np.ndarray) -> np.ndarray:
+        return self.covariances[X[:, 0].astype(int)]
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1), horizon=st.integers(2, 13), patch_size=st.integers(1, 13), spread=st.floats(0, 2)
+)
+def test_the_score_is_that_of_mapie(seed: int, horizon: int, patch_size: int, spread: float) -> None:
+    """‖Σ^(-1/2)(y − μ)‖ over the whole horizon; MAPIE 1.6 has it among what it calls experimental."""
+    mapie = pytest.importorskip("mapie.experimental")
+    rng = np.random.default_rng(seed)
+    mixed = rng.normal(size=(horizon, horizon))
+    law = gaussian_law(
+        rng.normal(size=(6, 1, horizon)),
+        mixed @ mixed.T / horizon + 0.1 * np.eye(horizon),
+        patch_size=min(patch_size, horizon),
+        scale=np.exp(spread * rng.normal(size=(6, 1))),
+    )
+    y = rng.normal(size=(6, horizon))
+    score = mapie.MultivariateResidualNormalisedScore(covariance_estimator=Known(law.covariance_matrix[:, 0].numpy()))
+    numbers = np.arange(6.0)[:, None]
+    theirs = score.fit(numbers, y).get_signed_conformity_scores(y, law.mean[:, 0].numpy(), X=numbers)
+    residuals = Residuals.of(law, y[..., None], origins=range(6))
+    np.testing.assert_allclose(np.linalg.norm(residuals.whitened[:, 0], axis=-1), theirs, rtol=1e-6)
+    np.testing.assert_allclose(law.mahalanobis(torch.from_numpy(y)[:, None])[:, 0], theirs, rtol=1e-6)
 
 
 def test_batches_join_in_order_of_series_and_time(make_law, rng) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from fern.calibration.effective_size import time_weights
 from fern.calibration.forecast import CalibratedForecast
 from fern.calibration.quantiles import RadiusTable, require_level
-from fern.calibration.radii import KINDS, Radii, Reference, fit_radii
+from fern.calibration.radii import KINDS, Kind, Radii, Reference, fit_radii, pooled_sizes
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings
 from fern.calibration.shape import Shape, fit_shape
@@ -19,7 +18,7 @@ from fern.errors import FernError
 from fern.settings import from_mapping
 from fern.transport import Ellipsoid
 
-FORMAT = 1
+FORMAT = 2
 DEFAULT = CalibrationSettings()
 
 MOST_KEPT_VALUES = 2**24
@@ -41,9 +40,12 @@ class Calibration:
     shape: Shape
     radii: Radii
     kept: Residuals
-    """The whitened residuals of calibration windows (``standardised`` is left empty)."""
+    """The standardised residuals of calibration windows (``whitened`` is left empty)."""
     windows: int
     """Calibration windows, before any were thinned for ``kept``."""
+    pooled_n_eff: Mapping[Kind, float]
+    """The effective number of calibration windows behind the mean coverage of each kind, all channels and steps
+    together (``n_eff`` is that of the least supported step); 0 without windows."""
     notes: tuple[str, ...]
 
     @property
@@ -55,11 +57,6 @@ class Calibration:
     def horizon(self) -> int:
         """H."""
         return int(self.shape.step_scale.shape[1])
-
-    @cached_property
-    def kept_distances(self) -> NDArray[np.float64]:  # (n, C, g)
-        """How far the kept windows' patches lie from their means, in units of the refitted law."""
-        return self.shape.distances(self.kept.whitened)
 
     def apply(
         self,
@@ -101,6 +98,7 @@ class Calibration:
             "settings": asdict(self.settings),
             "patch_size": self.patch_size,
             "windows": self.windows,
+            "pooled_n_eff": dict(self.pooled_n_eff),
             "notes": list(self.notes),
             "full": self.shape.full,
             "shape_n_eff": self.shape.n_eff,
@@ -115,7 +113,7 @@ class Calibration:
             plain[name] = {"n": table.n, "tails": table.tails}
             arrays |= {f"{name}.{entry}": getattr(table, entry) for entry in _arrays(RadiusTable)}
         arrays |= {
-            "kept.whitened": self.kept.whitened,
+            "kept.standardised": self.kept.standardised,
             "kept.origins": self.kept.origins,
             "kept.series": self.kept.series,
         }
@@ -144,8 +142,8 @@ class Calibration:
             }
             tables.setdefault("low", tables["high"])
             reference = Reference(**{name: arrays[f"reference.{name}"] for name in _arrays(Reference)})
-            whitened = arrays["kept.whitened"]
-            kept = Residuals(whitened, whitened[..., :0], arrays["kept.origins"], arrays["kept.series"], patch_size)
+            errors = arrays["kept.standardised"]
+            kept = Residuals(errors[..., :0], errors, arrays["kept.origins"], arrays["kept.series"], patch_size)
             return cls(
                 from_mapping(CalibrationSettings, plain["settings"], where="calibration"),
                 patch_size,
@@ -154,6 +152,7 @@ class Calibration:
                 Radii(**tables, reference=reference),
                 kept,
                 int(plain["windows"]),
+                {kind: float(plain["pooled_n_eff"][kind]) for kind in KINDS},
                 tuple(plain["notes"]),
             )
         except (KeyError, TypeError) as error:
@@ -201,8 +200,9 @@ def fit_calibration(
     notes += _remarks(shape, radii, len(late), pooled=bool(group.max() == 0 and len(group) > 1))
     most = min(settings.most_paths, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon)))
     thin = late.thinned(most)
-    kept = Residuals(thin.whitened, thin.whitened[..., :0], thin.origins, thin.codes(), thin.patch_size)
-    return Calibration(settings, late.patch_size, group, shape, radii, kept, len(late), tuple(notes))
+    kept = Residuals(thin.standardised[..., :0], thin.standardised, thin.origins, thin.codes(), thin.patch_size)
+    pooled = pooled_sizes(late, shape, weights=weights[1])
+    return Calibration(settings, late.patch_size, group, shape, radii, kept, len(late), pooled, tuple(notes))
 
 
 def _from_one_set(

@@ -13,7 +13,7 @@ from fern.calibration.effective_size import effective_size, longest_lag, time_we
 from fern.calibration.quantiles import LEVELS, Gaussian, RadiusTable, conformal_radii, require_level
 from fern.calibration.radii import KINDS, Radii, blocks_of
 from fern.calibration.residuals import residuals_under
-from fern.calibration.shape import PRIOR_WINDOWS, patch_lengths
+from fern.calibration.shape import patch_lengths
 from fern.errors import FernError
 from fern.metrics.arrays import WINDOWS, Array, to_tensor
 from fern.transport import Ellipsoid
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from fern.calibration.calibration import Calibration
 
 Values = NDArray[np.float64]
-
-MIXED = 4
-"""The direction of a path mixes so many calibration windows. Simulated (AR(1), 48 steps, 12 to 25 series; energy score
-of mixed / one window's own errors / uniform directions in each patch): 242 windows 7.77 / 7.80 / 7.77, 118 windows and
-a law without correlations 7.91 / 8.02 / 7.97, 34 windows 7.89 / 8.19 / 7.85 (why few windows are drawn towards the
-law). A 90 % interval of the paths' sums covered 86 / 87 / 78 % with 242 windows: uniform directions lose how patches
-go together."""
 
 PATH_VALUES = 2**18
 """Paths are made so many values at a time, which stay in cache."""
@@ -66,9 +59,13 @@ class CalibratedForecast:
     @cached_property
     def stddev(self) -> Values:  # (N, H, C)
         """The refitted standard deviation of each step."""
+        return self._own_stddev * self.calibration.shape.step_scale.T
+
+    @cached_property
+    def _own_stddev(self) -> Values:  # (N, H, C)
+        """The law's own standard deviation of each step."""
         with torch.no_grad():
-            own = _numpy(self.law.stddev).swapaxes(1, 2)
-        return own * self.calibration.shape.step_scale.T
+            return _numpy(self.law.stddev).swapaxes(1, 2)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -118,9 +115,9 @@ class CalibratedForecast:
     ) -> Functional:
         """The interval of vᵀy, a weighted sum over the horizon such as a total, a mean or a difference.
 
-        vᵀ(y − μ) = √a (A v)ᵀ z, so each calibration window's whitened residual z gives what this law's sum would
-        have missed by there; the conformal quantile of these errors is the interval. Errors that go together along
-        the horizon, across patches too, are in z and so in the sum. O(g p²) work for A, O(n H) for the quantile.
+        vᵀ(y − μ) = (σ ⊙ v)ᵀ s, so each calibration window's standardised errors s give what this law's sum would have
+        missed by there; the conformal quantile of these errors is the interval. Errors that go together along the
+        horizon, across patches too, are in s and so in the sum, as they are in `sample`. O(n H) for the quantile.
         """
         require_level(level)
         rows = np.atleast_2d(np.asarray(weights, dtype=np.float64))
@@ -129,12 +126,15 @@ class CalibratedForecast:
                 f"weights: shape {np.shape(weights)}, needs (H,) or (J, H) finite with H = {self.law.horizon}"
             )
         mean = np.einsum("jh,nhc->njc", rows, self.mean)
-        directions = self._directions(rows)  # (N, C, J, H)
+        directions = self.stddev.swapaxes(1, 2)[:, :, None] * rows  # (N, C, J, H)
+        own = self._own_deviations(rows)
         radius = np.empty(mean.shape)
         sizes, supported = [], []
         for j in range(len(rows)):
             for channels in self._groups():
-                found, n_eff, enough = self._sum_radius(directions[:, channels, j], channels, level)
+                found, n_eff, enough = self._sum_radius(
+                    directions[:, channels, j], own[:, channels, j], channels, level
+                )
                 radius[:, j, channels] = found * (1.0 if self.path_scale is None else self.path_scale[channels])
                 sizes.append(n_eff)
                 supported.append(enough)
@@ -149,31 +149,29 @@ class CalibratedForecast:
         seed: int = 0,
         generator: np.random.Generator | None = None,
     ) -> Values:  # (paths, N, H, C)
-        """Joint paths y = μ + √a A z with errors z as the calibration windows had them.
+        """Joint paths y = μ + σ ⊙ s with standardised errors s as the calibration windows had them.
 
-        One window, drawn by its weight, gives the length of z in every patch of every channel: large errors go
-        together along the horizon and over channels as they did there, and each region holds the share of paths that
-        it held of calibration windows. The direction is a sum of `MIXED` windows with random signs, which has the
-        windows' covariance, across patches and channels too, and does not repeat itself; with few windows it is drawn
-        towards the refitted law, whose patches are independent. (With ``symmetric=False`` z is the window's own, which
-        keeps its skewness.) Windows are drawn stratified: each comes up as often as its share, to one.
+        One window, drawn by its weight, gives the errors of every step of every channel: they go together along the
+        horizon and over channels as they did there, and intervals and bands hold the share of paths that they held of
+        calibration windows; patches' ellipsoids do too where the law's A has the same shape in all windows. The sign is
+        random, which makes two paths of one window, unless ``symmetric=False``, which keeps its skewness. Windows are
+        drawn stratified: each comes up as often as its share, to one.
         """
         if paths < 1:
             raise FernError(f"paths: got {paths}, needs at least 1")
         rng = np.random.default_rng(seed) if generator is None else generator
-        windows, kept = self.law.batch_shape[0], self.calibration.kept
-        like, root = self.law.eigenvalues, sqrt(self.law.base_variance)
-        rows = self._drawn_windows(rng, paths, windows) if len(kept) else None
-        scale = 1.0 if self.path_scale is None else self.path_scale[:, None]
+        windows = self.law.batch_shape[0]
+        rows = self._drawn_windows(rng, paths, windows) if len(self.calibration.kept) else None
+        mean, unit = self.mean.swapaxes(1, 2), self._own_stddev.swapaxes(1, 2)
+        unit = unit if self.path_scale is None else unit * self.path_scale[:, None]
         drawn = np.empty((paths, windows, self.law.horizon, self.calibration.channels))
         at_once = max(1, PATH_VALUES // max(1, drawn[0].size))  # no more memory than the result and a few forecasts
         for first in range(0, paths, at_once):
             part = drawn[first : first + at_once]
-            count = len(part) * windows
-            z = self._gaussian(rng, count) if rows is None else self._errors(rng, rows[first : first + at_once].ravel())
-            z = (z * (scale * root)).reshape(len(part), windows, *z.shape[1:])
-            with torch.no_grad():
-                part[:] = _numpy(self.law.push(torch.as_tensor(z).to(like))).swapaxes(2, 3)
+            errors = (
+                self._gaussian(rng, len(part)) if rows is None else self._errors(rng, rows[first : first + at_once])
+            )
+            part[:] = (mean + unit * errors).swapaxes(2, 3)
         return drawn
 
     # --- inside ---------------------------------------------------------------------------------------------
@@ -198,26 +196,27 @@ class CalibratedForecast:
         group = self.calibration.group
         return [np.flatnonzero(group == k) for k in range(int(group.max()) + 1)]
 
-    def _directions(self, rows: Values) -> Values:  # (J, H) -> (N, C, J, H)
-        """√a A v; from A's blocks, because ``push`` would lose a small A v beside a large mean."""
+    def _own_deviations(self, rows: Values) -> Values:  # (J, H) -> (N, C, J)
+        """The deviations of vᵀy under the law with its steps rescaled, √a ‖A (scale ⊙ v)‖, patches independent."""
         g, p, horizon = self.law.patches, self.law.patch_size, self.law.horizon
-        padded = np.zeros((len(rows), g * p))
-        padded[:, :horizon] = rows
+        scaled = self.calibration.shape.step_scale[:, None] * rows  # (C, J, H)
+        padded = np.zeros((*scaled.shape[:2], g * p))
+        padded[..., :horizon] = scaled
         with torch.no_grad():
             blocks = _numpy(self.law.patch_jacobians)
-        moved = np.einsum("ncgpq,jgq->ncjgp", blocks, padded.reshape(-1, g, p)) * sqrt(self.law.base_variance)
-        directions: Values = moved.reshape(*moved.shape[:3], g * p)[..., :horizon]
-        return directions
+        moved = np.einsum("ncgpq,cjgq->ncjgp", blocks, padded.reshape(*scaled.shape[:2], g, p))
+        own: Values = np.sqrt(np.square(moved).sum(axis=(-2, -1)) * self.law.base_variance)
+        return own
 
     def _sum_radius(
         self,
         directions: Values,  # (N, c, H)
+        own: Values,  # (N, c) the law's deviations
         channels: NDArray[np.int64],  # (c,) of one group
         level: float,
     ) -> tuple[Values, float, bool]:  # (N, c), n_eff, calibrated
         kept = self.calibration.kept
-        scale = self.calibration.shape.scale_by_step()[channels]
-        own = np.sqrt(np.square(directions * scale).sum(axis=-1)).reshape(-1)  # the law's, patches independent
+        own = own.reshape(-1)
         gaussian = [Gaussian(1)] * len(own)
         if not len(kept):
             empty = RadiusTable.join(
@@ -229,8 +228,8 @@ class CalibratedForecast:
             )
             return empty.at(level).reshape(directions.shape[:2]), 0.0, False
         weights = time_weights(kept, self.calibration.settings.forgetting)
-        z = (kept.whitened[:, channels] / scale).reshape(-1, directions.shape[-1])  # (n · c, H)
-        errors = np.abs((directions * scale).reshape(-1, directions.shape[-1]) @ z.T)  # (N · c, n · c)
+        scaled = self.calibration.shape.margins(kept.standardised, channels).reshape(-1, directions.shape[-1])
+        errors = np.abs(directions.reshape(-1, directions.shape[-1]) @ scaled.T)  # (N · c, n · c)
         errors = errors.reshape(len(own), len(kept), len(channels))
         size = np.sqrt(np.square(errors).mean(axis=(1, 2)))
         # One n_eff for all windows: their sums differ in scale, hardly in how long calibration errors persist.
@@ -252,30 +251,29 @@ class CalibratedForecast:
         rows: NDArray[np.int64] = np.minimum(np.searchsorted(total, share.T * total[-1], side="right"), len(total) - 1)
         return rows
 
-    def _errors(self, rng: np.random.Generator, rows: NDArray[np.int64]) -> Values:  # (N,) -> (N, C, H)
-        kept, shape = self.calibration.kept, self.calibration.shape
-        if not self.calibration.settings.symmetric:
-            return kept.whitened[rows].astype(np.float64)
-        pull = PRIOR_WINDOWS / (PRIOR_WINDOWS + min(self.radii.region.least, len(kept)))
-        z = sqrt(pull) * self._gaussian(rng, len(rows))
-        for _ in range(MIXED):
-            signs = rng.choice((-1.0, 1.0), size=(len(rows), 1, 1)) * sqrt((1 - pull) / MIXED)
-            z += signs * kept.whitened[rng.integers(len(kept), size=len(rows))]
-        wanted, got = self.calibration.kept_distances[rows], shape.distances(z)
-        result: Values = z * np.repeat(wanted / np.maximum(got, 1e-300), self._lengths, axis=-1)
-        return result
+    def _errors(
+        self,
+        rng: np.random.Generator,
+        rows: NDArray[np.int64],  # (paths, N)
+    ) -> Values:  # (paths, N, C, H)
+        """Standardised errors of these windows, with a sign each where errors are taken as symmetric."""
+        errors: Values = self.calibration.kept.standardised[rows].astype(np.float64)
+        if self.calibration.settings.symmetric:
+            errors *= rng.choice((-1.0, 1.0), size=(*rows.shape, 1, 1))
+        return errors
+
+    def _gaussian(self, rng: np.random.Generator, paths: int) -> Values:  # (paths, N, C, H)
+        """Standardised errors of the law itself, its steps rescaled, where no window was kept to take them from."""
+        law, scale = self.law, self.calibration.shape.step_scale
+        noise = rng.standard_normal((paths, *law.batch_shape, law.horizon)) * sqrt(law.base_variance)
+        with torch.no_grad():
+            moved = _numpy(law.push(torch.as_tensor(noise).to(law.eigenvalues)) - law.mean)
+        errors: Values = moved * scale / self._own_stddev.swapaxes(1, 2)
+        return errors
 
     @property
     def _lengths(self) -> NDArray[np.int64]:
         return patch_lengths(self.law.horizon, self.law.patch_size)
-
-    def _gaussian(self, rng: np.random.Generator, windows: int) -> Values:  # (N, C, H)
-        """Errors of the refitted law, where no window was kept to take them from."""
-        shape = self.calibration.shape
-        noise = rng.standard_normal((windows, self.calibration.channels, self.law.patches, self.law.patch_size))
-        z = np.einsum("ncgp,gpq->ncgq", noise, np.linalg.inv(shape.whitener))
-        scaled: Values = z.reshape(*z.shape[:2], -1)[..., : self.law.horizon] * shape.scale_by_step()
-        return scaled
 
 
 @dataclass(frozen=True)

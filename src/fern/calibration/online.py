@@ -127,13 +127,13 @@ class OnlineCalibration:
         self,
         law: Ellipsoid,  # batch (N, C), event (H,)
     ) -> CalibratedForecast:
-        """The forecast with the present factors. Paths and sums take the patches' mean factor over the levels."""
+        """The forecast with the present factors. Paths and sums take the margins' mean factor over the levels."""
         plain = self.calibration.apply(law)
         spread = np.array(
             [[np.interp(LEVELS, self.settings.levels, values) for values in kind] for kind in self._mean()]
         )
         radii = self.calibration.radii.scaled(np.exp(spread[MARGIN]), np.exp(spread[PATCH]))
-        path_scale = np.exp(self._mean()[PATCH].mean(axis=-1))[self.calibration.group]
+        path_scale = np.exp(self._mean()[MARGIN].mean(axis=-1))[self.calibration.group]
         return replace(plain, radii=radii, path_scale=path_scale)
 
     # --- saving ---------------------------------------------------------------------------------------------

@@ -85,6 +85,28 @@ class Radii:
         return type(self)(low, high, times(self.patch, patch), band, region, self.reference)
 
 
+def pooled_sizes(
+    residuals: Residuals,
+    shape: Shape,
+    *,
+    weights: Values,  # (n,)
+) -> dict[Kind, float]:
+    """The n_eff of all of a kind's scores together: how precisely these windows tell one share of all of them."""
+    n = len(residuals)
+    margins, distances = np.abs(shape.margins(residuals.standardised)), shape.distances(residuals.whitened)
+    scores: dict[Kind, Values] = {
+        "margin": margins,
+        "patch": distances,
+        "band": margins.max(axis=-1),
+        "region": distances.max(axis=-1),
+    }
+    codes, lags = residuals.codes(), longest_lag(residuals)
+    return {
+        kind: effective_size(score.reshape(n, score[0].size if n else 0), series=codes, lags=lags, weights=weights)
+        for kind, score in scores.items()
+    }
+
+
 def blocks_of(horizon: int, pooled_steps: int) -> NDArray[np.int64]:  # (blocks,)
     """How many steps each block of margins has."""
     return patch_lengths(horizon, min(pooled_steps, horizon))

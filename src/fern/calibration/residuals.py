@@ -90,12 +90,12 @@ class Residuals:
     @property
     def channels(self) -> int:
         """C."""
-        return int(self.whitened.shape[1])
+        return int(self.standardised.shape[1])
 
     @property
     def horizon(self) -> int:
         """H."""
-        return int(self.whitened.shape[2])
+        return int(self.standardised.shape[2])
 
     @property
     def patches(self) -> int:

@@ -59,12 +59,6 @@ class Shape:
         result: Values = standardised[:, channels] / self.step_scale[channels]
         return result
 
-    def scale_by_step(self) -> Values:  # (C, H)
-        """Each patch's scale at each of its steps."""
-        lengths = patch_lengths(self.step_scale.shape[1], self.whitener.shape[-1])
-        result: Values = np.repeat(self.patch_scale, lengths, axis=-1)
-        return result
-
     def _whitened(self, z: Values) -> Values:  # (..., H)
         patches, patch_size, _ = self.whitener.shape
         horizon = z.shape[-1]

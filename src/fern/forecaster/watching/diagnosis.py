@@ -167,6 +167,6 @@ def _rates(state: State, profiled: Sequence[Profiled]) -> Any:
 
 
 def _coverage(state: State, findings: Findings) -> Any:
-    names = ("kind", "level", "coverage", "error_bar", "n", "n_eff", "width", "calibrated")
+    names = ("kind", "level", "coverage", "error_bar", "n", "n_eff", "n_eff_calibration", "width", "calibrated")
     table = pa.table({name: [getattr(row, name) for row in findings.coverage] for name in names})
     return state.form.native.wrap(table)
