@@ -134,6 +134,16 @@ class Windows:
     def __len__(self) -> int:
         return self._size
 
+    def stretches(self) -> list[Tensor]:  # each (T_i, C)
+        """The rows that windows are cut from, in order, as views: one entry for each stretch without a break.
+
+        Example:
+            >>> windows = Windows(np.zeros((9, 1), np.float32), context_length=2, horizon=1, breaks=[4])
+            >>> [len(rows) for rows in windows.stretches()]
+            [4, 5]
+        """
+        return [self.values[rows.start : rows.stop] for rows in self._stretches]
+
     def starts(
         self,
         indices: Tensor,  # (n,) integers

@@ -1,13 +1,16 @@
 """Forecasters under one contract: Fern, the baselines and the naive references."""
 
-from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, PointForecaster
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, PointForecaster, Sees
+from fern.models.baselines.analog import Analog, AnalogConfig
 from fern.models.baselines.dlinear import DLinear, DLinearConfig
 from fern.models.baselines.koopa import Koopa, KoopaConfig
 from fern.models.baselines.moderntcn import ModernTCN, ModernTCNConfig
 from fern.models.baselines.patchtst import PatchTST, PatchTSTConfig
 from fern.models.baselines.pfnn import PFNN, PFNNConfig
+from fern.models.baselines.polymap import Polymap, PolymapConfig
 from fern.models.baselines.timemixer import TimeMixer, TimeMixerConfig
 from fern.models.fern import Fern, FernConfig
+from fern.models.fitted import FittedForecaster
 from fern.models.footprint import multiply_adds, parameter_count
 from fern.models.initialise import initialise
 from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
@@ -17,11 +20,14 @@ from fern.models.storage import load_model, save_model
 
 __all__ = [
     "PFNN",
+    "Analog",
+    "AnalogConfig",
     "Criterion",
     "DLinear",
     "DLinearConfig",
     "Fern",
     "FernConfig",
+    "FittedForecaster",
     "Forecast",
     "Forecaster",
     "Koopa",
@@ -35,8 +41,11 @@ __all__ = [
     "PatchTST",
     "PatchTSTConfig",
     "PointForecaster",
+    "Polymap",
+    "PolymapConfig",
     "SeasonalNaive",
     "SeasonalNaiveConfig",
+    "Sees",
     "TimeMixer",
     "TimeMixerConfig",
     "TrainingMean",
