@@ -15,7 +15,14 @@ from fern.models.footprint import multiply_adds, parameter_count
 from fern.models.initialise import initialise
 from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
 from fern.models.oracle import OracleForecaster
-from fern.models.registry import build_model, model_entry, model_names, outline_model, register_model
+from fern.models.registry import (
+    build_model,
+    model_config,
+    model_entry,
+    model_names,
+    outline_model,
+    register_model,
+)
 from fern.models.storage import load_model, save_model
 
 __all__ = [
@@ -52,6 +59,7 @@ __all__ = [
     "build_model",
     "initialise",
     "load_model",
+    "model_config",
     "model_entry",
     "model_names",
     "multiply_adds",
