@@ -28,10 +28,10 @@ def on_committed_datasets(task: str) -> Task:
 
 def as_recorded(task: str) -> Callable[[DatasetChoice], Dataset]:
     """A `load_dataset` that takes the fingerprints from the rows: to simulate or download every dataset takes long."""
-    recorded = {row.dataset: row for row in rows_of(task).values()}
+    recorded = {(row.dataset, row.data_settings.get("noise", 0.0)): row for row in rows_of(task).values()}
 
     def load(choice: DatasetChoice) -> Dataset:
-        row = recorded[choice.dataset]
+        row = recorded[choice.dataset, choice.noise]
         glimpse = simulate(scenario(choice.dataset, steps=50)) if choice.dataset in SCENARIOS else None
         names = glimpse.channel_names if glimpse is not None else tuple("abcdefg")
         values = np.zeros((row.data_settings["steps"], len(names)), np.float32)

@@ -47,6 +47,8 @@ def test_a_scenario_file_is_recorded_whole(tmp_path):
         ("none.toml", {}, r"none\.toml: no such file"),
         ("OU_BASE", {"cleaning": "paper"}, "has nothing to clean"),
         ("ETTh1", {"steps": 5}, "steps applies to scenarios only"),
+        ("ETTh1", {"noise": 0.01}, "noise applies to scenarios only; of a published dataset the truth is not known"),
+        ("OU_BASE", {"noise": -0.01}, "noise: got -0.01, needs a share of the standard deviation, at least 0"),
     ],
 )
 def test_a_dataset_that_cannot_be_had_is_named(name, settings, message):
@@ -140,3 +142,36 @@ def test_every_premade_scenario_can_be_named():
 def test_two_choices_of_the_same_values_are_the_same_data():
     choice = DatasetChoice(dataset="OU_BASE", steps=400)
     assert load_dataset(choice).fingerprint == load_dataset(replace(choice, split="detailed")).fingerprint
+
+
+def noisy(noise=0.05, **settings):
+    return Problem(choose("LORENZ_BASE", steps=3000, noise=noise), "shock", settings.get("scaling", "none"), 24, 12)
+
+
+@pytest.mark.parametrize("scaling", ["none", "standard"])
+def test_models_learn_from_and_see_noisy_rows_and_are_judged_by_the_true_ones(scaling):
+    problem, plain = noisy(scaling=scaling), noisy(noise=0.0, scaling=scaling)
+    indices = torch.arange(5)
+    noise = 0.05 * problem.train_std
+    for part, quiet in (("train", False), ("validation", False), ("test", True)):
+        (past, future), (clean_past, clean_future) = (getattr(p, part).gather(indices) for p in (problem, plain))
+        if scaling == "none":
+            assert (past - clean_past).abs().max() > 0.5 * noise.min()
+            assert torch.equal(future, clean_future) == quiet
+        assert ((future - clean_future).abs().max() < 0.03) == quiet  # scaled by the statistics of noisy rows
+    assert problem.truth.shape == problem.values.shape
+
+
+def test_the_oracle_of_a_noisy_dataset_knows_the_true_state():
+    problem = noisy()
+    starts = problem.test.starts(torch.arange(40)).numpy() + 24
+    _, future = problem.test.gather(torch.arange(40))
+    assert np.abs(problem.best_forecasts(starts) - future.numpy()).max() < 1e-3
+
+
+def test_noise_is_part_of_the_data_and_its_absence_leaves_no_trace():
+    quiet, loud = choose("LORENZ_BASE", steps=500), choose("LORENZ_BASE", steps=500, noise=0.01)
+    assert quiet.settings == choose("LORENZ_BASE", steps=500, noise=0.0).settings == {"steps": 500, "cleaning": "none"}
+    assert loud.settings == {**quiet.settings, "noise": 0.01}
+    assert loud.fingerprint != quiet.fingerprint
+    assert loud.truth.tobytes() == quiet.values.tobytes()

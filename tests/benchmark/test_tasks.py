@@ -9,13 +9,15 @@ from tests.benchmark.support import TINY, tiny_task
 from fern.benchmark.tasks import BY_DATASET, DatasetChoice, ModelChoice, read_task, task_from_mapping, task_names
 from fern.errors import FernError
 from fern.models import model_entry, model_names
+from fern.systems import scenario
 from fern.training import PRESETS
 
 PAPER = Path(__file__).parents[2] / "src" / "fern" / "report" / "tables" / "paper_numbers"
 
 
-def test_the_papers_tables_and_the_real_series_each_have_their_task():
-    assert task_names() == ["ablation", "detailed", "footprint", "quick", "real", "recency", "shock"]
+def test_the_papers_tables_noise_long_horizons_and_real_series_each_have_their_task():
+    papers = ["ablation", "detailed", "footprint", "recency", "shock"]
+    assert task_names() == sorted([*papers, "long", "noise", "quick", "real"])
 
 
 @pytest.mark.parametrize("name", task_names())
@@ -40,6 +42,43 @@ def test_the_shock_task_covers_the_papers_shock_table_under_its_protocol():
     assert task.split == PRESETS["shock"].split
     assert task.train == {"preset": "shock"}
     assert {c.dataset for c in task.datasets if c.cleaning == "paper"} == {"ETTh1", "ETTm1"}
+
+
+def test_the_shock_task_has_the_two_rivals_that_the_paper_does_not():
+    with (PAPER / "shock.csv").open() as file:
+        printed = {row["model"] for row in csv.DictReader(file)}
+    assert {choice.model for choice in read_task("shock").models} - printed == {
+        "analog",
+        "polymap",
+        "last-value",
+        "oracle",
+    }
+
+
+def test_the_noise_task_sees_each_flow_exactly_and_with_two_noises():
+    task = read_task("noise")
+    seen = {(choice.dataset, choice.noise) for choice in task.datasets}
+    flows = ("LORENZ_BASE", "ROSSLER_BASE", "CHUA_BASE", "LORENZ96_BASE")
+    assert seen == {(name, noise) for name in flows for noise in (0.0, 0.01, 0.05)}
+
+
+def test_horizons_of_the_long_task_are_many_lyapunov_times():
+    task = read_task("long")
+    (horizon,) = task.horizons
+    for choice in task.datasets:
+        plan = scenario(choice.dataset)
+        assert horizon * plan.dt * plan.lyapunov_exponent > 5.0
+
+
+def test_noise_can_be_put_on_any_task():
+    task = read_task("quick").narrowed(datasets=["LORENZ_PARAM", "OU_PARAM"], noise=[0.0, 0.02])
+    assert [(c.dataset, c.steps, c.noise) for c in task.datasets] == [
+        ("LORENZ_PARAM", 9000, 0.0),
+        ("LORENZ_PARAM", 9000, 0.02),
+        ("OU_PARAM", 6000, 0.0),
+        ("OU_PARAM", 6000, 0.02),
+    ]
+    assert len(read_task("noise").narrowed(noise=[0.1]).datasets) == 4
 
 
 def test_the_detailed_task_covers_the_papers_detailed_tables_under_their_protocol():
@@ -78,6 +117,7 @@ def test_a_name_alone_stands_for_a_model_or_dataset_and_may_carry_a_preset():
         ({"models": [{"modell": "fern"}]}, "models\\[0\\]: unknown setting 'modell': did you mean 'model'"),
         ({"models": [3]}, "models\\[0\\]: got 3, needs a name or a table"),
         ({"datasets": [{"dataset": "OU_BASE", "stepps": 5}]}, "did you mean 'steps'"),
+        ({"datasets": [{"dataset": "OU_BASE", "noise": -1.0}]}, "noise: got -1.0"),
         ({"split": "shok"}, "unknown split 'shok': did you mean 'shock'"),
         ({"scaling": "window"}, "scaling"),
         ({"horizons": [0]}, "horizons: got 0"),

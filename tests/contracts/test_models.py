@@ -9,7 +9,16 @@ import torch
 from torch import Generator, Tensor
 
 from fern.errors import FernError
-from fern.models import Forecast, Forecaster, build_model, load_model, model_entry, model_names, save_model
+from fern.models import (
+    FittedForecaster,
+    Forecast,
+    Forecaster,
+    build_model,
+    load_model,
+    model_entry,
+    model_names,
+    save_model,
+)
 
 # Settings that keep the suite quick. A model that is not named here is tested with its defaults.
 SMALL: dict[str, dict[str, Any]] = {
@@ -18,6 +27,8 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 NAMES = [name for name in model_names() if model_entry(name).model.__module__.startswith("fern.")]
 EVERY_MODEL = pytest.mark.parametrize("name", NAMES)
+# Some windows here are far outside what a model was fitted to.
+pytestmark = pytest.mark.filterwarnings("ignore:polymap. a rollout ran away:RuntimeWarning")
 
 
 def small(name: str, *, context: int = 50, horizon: int = 24, channels: int = 3, seed: int = 7) -> Forecaster:
@@ -30,8 +41,15 @@ def small(name: str, *, context: int = 50, horizon: int = 24, channels: int = 3,
         generator=Generator().manual_seed(seed),
         **SMALL.get(name, {}),
     )
-    model.prepare([oscillators(windows=6, context=context, horizon=horizon, channels=channels)])
+    show(model, *oscillators(windows=6, context=context, horizon=horizon, channels=channels))
     return model.eval()
+
+
+def show(model: Forecaster, past: Tensor, future: Tensor) -> None:
+    """Let the model look at windows; one that is fitted to rows gets them as stretches, and the first to choose by."""
+    model.prepare([(past, future)])
+    if isinstance(model, FittedForecaster):
+        model.fit(list(torch.cat((past, future), dim=1)), past[:1], future[:1])
 
 
 def oscillators(*, windows: int, context: int, horizon: int, channels: int, seed: int = 3) -> tuple[Tensor, Tensor]:
@@ -174,8 +192,22 @@ def test_runs_in_double_precision(name: str) -> None:
 def test_every_preset_builds_at_the_papers_size(name: str, preset: str) -> None:
     model = build_model(name, context_length=336, horizon=336, channels=3, preset=preset)
     past, future = oscillators(windows=2, context=336, horizon=336, channels=3)
-    model.prepare([(past, future)])
+    show(model, past, future)
     assert model.eval()(past).mean.shape == future.shape
+
+
+@pytest.mark.parametrize(("name", "preset"), [(name, preset) for name in NAMES for preset in model_entry(name).presets])
+def test_a_model_reads_the_channels_it_says_it_sees(name: str, preset: str) -> None:
+    model = build_model(
+        name, context_length=336, horizon=24, channels=3, preset=preset, generator=Generator().manual_seed(7)
+    )
+    past, future = oscillators(windows=8, context=336, horizon=24, channels=3)
+    show(model, past, future)
+    model.eval()
+    changed = past.clone()
+    changed[..., 1] = past[..., 1].roll(1, dims=0)
+    same = torch.allclose(model(changed).mean[..., 0], model(past).mean[..., 0], rtol=1e-6, atol=1e-6)
+    assert same == (model.config.sees == "own")
 
 
 @EVERY_MODEL

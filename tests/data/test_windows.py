@@ -231,3 +231,25 @@ def test_peak_memory_stays_within_twice_the_series() -> None:
     ratio, count = done.stdout.split()
     assert int(count) == 10_000_000 - 671
     assert 0.9 < float(ratio) < 2.0  # below 1 the series itself would not have been counted
+
+
+def test_targets_stand_in_for_the_futures_and_nothing_else() -> None:
+    series = counting(30)
+    windows = Windows(series, targets=series + 100.0, context_length=4, horizon=3, part=Part(10, 30))
+    past, future = windows.gather(torch.tensor([2]))
+    assert torch.equal(past[0], series[8:12])
+    assert torch.equal(future[0], series[12:15] + 100.0)
+    assert torch.equal(windows[2][1], future[0])
+    assert torch.equal(windows.to("cpu").gather(torch.tensor([2]))[1], future)
+    assert torch.equal(torch.cat(windows.stretches()), series[6:])
+
+
+def test_targets_of_another_shape_are_refused_by_name() -> None:
+    with pytest.raises(FernError, match=r"targets: got shape \(29, 2\), values have \(30, 2\)"):
+        Windows(counting(30), targets=counting(29), context_length=4, horizon=3)
+
+
+def test_stretches_are_the_rows_between_breaks() -> None:
+    windows = Windows(counting(30), context_length=4, horizon=3, breaks=[12, 15])
+    assert [rows[0, 0].item() for rows in windows.stretches()] == [0.0, 15.0]  # three rows hold no window
+    assert [len(rows) for rows in windows.stretches()] == [12, 15]

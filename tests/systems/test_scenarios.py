@@ -226,3 +226,22 @@ def test_what_is_neither_id_nor_file_is_refused() -> None:
         open_scenario("OU_PARM")
     with pytest.raises(FernError, match="scenario: got int, needs an id, a TOML file or a Scenario"):
         open_scenario(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "exponent"),
+    [
+        ("LORENZ_BASE", 0.906),
+        ("LORENZ_STATE", 0.906),  # displaced, and under the same equations
+        ("CHUA_SWITCH", 0.435),  # another start alone
+        ("LORENZ_PARAM", None),
+        ("LORENZ96_SWITCH", None),
+        ("OU_BASE", None),
+    ],
+)
+def test_the_exponent_is_known_where_a_scenario_ends_under_the_systems_own_parameters(name, exponent):
+    assert scenario(name).lyapunov_exponent == exponent
+
+
+def test_the_exponent_of_changed_parameters_is_not_known():
+    assert scenario("LORENZ_BASE", params={"rho": 30.0}).lyapunov_exponent is None

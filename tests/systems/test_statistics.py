@@ -21,6 +21,12 @@ def test_the_exponent_a_system_states_is_that_of_the_literature(name):
     assert system_named(name).lyapunov_exponent == pytest.approx(LITERATURE[name], rel=0.01)
 
 
+@pytest.mark.parametrize(("name", "dt"), [("chua", 0.005), ("lorenz96", 0.007)])
+def test_an_exponent_that_is_not_in_the_literature_is_the_measured_one(name, dt):
+    found = largest_lyapunov_exponent(system_named(name), dt=dt, steps=400_000, renormalise_every=50)
+    assert system_named(name).lyapunov_exponent == pytest.approx(found, rel=0.05)
+
+
 def batch_means_error(series, batches=100):
     """The standard error of a correlated series' mean, from the spread of the means of long batches."""
     means = series[: len(series) // batches * batches].reshape(batches, -1).mean(axis=1)

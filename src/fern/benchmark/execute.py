@@ -21,7 +21,7 @@ from fern.benchmark.scoring import References, find_references, score_model, sco
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError, NotWritten
 from fern.files import made_folder
-from fern.models import Forecaster, multiply_adds, parameter_count
+from fern.models import FittedForecaster, Forecaster, multiply_adds, parameter_count
 from fern.training import Diverged, History, TrainResult, resumable, train
 from fern.training.machine.hardware import threads as torch_threads
 from fern.training.records.progress import Progress, Silent
@@ -133,6 +133,7 @@ def _scored(run: Run, place: Workplace, bench: Workbench, began: float) -> Outco
             "best_epoch": result.best_epoch,
             "parameters": parameter_count(model),
             "multiply_adds": multiply_adds(model),
+            "chosen": model.chosen if isinstance(model, FittedForecaster) else {},
             "history": _epochs(result.history, run.settings.epoch_figures),
         }
         seconds = _train_seconds(result)

@@ -13,19 +13,32 @@ from fern.data.scale import Scaler, fit_scaler
 from fern.data.splits import Split, split
 from fern.errors import FernError, unknown_name
 from fern.fingerprints import fingerprint_of
-from fern.systems import SCENARIOS, Scenario, Trajectory, is_scenario_file, open_scenario, oracle, simulate
+from fern.systems import (
+    SCENARIOS,
+    Scenario,
+    Trajectory,
+    is_scenario_file,
+    observed,
+    open_scenario,
+    oracle,
+    simulate,
+)
 
 if TYPE_CHECKING:
     from fern.data.windows import Windows
 
 Floats = NDArray[np.float32]
 
+NOISE = "noise"
+"""The data setting that stands in rows of noisy datasets alone: rows from before there was noise stay valid."""
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """The values of a dataset as they are before splitting and scaling, and its truth where it was simulated.
 
-    ``settings`` is what a row says about how the values came about.
+    ``settings`` is what a row says about how the values came about. With observation noise ``values`` are what is
+    observed, and the trajectory's own are what came: models get the former and are judged by the latter.
     """
 
     name: str
@@ -36,8 +49,20 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the values; that of the trajectory where they are simulated."""
+        """Of the values; that of the trajectory where they are simulated and observed without noise."""
         return fingerprint_of(self.values)
+
+    @property
+    def noise(self) -> float:
+        """The observation noise, as a share of each channel's standard deviation."""
+        return float(self.settings.get(NOISE, 0.0))
+
+    @property
+    def truth(self) -> Floats:  # (T, C)
+        """What came, without observation noise."""
+        if not self.noise or self.trajectory is None:
+            return self.values
+        return np.asarray(self.trajectory.values, np.float32)
 
 
 def load_dataset(choice: DatasetChoice) -> Dataset:
@@ -51,6 +76,10 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
     plan = scenario_named(choice.dataset)
     if plan is not None:
         return _simulated(plan, choice)
+    if choice.noise:
+        raise FernError(
+            f"{choice.dataset}: noise applies to scenarios only; of a published dataset the truth is not known"
+        )
     if choice.steps is not None:
         raise FernError(f"{choice.dataset}: steps applies to scenarios only; this is a published dataset")
     return _published(choice.dataset, choice.cleaning)
@@ -93,6 +122,9 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
     if plan.id not in SCENARIOS:
         settings["scenario"] = asdict(plan)
     values = np.asarray(trajectory.values, np.float32)
+    if choice.noise:
+        settings[NOISE] = float(choice.noise)
+        values = observed(values.astype(np.float64), share=choice.noise, seed=plan.seed).astype(np.float32)
     return Dataset(dataset_name(choice), values, trajectory.channel_names, settings, trajectory)
 
 
@@ -143,10 +175,18 @@ class Problem:
 
     @cached_property
     def values(self) -> Floats:  # (T, C)
-        """What the model and the metrics see."""
+        """What the model sees."""
+        return self._scaled(self.dataset.values)
+
+    @cached_property
+    def truth(self) -> Floats:  # (T, C)
+        """What forecasts are judged by: the values without observation noise."""
+        return self.values if self.dataset.truth is self.dataset.values else self._scaled(self.dataset.truth)
+
+    def _scaled(self, values: Floats) -> Floats:
         if self.scaling == "none":
-            return self.dataset.values
-        scaled: Floats = self.scaler.affine().apply(self.dataset.values)
+            return values
+        scaled: Floats = self.scaler.affine().apply(values)
         return scaled
 
     @cached_property
@@ -168,7 +208,10 @@ class Problem:
 
     @cached_property
     def test(self) -> "Windows":
-        """The windows that judge, every one of them; contexts reach back into the validation part."""
+        """The windows that judge, every one of them; contexts reach back into the validation part.
+
+        Contexts are as observed, futures are the truth.
+        """
         return self._windows("test")
 
     @cached_property
@@ -186,6 +229,7 @@ class Problem:
                 horizon=self.horizon,
                 part=getattr(self.split, part),
                 stride=stride,
+                targets=self.truth if part == "test" and self.dataset.noise else None,
             )
         except FernError as error:
             raise FernError(f"{self.dataset.name}: has no {part} windows ({error})") from None

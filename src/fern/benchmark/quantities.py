@@ -23,6 +23,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "wd": Quantity("WD", "lower"),
         "swd": Quantity("SWD", "lower"),
         "ept": Quantity("EPT", "higher"),
+        "ept_lyapunov": Quantity("EPT in LT", "higher"),
         "oracle_mse": Quantity("oracle MSE"),
         "excess_mse": Quantity("excess mse", "lower"),
         "regret": Quantity("regret", "lower"),
@@ -46,7 +47,8 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "test_difference": Quantity("best by test less epoch 1: test"),
     }
 )
-"""MSE and WD (a squared distance) are in squared units of the data, MAE and CRPS in units of the data, EPT in steps."""
+"""MSE and WD (a squared distance) are in squared units of the data, MAE and CRPS in units of the data, EPT in steps,
+or in Lyapunov times (LT)."""
 
 
 def title_of(name: str) -> str:

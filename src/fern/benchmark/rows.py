@@ -26,6 +26,7 @@ class Row(RunSettings):
                  and, where the floor is not practically 0, ``relative_regret``; ``skill``; with a law
                  ``crps nll coverage_90``. See `fern.benchmark.scoring.References`.
     ``windows``  test windows scored, all there are.
+    ``chosen``   the settings that a model fitted to rows chose on validation.
     ``history``  one mapping for each epoch where ``epoch_figures`` asks for it, without timings.
     """
 
@@ -37,6 +38,7 @@ class Row(RunSettings):
     best_epoch: int | None = None
     parameters: int | None = None
     multiply_adds: int | None = None
+    chosen: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)

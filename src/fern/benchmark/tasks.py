@@ -4,7 +4,7 @@
 schema = 1
 title = "Two models on a shocked Lorenz system"
 models = ["fern", "dlinear", { model = "fern", preset = "no-rotation" }, "last-value", "oracle"]
-datasets = ["LORENZ_PARAM", { dataset = "ETTh1", cleaning = "paper" }, "my_scenario.toml"]
+datasets = ["LORENZ_PARAM", { dataset = "LORENZ_PARAM", noise = 0.01 }, { dataset = "ETTh1", cleaning = "paper" }]
 context_length = 336
 horizons = [96, 336]
 seeds = [7, 1955]
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fern.checks import require_whole
+from fern.checks import require_number, require_whole
 from fern.data.splits import PRESETS as SPLITS
 from fern.errors import FernError, unknown_name
 from fern.settings import STRICT, from_mapping, read_toml
@@ -71,6 +71,8 @@ class DatasetChoice:
     """A dataset of a task: a scenario's id, a scenario file, or a published dataset (``Weather:air_parcel``).
 
     ``steps``     another length for a scenario.
+    ``noise``     observation noise on a scenario, as a share of each channel's standard deviation: models learn from
+                  and see noisy rows, and are judged by the true ones.
     ``cleaning``  ``paper`` applies the paper's policy to a published dataset (zeros filled or their rows removed).
     ``split``, ``scaling``, ``context_length``, ``horizons``  in place of the task's.
 
@@ -81,11 +83,15 @@ class DatasetChoice:
 
     dataset: str
     steps: int | None = None
+    noise: float = 0.0
     cleaning: Cleaning = "none"
     split: str | None = None
     scaling: Scaling | None = None
     context_length: int | None = None
     horizons: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        require_number("noise", self.noise, "a share of the standard deviation, at least 0", lambda value: value >= 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +151,11 @@ class Task:
         datasets: Sequence[str] | None = None,
         seeds: Sequence[int] | None = None,
         horizons: Sequence[int] | None = None,
+        noise: Sequence[float] | None = None,
     ) -> "Task":
         """The task for these only. Names the task does not have are added: any model, any dataset.
+
+        ``noise`` runs every dataset once with each of these shares, in place of its own.
 
         Example:
             >>> task = read_task("quick").narrowed(models=["dlinear", "seasonal-naive"], seeds=[3])
@@ -164,6 +173,9 @@ class Task:
             changes["horizons"] = tuple(horizons)
             kept = changes.get("datasets", self.datasets)
             changes["datasets"] = tuple(replace(choice, horizons=None) for choice in kept)
+        if noise is not None:
+            quiet = dict.fromkeys(replace(choice, noise=0.0) for choice in changes.get("datasets", self.datasets))
+            changes["datasets"] = tuple(replace(choice, noise=share) for choice in quiet for share in noise)
         return replace(self, **changes)
 
     def beside(self, outside: Sequence[str]) -> "Task":

@@ -62,6 +62,13 @@ def run(
     horizons: Annotated[
         list[str] | None, typer.Option(help="Horizons to use instead of the task's (comma-separated).")
     ] = None,
+    noise: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Observation noise on every scenario, as shares of the standard deviation (comma-separated): "
+            "0.01 is 1 %. Models see noisy rows and are judged by the true ones."
+        ),
+    ] = None,
     max_epochs: Annotated[int | None, typer.Option(help="Maximum epochs per run.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Parallel runs (default: one per core).")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads per run (default: cores divided by --jobs).")] = None,
@@ -88,6 +95,7 @@ def run(
             datasets=_names(datasets),
             seeds=_numbers("seeds", seeds),
             horizons=_numbers("horizons", horizons),
+            noise=_shares(noise),
         )
         .beside(outside or [])
     )
@@ -186,3 +194,13 @@ def _numbers(option: str, given: list[str] | None) -> list[int] | None:
         if not name.isdecimal():
             raise FernError(f"--{option}: got {name!r}, needs comma-separated whole numbers")
     return [int(name) for name in names]
+
+
+def _shares(given: list[str] | None) -> list[float] | None:
+    names = _names(given)
+    if names is None:
+        return None
+    try:
+        return [float(name) for name in names]
+    except ValueError:
+        raise FernError(f"--noise: got {','.join(names)!r}, needs comma-separated numbers such as 0,0.01") from None

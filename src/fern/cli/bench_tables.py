@@ -40,7 +40,10 @@ def table(
     paper: Annotated[bool, typer.Option("--paper", help="Show the paper's numbers and the ratio to them.")] = False,
     kind: Annotated[
         str | None,
-        typer.Option(help="shock, detailed, main (detailed, averaged over horizons), ablation, recency or footprint."),
+        typer.Option(
+            help="shock, detailed, main (detailed, averaged over horizons), ablation, recency, footprint, real, noise "
+            "or long."
+        ),
     ] = None,
     metrics: Annotated[
         str | None, typer.Option(help="Metrics to show instead of the default ones (comma-separated).")

@@ -25,6 +25,7 @@ class Windows:
     ``lookback``: contexts may reach into the rows before ``part`` (forecast rows never do).
     ``breaks``: rows at which the time grid starts anew after a gap; no window crosses one.
     ``stride``: rows from one window to the next.
+    ``targets``: where futures are taken from, row for row, in place of ``values``: the truth behind noisy rows.
 
     Example:
         >>> series = np.arange(10, dtype=np.float32)[:, None]
@@ -46,8 +47,15 @@ class Windows:
         lookback: bool = True,
         breaks: Sequence[int] = (),
         stride: int = 1,
+        targets: Values | None = None,  # (T, C)
     ) -> None:
         self.values = _as_series(values)
+        self.targets = self.values if targets is None else _as_series(targets)
+        if self.targets.shape != self.values.shape:
+            raise FernError(
+                f"targets: got shape {tuple(self.targets.shape)}, values have {tuple(self.values.shape)}; "
+                "needs the same"
+            )
         rows = Part(0, len(self.values)) if part is None else part
         if rows.stop > len(self.values):
             raise FernError(f"part: ends at row {rows.stop:,}, the series has {len(self.values):,} rows")
@@ -99,7 +107,7 @@ class Windows:
             stretches += [Part(offset + rows.start, offset + rows.stop) for rows in own]
             offset += len(tensor)
         windows = cls.__new__(cls)
-        windows.values = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+        windows.values = windows.targets = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
         windows._place(stretches, context_length=context_length, horizon=horizon, stride=stride)
         return windows
 
@@ -123,16 +131,21 @@ class Windows:
         self._ends = counts.cumsum()  # numbers of windows up to the end of each stretch
         self._firsts = self._ends - counts
         self._size = int(counts.sum())
-        self._pasts = self._rows_as_one(context_length)
-        self._futures = self._rows_as_one(horizon)
-
-    def _rows_as_one(self, length: int) -> Tensor:  # (T - length + 1, length * C)
-        """Every ``length`` successive rows as one long row, a view: index_select copies such a row in one go."""
-        rows, channels = self.values.shape
-        return self.values.as_strided((rows - length + 1, length * channels), (channels, 1))
+        self._pasts = _rows_as_one(self.values, context_length)
+        self._futures = _rows_as_one(self.targets, horizon)
 
     def __len__(self) -> int:
         return self._size
+
+    def stretches(self) -> list[Tensor]:  # each (T_i, C)
+        """The rows that windows are cut from, in order, as views: one entry for each stretch without a break.
+
+        Example:
+            >>> windows = Windows(np.zeros((9, 1), np.float32), context_length=2, horizon=1, breaks=[4])
+            >>> [len(rows) for rows in windows.stretches()]
+            [4, 5]
+        """
+        return [self.values[rows.start : rows.stop] for rows in self._stretches]
 
     def starts(
         self,
@@ -173,7 +186,7 @@ class Windows:
             raise IndexError(f"window {index}: there are {size:,}")
         start = int(self._starts_of(np.array([index % size]))[0])
         border = start + self.context_length
-        return self.values[start:border], self.values[border : border + self.horizon]
+        return self.values[start:border], self.targets[border : border + self.horizon]
 
     def batches(
         self,
@@ -205,8 +218,18 @@ class Windows:
         """The same windows over a series on another device (itself when it is there already)."""
         moved = type(self).__new__(type(self))
         moved.values = self.values.to(device)
+        moved.targets = moved.values if self.targets is self.values else self.targets.to(device)
         moved._place(self._stretches, context_length=self.context_length, horizon=self.horizon, stride=self.stride)
         return moved
+
+
+def _rows_as_one(
+    series: Tensor,  # (T, C)
+    length: int,
+) -> Tensor:  # (T - length + 1, length * C)
+    """Every ``length`` successive rows as one long row, a view: index_select copies such a row in one go."""
+    rows, channels = series.shape
+    return series.as_strided((rows - length + 1, length * channels), (channels, 1))
 
 
 def _stretches(

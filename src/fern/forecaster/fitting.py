@@ -15,7 +15,7 @@ from fern.forecaster.recipes import Recipe, recipes_for
 from fern.forecaster.scales import Scale, scale_of
 from fern.forecaster.watching.findings import Findings, findings_of
 from fern.forecaster.windows import Learnt
-from fern.models import Forecaster, build_model
+from fern.models import FittedForecaster, Forecaster, build_model
 from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.inputs import batch_size_for
 from fern.training.records.progress import Mode
@@ -156,7 +156,9 @@ class _Work:
         config = replace(
             result.config, epochs=max(1, result.best_epoch), patience=None, keep="last", grace=0, time_limit=None
         )
-        model = self._model(recipe, windows)
+        # The validation rows are among the windows now: what was chosen on them is kept, not chosen again.
+        chosen = result.model.chosen if isinstance(result.model, FittedForecaster) else {}
+        model = self._model(replace(recipe, model={**recipe.model, **chosen}), windows)
         places = self._places(name)
         return train(model, windows, self.validation, config, progress="silent", **places).model
 

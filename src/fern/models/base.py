@@ -22,9 +22,9 @@ Arrays at every public boundary are ``(batch, time, channels)``.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -34,6 +34,9 @@ from fern.errors import FernError
 from fern.models.layers import drawing_from
 from fern.settings import STRICT
 from fern.transport import Ellipsoid
+
+Sees = Literal["own", "all"]
+"""What the forecast of a channel is made from: the context of that channel alone, or of all channels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,11 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name in ("context_length", "horizon", "channels"):
             require_whole(name, getattr(self, name), 1)
+
+    @property
+    def sees(self) -> Sees:
+        """What the forecast of a channel is made from; part of every claim that compares models."""
+        return "own"
 
 
 @dataclass(frozen=True)
@@ -163,6 +171,12 @@ class Forecaster(nn.Module, ABC):
         """Look once at the training windows, as ``(past, future)`` batches, before the first training step.
 
         What is learnt here belongs in buffers, so that it is saved with the weights. The default needs nothing.
+        """
+
+    def make_room(self, shapes: Mapping[str, torch.Size]) -> None:
+        """Take the sizes of saved tensors, by name, where the model's own depend on its data; by default none do.
+
+        Called before weights are filled in. Sizes that cannot be the model's are left alone and refused there.
         """
 
     def loss(

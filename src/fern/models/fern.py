@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern_parts import few_rows
 from fern.models.fern_parts.heads import ContextMap, CouplingHead, TransportHead, in_patches
 from fern.models.fern_parts.normalise import Frame, Normalisation, Normaliser
@@ -21,7 +21,6 @@ from fern.transport import Ellipsoid
 
 Mean = Literal["transported", "direct"]
 Skip = Literal["none", "linear"]
-Seen = Literal["own", "all"]
 
 ROWS_AT_ONCE = 4096
 """Series that are encoded together when paths are drawn: bounds the memory, not the number of paths."""
@@ -58,7 +57,7 @@ class FernConfig(ModelConfig):
     mean: Mean = "transported"
     normalise: Normalisation = "none"
     skip: Skip = "none"
-    channels_seen: Seen = "own"
+    channels_seen: Sees = "own"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,11 +74,16 @@ class FernConfig(ModelConfig):
                 )
         if not 0.0 < self.noise < float("inf"):
             raise FernError(f"noise: got {self.noise}, needs a variance above 0")
-        for name, kind in (("mean", Mean), ("normalise", Normalisation), ("skip", Skip), ("channels_seen", Seen)):
+        for name, kind in (("mean", Mean), ("normalise", Normalisation), ("skip", Skip), ("channels_seen", Sees)):
             if getattr(self, name) not in get_args(kind):
                 needs = " or ".join(map(repr, get_args(kind)))
                 raise FernError(f"{name}: got {getattr(self, name)!r}, needs {needs}")
         activation(self.activation)
+
+    @property
+    def sees(self) -> Sees:
+        """As ``channels_seen`` says."""
+        return self.channels_seen
 
     @property
     def used_patch_size(self) -> int:

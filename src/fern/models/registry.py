@@ -90,7 +90,7 @@ def build_model(
         fern.errors.FernError: fern: unknown setting 'reflektions': did you mean 'reflections'? Known: ...
     """
     sizes = {"context_length": context_length, "horizon": horizon, "channels": channels}
-    config = _config_of(name, preset, settings, sizes)
+    config = model_config(name, **sizes, preset=preset, **settings)
     return model_from_config(model_entry(name), config, generator=generator)
 
 
@@ -108,7 +108,7 @@ def outline_model(
         (True, {'meta'})
     """
     sizes = {"context_length": context_length, "horizon": horizon, "channels": channels}
-    entry, config = model_entry(name), _config_of(name, preset, settings, sizes)
+    entry, config = model_entry(name), model_config(name, **sizes, preset=preset, **settings)
     with torch.random.fork_rng(devices=[]):
         try:
             with torch.device("meta"):
@@ -117,10 +117,19 @@ def outline_model(
             return entry.model(config)
 
 
-def _config_of(name: str, preset: str, settings: Mapping[str, Any], sizes: Mapping[str, int]) -> ModelConfig:
+def model_config(
+    name: str, *, context_length: int, horizon: int, channels: int, preset: str = "default", **settings: Any
+) -> ModelConfig:
+    """The complete settings of a model by name, without the model.
+
+    Example:
+        >>> model_config("fern", context_length=96, horizon=24, channels=2, channels_seen="all").sees
+        'all'
+    """
     entry = model_entry(name)
     if preset not in entry.presets:
         raise unknown_name(f"preset of {name}", preset, entry.presets)
+    sizes = {"context_length": context_length, "horizon": horizon, "channels": channels}
     return from_mapping(entry.config, {**entry.presets[preset], **settings, **sizes}, where=name)
 
 

@@ -53,6 +53,7 @@ def load_model(path: Path) -> Forecaster:
 
 def fill_model(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> None:
     """Copy the tensors into the model when names, shapes and dtypes all agree."""
+    model.make_room({name: value.shape for name, value in tensors.items()})
     own = model.state_dict()
     missing, foreign = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or foreign:

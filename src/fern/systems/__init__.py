@@ -11,6 +11,7 @@ from fern.systems.base import System
 from fern.systems.families import Diffusion, Flow, Recursion
 from fern.systems.lyapunov import largest_lyapunov_exponent
 from fern.systems.monte_carlo import MonteCarloMean
+from fern.systems.noise import observed
 from fern.systems.oracle import monte_carlo_oracle, oracle
 from fern.systems.registry import register_system, system_named
 from fern.systems.scenarios import SCENARIOS, Scenario, is_scenario_file, open_scenario, read_scenario, scenario
@@ -34,6 +35,7 @@ __all__ = [
     "is_scenario_file",
     "largest_lyapunov_exponent",
     "monte_carlo_oracle",
+    "observed",
     "open_scenario",
     "oracle",
     "read_scenario",

@@ -1,9 +1,10 @@
-"""The random numbers that drive a system, one independent stream a column."""
+"""The random numbers that drive a system or disturb its observation, one independent stream a column."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from fern.checks import require_number
 from fern.systems.base import Array, Noise
 
 
@@ -26,3 +27,29 @@ def draw_noise(
         generator = np.random.Generator(np.random.PCG64(stream))
         out[:, column] = generator.standard_normal(steps) if kind == "normal" else generator.random(steps)
     return out
+
+
+_OBSERVING = 1  # beside a scenario's seed: a stream of its own, so that a driven system's noise is not read twice
+
+
+def observed(
+    values: Array,  # (steps, channels)
+    *,
+    share: float,
+    seed: int,
+) -> Array:  # (steps, channels)
+    """The values as an imperfect instrument reads them: with independent normal noise on every row.
+
+    Its deviation is ``share`` of each channel's own over all rows. The draws depend on the seed alone, so two shares
+    differ by a factor.
+
+    Example:
+        >>> clean = np.stack([np.sin(np.arange(4000.0)), 9 * np.cos(np.arange(4000.0))], axis=1)
+        >>> error = observed(clean, share=0.05, seed=7) - clean
+        >>> (error.std(axis=0) / clean.std(axis=0)).round(2)
+        array([0.05, 0.05])
+    """
+    require_number("share", share, "a share of the standard deviation, at least 0", lambda value: value >= 0)
+    drawn = draw_noise(["normal"] * values.shape[1], steps=len(values), seed=(seed, _OBSERVING))
+    read: Array = values + share * values.std(axis=0) * drawn
+    return read

@@ -59,6 +59,22 @@ class Scenario:
         """The first row after each shock."""
         return tuple(shock.index(self.steps) for shock in self.shocks)
 
+    @property
+    def lyapunov_exponent(self) -> float | None:
+        """The largest one of the regime it ends in, per unit of time; None where it is not known.
+
+        A system states its exponent for its default parameters; under others it is not known.
+
+        Example:
+            >>> scenario("LORENZ_STATE").lyapunov_exponent, scenario("LORENZ_PARAM").lyapunov_exponent
+            (0.906, None)
+        """
+        in_force = self.source.complete(self.params)
+        for shock in self.shocks:
+            if not isinstance(shock, StateShock):
+                in_force |= shock.params
+        return self.source.lyapunov_exponent if in_force == self.source.complete({}) else None
+
 
 def scenario(
     scenario_id: str,

@@ -1,9 +1,10 @@
 """``train``: checks what it is given, sets a run up or picks it up again, runs the loop and hands back the outcome."""
 
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,8 @@ from torch.optim import AdamW
 
 from fern.data.windows import Windows
 from fern.errors import FernError, unknown_name
-from fern.models import Forecaster, initialise
+from fern.models import FittedForecaster, Forecaster, initialise
+from fern.models.fitted import JUDGED
 from fern.training.averaging import AveragedWeights
 from fern.training.config import TrainConfig
 from fern.training.evaluation import Evaluator
@@ -109,13 +111,14 @@ def train(
             saved = checkpoints.load() if checkpoints is not None and going_on else None
             if config.precision != "64-true" or config.start == "fresh" or saved is not None:
                 model.float()  # whatever it was trained in before; Fabric makes it what the precision asks for
+            began = _Clock.now()
             if saved is None:
                 on_first(lambda: None if checkpoints is None else checkpoints.begin(), fabric)
-                _start(model, config, data.train)
+                _start(model, config, data)
             model.to(fabric.device)
             data = data.to(fabric.device)
             if not model.trainable:
-                return _evaluated(model, config, data, fabric, checkpoints, mark)
+                return _evaluated(model, config, data, fabric, checkpoints, mark, began)
             loop = _loop(model, config, data, fabric, checkpoints, shown, tracked, saved)
             loop.keeps_on_interrupt = on_interrupt == "keep"
             _watched(loop, mark)
@@ -132,29 +135,57 @@ def _evaluated(
     fabric: "Fabric",
     checkpoints: Checkpoints | None,
     mark: Fingerprint,
+    began: "_Clock",
 ) -> TrainResult:
     """The outcome for a model that learns nothing by gradient: its figures as epoch 0."""
+    fitted = _Clock.now()
     evaluator = Evaluator(config, horizon=model.config.horizon)
     scored = [
         None if windows is None else evaluator.figures(model, windows, fabric)
         for windows in (data.validation, data.test)
     ]
-    history = History([EpochRecord(0, None, None, None, validation=scored[0] or {}, test=scored[1])])
+    over = _Clock.now()
+    record = EpochRecord(
+        0,
+        None,
+        None,
+        None,
+        validation=scored[0] or {},
+        test=scored[1],
+        seconds=fitted.time - began.time,
+        evaluation_seconds=over.time - fitted.time,
+        processor_seconds=over.processor - began.processor,
+    )
+    history = History([record])
     if checkpoints is not None and fabric.is_global_zero:
         checkpoints.save_best(model, model.state_dict())
     folder = None if checkpoints is None else checkpoints.directory
     return TrainResult(model.eval(), history, 0, "nothing to train", config, mark, folder)
 
 
-def _start(model: Forecaster, config: TrainConfig, windows: Windows) -> None:
-    """Starting weights, and what the model wants to know of the training windows."""
+class _Clock(NamedTuple):
+    """Seconds of time and of this process's processors, at one moment."""
+
+    time: float
+    processor: float
+
+    @classmethod
+    def now(cls) -> "_Clock":
+        return cls(time.monotonic(), time.process_time())
+
+
+def _start(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
+    """Starting weights, and what the model wants to know of the training windows or of the rows they are cut from."""
     model.cpu()  # where the generator draws and the windows are
     if config.start == "fresh":
         try:
             initialise(model, generator_for(config.seed, "init"))
         except TypeError as error:
             raise FernError(f'start: "fresh" cannot reinitialise this model ({error}); or give start="given"') from None
-    model.prepare(_looked_at(windows))
+    model.prepare(_looked_at(data.train))
+    if isinstance(model, FittedForecaster):
+        judged = torch.linspace(0, len(data.validation) - 1, min(JUDGED, len(data.validation))).round().long()
+        model.fit(data.train.stretches(), *data.validation.gather(judged))
 
 
 def _looked_at(windows: Windows) -> Iterator[tuple[Tensor, Tensor]]:

@@ -313,3 +313,65 @@ def test_the_least_regret_may_be_of_a_model_whose_other_seed_is_missing():
     rows.append(row("fern", metrics={"mse": 0.1, "regret": 0.02, **known}))
     found = cell(build_table(rows, task=TASK), ("LORENZ_BASE",), "regret")
     assert (found.mean, found.missing) == (0.02, 1)
+
+
+def test_a_table_says_which_channels_each_model_sees():
+    seeing = row("fern", model_settings={"channels_seen": "all"})
+    table = build_table([row("fern"), seeing, row("analog", preset="joint"), row("oracle"), row("koopa")], task="mine")
+    (note,) = (note for note in table.notes if note.startswith("What the forecast of a channel sees"))
+    assert note == (
+        "What the forecast of a channel sees. Its own channel alone: fern; "
+        "all channels: fern (channels_seen=all), analog:joint, koopa."
+    )
+
+
+def test_ept_stands_in_lyapunov_times_too_where_the_exponent_is_known():
+    rows = [
+        scored("fern", 20.0, dataset=name, horizon=horizon)
+        for name in ("LORENZ_MAIN", "OU_BASE")
+        for horizon in (100, 200)
+    ]
+    table = build_table(rows, task="mine", kind="detailed")
+    assert cell(table, ("LORENZ_MAIN", "100", "fern"), "ept").mean == 80.0
+    assert cell(table, ("LORENZ_MAIN", "100", "fern"), "ept_lyapunov").mean == pytest.approx(80 * 0.01 * 0.906)
+    assert cell(table, ("OU_BASE", "100", "fern"), "ept_lyapunov") is None
+    assert any(
+        "Lyapunov times (LT), where the exponent is known: LORENZ_MAIN 0.91, 1.81." in note for note in table.notes
+    )
+
+
+def test_without_a_known_exponent_no_table_speaks_of_lyapunov_times():
+    table = build_table([scored("fern", 20.0, dataset="OU_BASE")], task="mine", kind="detailed")
+    assert "ept_lyapunov" not in {column.metric for column in table.columns}
+    assert not any("Lyapunov" in note for note in table.notes)
+
+
+def noisy(model, mse, noise, **changes):
+    settings = {"steps": 100, "cleaning": "none"} | ({"noise": noise} if noise else {})
+    return scored(model, mse, data_settings=settings, data_fingerprint=str(noise), **changes)
+
+
+def test_noises_of_a_dataset_are_lines_of_their_own_in_the_order_of_the_task():
+    datasets = ["OU_BASE", {"dataset": "LORENZ_BASE", "noise": 0.05}, "LORENZ_BASE"]
+    task = task_from_mapping(
+        {"schema": 1, "models": ["fern", "dlinear"], "datasets": datasets, "horizons": [336], "seeds": [7]}, name="mine"
+    )
+    rows = [noisy("fern", 1.0, 0.0), noisy("fern", 2.0, 0.05), noisy("dlinear", 3.0, 0.05)]
+    table = build_table(rows, task=task)
+    assert [line.keys[0] for line in table.lines if line.keys[0] != "average rank"] == [
+        "LORENZ_BASE (noise=0.05)",
+        "LORENZ_BASE",
+    ]
+    assert cell(table, ("LORENZ_BASE (noise=0.05)",), "mse", "fern").mean == 2.0
+    assert cell(table, ("LORENZ_BASE",), "mse", "dlinear").missing == 1
+    assert any("The oracle knows the true state" in note for note in table.notes)
+    assert any("No row yet: OU_BASE at 336" in note for note in table.notes)
+
+
+def test_noise_is_named_where_all_rows_have_the_same():
+    table = build_table([noisy("fern", 1.0, 0.05), noisy("dlinear", 2.0, 0.05)], task="mine")
+    assert table.lines[0].keys == ("LORENZ_BASE (noise=0.05)",)
+
+
+def test_a_table_without_noise_does_not_speak_of_it():
+    assert not any("noise" in note for note in build_table([noisy("fern", 1.0, 0.0)], task="mine").notes)

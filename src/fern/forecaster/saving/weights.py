@@ -48,6 +48,7 @@ def model_of(described: Mapping[str, Any], weights: Mapping[str, NDArray[Any]], 
     with _within(len(tensors), numbers, where=where), torch.random.fork_rng(devices=[]):
         with torch.device("meta"):
             outline = entry.model(config)
+            outline.make_room({name: value.shape for name, value in tensors.items()})
         _require_shapes(outline, tensors, where=where)
         model = model_from_config(entry, config, generator=None)
     fill_model(model, tensors, where=where)

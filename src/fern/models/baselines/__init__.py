@@ -1,1 +1,1 @@
-"""The six baselines, one to a file."""
+"""The paper's six baselines and two rivals that are fitted to rows, one to a file."""

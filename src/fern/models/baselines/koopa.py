@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster
+from fern.models.base import ModelConfig, PointForecaster, Sees
 from fern.models.layers import Perceptron, RevIN
 from fern.models.registry import register_model
 
@@ -61,6 +61,11 @@ class KoopaConfig(ModelConfig):
                     f"segment_length: got {self.segment_length}, needs less than context_length, which is "
                     f"{self.context_length}: the operator is fitted to steps from one segment to the next"
                 )
+
+    @property
+    def sees(self) -> Sees:
+        """All channels."""
+        return "all"
 
     @property
     def used_segment_length(self) -> int:

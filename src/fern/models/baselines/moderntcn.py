@@ -9,7 +9,7 @@ from torch.nn.functional import gelu, pad
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster
+from fern.models.base import ModelConfig, PointForecaster, Sees
 from fern.models.layers import Dropout, RevIN
 from fern.models.registry import register_model
 
@@ -52,6 +52,11 @@ class ModernTCNConfig(ModelConfig):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise FernError(f"{name}: got {getattr(self, name)}, needs a rate of at least 0 and below 1")
         self._check_patches()
+
+    @property
+    def sees(self) -> Sees:
+        """All channels."""
+        return "all"
 
     def _check_patches(self) -> None:
         size, stride, length = self.patch_size, self.patch_stride, self.context_length

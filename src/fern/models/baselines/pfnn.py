@@ -11,7 +11,7 @@ from torch.nn.functional import linear
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster
+from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, Sees
 from fern.models.layers import Perceptron, activation
 from fern.models.registry import register_model
 
@@ -55,6 +55,11 @@ class PFNNConfig(ModelConfig):
         if self.pairs is not None:
             require_whole("pairs", self.pairs, 1)
         activation(self.activation)
+
+    @property
+    def sees(self) -> Sees:
+        """All channels."""
+        return "all"
 
 
 class PFNN(PointForecaster):

@@ -10,10 +10,13 @@ from fern.benchmark.problem import dataset_name
 from fern.benchmark.quantities import direction_of
 from fern.benchmark.rows import Row
 from fern.benchmark.tasks import ORACLE, Task, is_outside
-from fern.report.tables.labels import Names, labels_of_task, name_rows, newest
+from fern.report.tables.labels import Names, dataset_label, labels_of_task, name_rows, newest, seen_by
+from fern.systems import SCENARIOS
 
 T = TypeVar("T")
 P = TypeVar("P")
+
+_SEEN = {"own": "Its own channel alone", "all": "all channels"}
 
 Case = tuple[str, int]
 """A dataset and a horizon: what models are compared on."""
@@ -95,6 +98,9 @@ class Grid:
         for name, value in (("parameters", row.parameters), ("multiply_adds", row.multiply_adds)):
             if value is not None:
                 found[name] = float(value)
+        step = lyapunov_times_a_step(row)
+        if step is not None and "ept" in row.metrics:
+            found["ept_lyapunov"] = step * row.metrics["ept"]
         return found | _recency(row)
 
     def cells(self, metrics: Iterable[str]) -> dict[Spot, Cell]:
@@ -160,11 +166,40 @@ class Grid:
         told = (f"preset {preset}, at most {epochs} epoch{'s' * (epochs > 1)}" for preset, epochs in sorted(found))
         return f"Training: {'; '.join(told)}." if found else ""
 
+    def seen(self) -> str:
+        """Which models see which channels; empty where it is not known of any."""
+        kinds: dict[str, list[str]] = {}
+        for model in self.models:
+            row = next(row for row in self.rows if self.names[row.key].model == model)
+            kind = seen_by(row)
+            if kind is not None:
+                kinds.setdefault(kind, []).append(model)
+        told = (f"{_SEEN[kind]}: {', '.join(kinds[kind])}" for kind in _SEEN if kind in kinds)
+        return f"What the forecast of a channel sees. {'; '.join(told)}." if kinds else ""
+
+    def horizons_in_lyapunov_times(self) -> str:
+        """How long the horizons are for the systems whose exponent is known; empty where there is none."""
+        found: dict[str, list[str]] = {}
+        for dataset in dict.fromkeys(dataset for dataset, _ in self.cases):
+            step = next(lyapunov_times_a_step(row) for row in self.rows if self.names[row.key].dataset == dataset)
+            if step is not None:
+                lengths = [f"{step * horizon:.2f}" for name, horizon in self.cases if name == dataset]
+                found.setdefault(", ".join(lengths), []).append(dataset)
+        told = "; ".join(f"{', '.join(names)} {lengths}" for lengths, names in found.items())
+        return f"Horizons in Lyapunov times (LT), where the exponent is known: {told}." if found else ""
+
     def troubles(self, *, most: int) -> list[str]:
         """What went wrong in runs that failed or diverged."""
         told = [f"{row.status}: {row.describe()}: {row.error}" for row in self.rows if row.status != "done"]
         more = [f"… and {len(told) - most} more that failed or diverged."] if len(told) > most else []
         return [*told[:most], *more]
+
+
+def lyapunov_times_a_step(row: Row) -> float | None:
+    """How many Lyapunov times a step of the row's data takes; None where the exponent is not known."""
+    plan = SCENARIOS.get(row.dataset)
+    exponent = None if plan is None else plan.lyapunov_exponent
+    return None if plan is None or exponent is None else plan.dt * exponent
 
 
 def fill_grid(rows: Sequence[Row], *, expected: Task | None) -> Grid:
@@ -240,7 +275,11 @@ def _recency(row: Row) -> dict[str, float]:
 
 
 def _planned_cases(task: Task) -> list[Case]:
-    return [(dataset_name(choice), horizon) for choice in task.datasets for horizon in choice.horizons or task.horizons]
+    return [
+        (dataset_label(dataset_name(choice), choice.noise), horizon)
+        for choice in task.datasets
+        for horizon in choice.horizons or task.horizons
+    ]
 
 
 def _is_trained(row: Row) -> bool:

@@ -43,6 +43,11 @@ class SharedProblem(NamedTuple):
     scaling: str
     data_fingerprint: str
 
+    @property
+    def scenario(self) -> str:
+        """The dataset without what its name says of noise."""
+        return self.dataset.partition(" (")[0]
+
 
 @dataclass(frozen=True)
 class PairVerdict:
@@ -186,6 +191,7 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
             notes.append(f"Skipped: {row.describe()} has no {' or '.join(METRICS)}")
         elif row.status == "done":
             case = SharedProblem(*(getattr(row, name) for name in SharedProblem._fields))
+            case = case._replace(dataset=names[row.key].plain_dataset)
             runs.setdefault(case, {})[row.seed] = row
     return {model: Side(model, store, runs) for model, runs in found.items()}
 
@@ -251,7 +257,7 @@ def _certainty(interval: Interval | None, test: EqualAccuracy | None) -> str:
 def _over_scenarios(
     sides: Mapping[str, Side], shared: Sequence[SharedProblem], metric: str, pair: tuple[str, str]
 ) -> OverScenarios | None:
-    datasets = list(dict.fromkeys(case.dataset for case in shared))
+    datasets = list(dict.fromkeys(case.scenario for case in shared))
     if len(datasets) < LEAST_SCENARIOS:
         return None
     others = [
@@ -260,11 +266,11 @@ def _over_scenarios(
         if model not in (*pair, ORACLE) and all(case in side.runs for case in shared)
     ]
     models = (*pair, *others)[:MOST_MODELS]
-    # Horizons of one dataset are no independent scenarios: their ranks are averaged to one.
+    # Horizons and noises of one dataset are no independent scenarios: their ranks are averaged to one.
     by_dataset: dict[str, list[NDArray[np.float64]]] = {name: [] for name in datasets}
     for case in shared:
         errors = [sides[model].figure(case, metric, list(sides[model].runs[case])) for model in models]
-        by_dataset[case.dataset].append(tied_ranks(errors))
+        by_dataset[case.scenario].append(tied_ranks(errors))
     ranks = friedman([np.mean(found, axis=0) for found in by_dataset.values()])
     critical = nemenyi(models=len(models), scenarios=len(datasets), alpha=ALPHA)
     gap = ranks.average[0] - ranks.average[1]

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fern.benchmark.problem import NOISE
 from fern.benchmark.rows import Row
 from fern.benchmark.run import RunSettings, canonical
-from fern.benchmark.tasks import BY_DATASET, ORACLE, ModelChoice, Task
+from fern.benchmark.tasks import BY_DATASET, ORACLE, ModelChoice, Task, is_outside
+from fern.errors import FernError
 
 _USUAL = ("paper", "default", BY_DATASET)  # presets that go without saying
 
@@ -52,12 +54,38 @@ def labels_of_task(task: Task) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def dataset_label(name: str, noise: float) -> str:
+    """A dataset's name, with its observation noise where it has some.
+
+    Example:
+        >>> dataset_label("LORENZ_BASE", 0.01), dataset_label("LORENZ_BASE", 0.0)
+        ('LORENZ_BASE (noise=0.01)', 'LORENZ_BASE')
+    """
+    return _with(name, {NOISE: noise or None})
+
+
+def seen_by(row: Row) -> str | None:
+    """Which channels the model of a row sees, ``own`` or ``all``.
+
+    None where it is not known: for the oracle, for models from outside, and for settings of another version of fern.
+    """
+    if row.model == ORACLE or is_outside(row.model):
+        return None
+    from fern.models.registry import model_config
+
+    sizes = {"context_length": row.context_length, "horizon": row.horizon, "channels": 1}
+    try:
+        return model_config(row.model, preset=row.preset, **sizes, **row.model_settings).sees
+    except FernError:
+        return None
+
+
 def newest(rows: Sequence[Row]) -> list[Row]:
     """The rows without those of which a newer one has the same settings: they were of other data values or code."""
     last: dict[bytes, Row] = {}
     for row in sorted(rows, key=lambda row: row.finished):
         settings = {"model": model_label(row), "train": row.train_settings, "data": _data(row)}
-        last[canonical({**settings, "dataset": row.dataset, "horizon": row.horizon, "seed": row.seed})] = row
+        last[canonical({**settings, "dataset": _plain_dataset(row), "horizon": row.horizon, "seed": row.seed})] = row
     kept = set(map(id, last.values()))
     return [row for row in rows if id(row) in kept]
 
@@ -74,16 +102,21 @@ def name_rows(rows: Sequence[Row]) -> dict[str, Names]:
         ['dlinear (epochs=1)', 'dlinear (epochs=50)']
     """
     models = _told_apart(rows, model_label, lambda row: row.train_settings)
-    datasets = _told_apart(rows, lambda row: row.dataset, _data)
+    datasets = _told_apart(rows, _plain_dataset, _data)
     # The same settings and other values: the file or the simulation changed between two seeds.
     datasets = _told_apart(rows, lambda row: datasets[row.key], lambda row: {"data": row.data_fingerprint[:8]})
-    return {row.key: Names(models[row.key], datasets[row.key], model_label(row), row.dataset) for row in rows}
+    return {row.key: Names(models[row.key], datasets[row.key], model_label(row), _plain_dataset(row)) for row in rows}
+
+
+def _plain_dataset(row: Row) -> str:
+    return dataset_label(row.dataset, row.data_settings.get(NOISE, 0.0))
 
 
 def _data(row: Row) -> dict[str, Any]:
-    """What was done to a dataset before a model saw it."""
+    """What was done to a dataset before a model saw it, the noise aside, which is part of its name."""
     own = ("context_length", "split", "scaling")
-    return {**row.data_settings, **{name: getattr(row, name) for name in own}}
+    done = {name: value for name, value in row.data_settings.items() if name != NOISE}
+    return {**done, **{name: getattr(row, name) for name in own}}
 
 
 def _told_apart(

@@ -126,6 +126,16 @@ def paper_value(table: str, model: str, dataset: str, horizon: int | None, metri
     return found.get(metric)
 
 
+def has_table(table: str) -> bool:
+    """Whether the paper has a table of this kind.
+
+    Example:
+        >>> has_table("shock"), has_table("noise")
+        (True, False)
+    """
+    return table in _SOURCES
+
+
 def paper_metrics(table: str) -> set[str]:
     """The metrics of which a table has figures."""
     return {name for found in paper_figures(table).values() for name in found}

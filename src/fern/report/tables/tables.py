@@ -17,13 +17,20 @@ kind            a line is             columns                                 th
                 model
 ``real``        dataset, horizon,     MSE, MAE, processor seconds, means      the models' own papers
                 model                 over horizons
+``noise``       a dataset and its     each model's MSE and EPT in Lyapunov    none
+                noise                 times
+``long``        dataset, horizon,     MSE, EPT                                none
+                model
 ==============  ====================  ======================================  =======================
+
+Where models are lines, EPT in Lyapunov times follows EPT if the exponent of any dataset is known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fern.benchmark.problem import NOISE
 from fern.benchmark.quantities import direction_of
 from fern.benchmark.rows import Row
 from fern.benchmark.significance.ranks import tied_ranks
@@ -36,10 +43,16 @@ from fern.report.tables.cells import (
     best_marked,
     fill_grid,
 )
-from fern.report.tables.paper import contradictions, paper_metrics, paper_title, paper_value
+from fern.report.tables.paper import contradictions, has_table, paper_metrics, paper_title, paper_value
 
 AVERAGE = "mean"
 """Stands for the horizon in lines that average over all of them."""
+
+NOISY = (
+    "noise: of observation, as a share of each channel's standard deviation, on the rows that models learn from and "
+    "see; errors are against the true rows. The oracle knows the true state: no filter of noisy rows reaches that "
+    "floor, and the error of the best one is not known."
+)
 
 _MOST_TOLD = 8  # reasons of failed runs listed under a table
 
@@ -105,6 +118,8 @@ KINDS: Mapping[str, Layout] = {
         floor=False,
     ),
     "footprint": Layout(("parameters", "multiply_adds", "seconds_epoch", "seconds_train"), floor=False),
+    "noise": Layout(("mse", "ept_lyapunov"), across=True),
+    "long": Layout(("mse", "ept")),
     "real": Layout(("mse", "mae", "seconds_train_cpu"), floor=False, averages="too"),
 }
 
@@ -149,18 +164,20 @@ def build_table(
     kind = kind_of(name, mine) if kind is None else kind
     if kind not in KINDS:
         raise unknown_name("kind of table", kind, KINDS)
-    layout = replace(KINDS[kind], metrics=_known_metrics(metrics, mine)) if metrics else KINDS[kind]
+    shown = _known_metrics(metrics, mine) if metrics else _in_lyapunov_times(KINDS[kind], mine)
+    layout = replace(KINDS[kind], metrics=shown)
     grid = fill_grid(mine, expected=None if isinstance(task, str) else task)
     figures = (*layout.metrics, "oracle_mse", "regret", "mse")
     cells = best_marked(grid.cells(figures))
-    if paper:
-        cells = {spot: _beside_paper(kind, spot, cell) for spot, cell in cells.items()}
-    lines = _across(grid, cells, layout) if layout.across else _down(grid, cells, layout, kind if paper else None)
-    columns = _columns(grid, layout)
+    printed = kind if paper and has_table(kind) else None
+    if printed is not None:
+        cells = {spot: _beside_paper(printed, spot, cell) for spot, cell in cells.items()}
+    lines = _across(grid, cells, layout) if layout.across else _down(grid, cells, layout, printed)
     title = (task.title if isinstance(task, Task) else "") or f"Task {name}"
-    return Table(
-        title, _keys(grid, layout), columns, tuple(lines), _notes(grid, cells, layout, kind if paper else None)
-    )
+    notes = _notes(grid, cells, layout, printed)
+    if paper and printed is None:
+        notes = (*notes, "The paper has no such table.")
+    return Table(title, _keys(grid, layout), _columns(grid, layout), tuple(lines), notes)
 
 
 def _known_metrics(metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
@@ -169,6 +186,15 @@ def _known_metrics(metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str, ..
         if metric not in known:
             raise unknown_name("metric", metric, known)
     return tuple(metrics)
+
+
+def _in_lyapunov_times(layout: Layout, rows: Sequence[Row]) -> tuple[str, ...]:
+    """The metrics of a layout, where models are lines with EPT in Lyapunov times after EPT if any row has it."""
+    known = any("ept_lyapunov" in Grid.figures_of(row) for row in rows)
+    if layout.across or not known or "ept" not in layout.metrics:
+        return layout.metrics
+    place = layout.metrics.index("ept") + 1
+    return (*layout.metrics[:place], "ept_lyapunov", *layout.metrics[place:])
 
 
 def _has_floor(grid: Grid, layout: Layout) -> bool:
@@ -331,13 +357,14 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     notes = [
         f"Mean over {grid.seeds_in_words()}, ± standard error. Best and second best are marked; the oracle is not."
     ]
-    if grid.trained():
-        notes.append(grid.trained())
+    notes += [note for note in (grid.seen(), grid.trained(), grid.horizons_in_lyapunov_times()) if note]
     if _has_floor(grid, layout):
         least = "of the best model" if layout.across else "of each model"
         notes.append(
             f"oracle: MSE of the best possible forecast. regret ({least}): (MSE − oracle MSE) / training variance."
         )
+    if any(row.data_settings.get(NOISE) for row in grid.rows):
+        notes.append(NOISY)
     complete = sum(
         all(_score(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in _forecasters(grid))
         for case in grid.cases

@@ -67,9 +67,10 @@ def fingerprint(model: Forecaster, config: TrainConfig, data: WindowSets) -> Fin
 def describe(windows: Windows) -> dict[str, Any]:
     """The size of a window set, and a checksum of its series and of where its windows start."""
     digest = hashlib.sha256()
-    values = windows.values.cpu().contiguous()
-    for first in range(0, len(values), _AT_ONCE):
-        digest.update(values[first : first + _AT_ONCE].numpy().tobytes())
+    for series in (windows.values,) if windows.targets is windows.values else (windows.values, windows.targets):
+        values = series.cpu().contiguous()
+        for first in range(0, len(values), _AT_ONCE):
+            digest.update(values[first : first + _AT_ONCE].numpy().tobytes())
     for first in range(0, len(windows), _AT_ONCE):
         digest.update(windows.starts(torch.arange(first, min(first + _AT_ONCE, len(windows)))).numpy().tobytes())
     return {

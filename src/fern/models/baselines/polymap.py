@@ -1,0 +1,343 @@
+"""A polynomial map of the state, fitted by least squares and rolled out: the plainest model that knows dynamics."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import comb
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fern.checks import require_number, require_whole
+from fern.errors import FernError
+from fern.models.base import ModelConfig, Sees
+from fern.models.fitted import FittedForecaster
+from fern.models.registry import register_model
+
+STATES = ((1, 1), (4, 4), (8, 2))
+"""Delays and their spacing: the present alone, and two that average observation noise out."""
+
+DEGREES = (1, 2, 3, 4, 5)
+RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-3)
+SHARES = (1.0, 0.5, 0.25)
+"""What validation chooses among."""
+
+MOST_FEATURES = 350
+"""Polynomials with more monomials are not tried."""
+
+BEYOND = 1.1
+"""How far, in training ranges about their middle, a rollout may go."""
+
+_ROWS_AT_ONCE = 4096
+_MOST_ROWS = 200_000
+_FIRST_LOOK = 16  # validation windows on which all candidates are judged; the best go on to all windows
+_FINALISTS = 8
+_NUMBERS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolymapConfig(ModelConfig):
+    """The settings of `Polymap`; None leaves one to validation.
+
+    ``degree``   of the polynomial.
+    ``ridge``    λ, in units of the features' mean square.
+    ``share``    of the training rows that it is fitted to, the newest: less than 1 forgets an old regime.
+    ``delays``   past states that the next one is made from.
+    ``spacing``  time steps from one of them to the next.
+    """
+
+    degree: int | None = None
+    ridge: float | None = None
+    share: float | None = None
+    delays: int | None = None
+    spacing: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("degree", "delays", "spacing"):
+            if getattr(self, name) is not None:
+                require_whole(name, getattr(self, name), 1)
+        if self.ridge is not None:
+            require_number("ridge", self.ridge, "a number of at least 0", lambda value: value >= 0.0)
+        if self.share is not None:
+            require_number("share", self.share, "a share above 0 and at most 1", lambda value: 0.0 < value <= 1.0)
+        if (self.delays is None) != (self.spacing is None):
+            raise FernError("delays, spacing: got one without the other, needs both or neither")
+        if self.delays is not None and self.spacing is not None:
+            reach = (self.delays - 1) * self.spacing
+            if reach >= self.context_length:
+                raise FernError(
+                    f"delays: {self.delays} states {self.spacing} steps apart reach {reach} steps back, "
+                    f"needs less than context_length, which is {self.context_length}"
+                )
+            if self.degree is not None and feature_count(self.channels * self.delays, self.degree) > MOST_FEATURES:
+                raise FernError(
+                    f"degree: got {self.degree}, which makes more than {MOST_FEATURES} features of "
+                    f"{self.channels * self.delays} variables; needs a lower one, or fewer delays"
+                )
+
+    @property
+    def sees(self) -> Sees:
+        """All channels."""
+        return "all"
+
+
+class Polymap(FittedForecaster):
+    """x_{t+1} = x_t + p(x_t, x_{t-s}, …): a polynomial p of all channels, rolled out from the end of the context.
+
+    p minimises Σ |x_{t+1} - x_t - p|² + λ n |w|² over the newest rows of the training part, in closed form: channels in
+    units of their deviation, features in units of their root mean square. For a polynomial flow, sampled finely, p
+    is the integrator's own expansion, and degree 5 forecasts clean chaos to rounding; with noise on the rows it needs
+    delays. Computed in float64 throughout. It is also called NG-RC or NVAR (Gauthier et al., Nat. Commun. 12, 2021).
+
+    *A rollout that leaves the training range* is held within 1.1 times it and a `RuntimeWarning` says so: the forecast
+    stays finite and its error shows what happened.
+
+    Example:
+        >>> turn = torch.arange(300.0) * 0.1
+        >>> rows = torch.stack((turn.cos(), turn.sin()), dim=1)
+        >>> model = Polymap(PolymapConfig(context_length=4, horizon=50, channels=2, degree=1, ridge=0.0))
+        >>> model.fit([rows[:200]], rows[None, 200:204], rows[None, 204:254])
+        >>> bool((model(rows[None, 210:214]).mean - rows[214:264]).abs().max() < 1e-3)
+        True
+    """
+
+    config: PolymapConfig
+    open_settings = ("degree", "ridge", "share", "delays", "spacing")
+    coefficients: Tensor
+    frame: Tensor
+
+    def __init__(self, config: PolymapConfig) -> None:
+        super().__init__(config)
+        features = 0
+        if config.delays is not None and config.degree is not None:
+            features = feature_count(config.channels * config.delays, config.degree)
+        empty = torch.full((features, config.channels), torch.nan, dtype=torch.float64)
+        self.register_buffer("coefficients", empty)
+        self.register_buffer("frame", torch.full((4, config.channels), torch.nan, dtype=torch.float64))
+
+    def fit_rows(self, stretches: Sequence[Tensor], past: Tensor, future: Tensor) -> dict[str, Any]:
+        """Solve for every setting that is open, and keep the one whose rollouts are best on validation."""
+        rows = torch.cat([one.double() for one in stretches])
+        centre, scale = rows.mean(dim=0), rows.std(dim=0, correction=0)
+        scale = torch.where(scale > 0, scale, 1.0)
+        low, high = (rows.amin(dim=0) - centre) / scale, (rows.amax(dim=0) - centre) / scale
+        middle, reach = (low + high) / 2, BEYOND * (high - low) / 2
+        self.frame = torch.stack((centre, scale, middle - reach, middle + reach))
+        scaled = [(one.double() - centre) / scale for one in stretches]
+        found: list[_Candidate] = []
+        for delays, spacing in self._states():
+            found += self._solved(scaled, delays, spacing)
+        if not found:
+            raise FernError(
+                f"stretches: none has enough rows for a polynomial of {self.config.channels} channels; needs more rows"
+            )
+        if len(found) > 1:
+            look = torch.linspace(0, len(past) - 1, min(_FIRST_LOOK, len(past))).round().long()
+            found = self._ranked(found, past[look], future[look])[:_FINALISTS]
+            found = self._ranked(found, past, future)
+        best = found[0]
+        self.coefficients = best.coefficients
+        return {name: getattr(best, name) for name in self.open_settings}
+
+    def predict(self, past: Tensor) -> Tensor:
+        """The rollout."""
+        self.require_fitted(self.coefficients)
+        delays, spacing, degree = self.config.delays, self.config.spacing, self.config.degree
+        if delays is None or spacing is None or degree is None:
+            raise FernError(f"model: the settings {', '.join(self.open_settings)} are not chosen yet; call fit first")
+        made = self._rollout(past, self.coefficients[None], delays, spacing, degree)[0]
+        low, high = self._bounds()
+        if bool(((high > low) & ((made[:, -1] <= low) | (made[:, -1] >= high))).any()):  # a constant has no range
+            warnings.warn(
+                f"polymap: a rollout ran away and is held at {BEYOND} times the training range",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return made.to(past.dtype)
+
+    def _states(self) -> list[tuple[int, int]]:
+        """The delays to try: those that the context holds."""
+        if self.config.delays is not None and self.config.spacing is not None:
+            return [(self.config.delays, self.config.spacing)]
+        return [(delays, step) for delays, step in STATES if (delays - 1) * step < self.config.context_length]
+
+    def _solved(self, scaled: Sequence[Tensor], delays: int, spacing: int) -> list["_Candidate"]:
+        """The least-squares solutions for one make-up of the state, of every degree, ridge and share of the rows.
+
+        Columns are ordered by degree, so that the R of one QR factorisation holds those of all lower degrees; rows are
+        added newest first, so that it holds the shares on its way.
+        """
+        config, variables = self.config, scaled[0].shape[1] * delays
+        asked = DEGREES if config.degree is None else (config.degree,)
+        degrees = tuple(degree for degree in asked if feature_count(variables, degree) <= MOST_FEATURES)
+        ridges = RIDGES if config.ridge is None else (config.ridge,)
+        shares = SHARES if config.share is None else (config.share,)
+        states, steps = _pairs(scaled, delays, spacing)
+        if not degrees or len(states) == 0:
+            return []
+        features = feature_count(variables, max(degrees))
+        found = []
+        triangle, done = states.new_zeros(0, features + steps.shape[1]), 0
+        for share in sorted(shares):
+            wanted = max(1, round(share * len(states)))
+            for first in range(done, wanted, _ROWS_AT_ONCE):
+                part = slice(len(states) - min(first + _ROWS_AT_ONCE, wanted), len(states) - first)
+                block = torch.cat((monomials(states[part].T, max(degrees)).T, steps[part]), dim=1)
+                triangle = torch.linalg.qr(torch.cat((triangle, block)), mode="r")[1]
+            done = wanted
+            for degree in degrees:
+                count = feature_count(variables, degree)
+                if count < wanted:  # more equations than unknowns
+                    solutions = _least_squares(triangle, count, features, rows=wanted, ridges=ridges)
+                    found += [
+                        _Candidate(degree, ridge, share, delays, spacing, weights)
+                        for ridge, weights in zip(ridges, solutions, strict=True)
+                    ]
+        return found
+
+    def _ranked(self, candidates: Sequence["_Candidate"], past: Tensor, future: Tensor) -> list["_Candidate"]:
+        """The candidates by the error of their rollouts, best first; of equals the one that came first."""
+        errors: dict[int, float] = {}
+        for delays, spacing in dict.fromkeys((one.delays, one.spacing) for one in candidates):
+            for degree in DEGREES if self.config.degree is None else (self.config.degree,):
+                alike = [
+                    place
+                    for place, one in enumerate(candidates)
+                    if (one.delays, one.spacing, one.degree) == (delays, spacing, degree)
+                ]
+                if not alike:
+                    continue
+                size = len(past) * candidates[alike[0]].coefficients.shape[0]
+                for group in torch.split(torch.tensor(alike), max(1, _NUMBERS_AT_ONCE // size)):
+                    weights = torch.stack([candidates[int(place)].coefficients for place in group])
+                    made = self._rollout(past, weights, delays, spacing, degree)
+                    error = (made - future.double()).square().mean(dim=(1, 2, 3))
+                    errors |= dict(zip(group.tolist(), error.tolist(), strict=True))
+        return [candidates[place] for place in sorted(errors, key=lambda place: (errors[place], place))]
+
+    def _rollout(
+        self,
+        past: Tensor,  # (B, L, C)
+        weights: Tensor,  # (K, features, C): K maps at once
+        delays: int,
+        spacing: int,
+        degree: int,
+    ) -> Tensor:  # (K, B, H, C) float64
+        """H steps from the end of each context by each map, held within the bounds."""
+        weights, reach = weights.double(), (delays - 1) * spacing
+        centre, scale, low, high = self.frame.double()
+        recent = ((past[:, past.shape[1] - 1 - reach :].double() - centre) / scale).clamp(low, high)
+        weights, low, high = weights.mT, low[:, None], high[:, None]
+        columns = recent.permute(1, 2, 0)[:, None].expand(-1, len(weights), -1, -1)
+        states = list(columns)  # each (K, C, B), the newest last: a monomial of all windows is one run of memory
+        for _ in range(self.config.horizon):
+            seen = torch.cat([states[-1 - j * spacing] for j in range(delays)], dim=1)
+            step = torch.bmm(weights, monomials(seen, degree))
+            states.append((states[-1] + step).clamp(low, high))
+        rolled: Tensor = torch.stack(states[reach + 1 :], dim=1).permute(0, 3, 1, 2) * scale + centre
+        return rolled
+
+    def _bounds(self) -> tuple[Tensor, Tensor]:  # (C,) each
+        """The bounds of a rollout in the units of the data, a rounding error inside."""
+        centre, scale, low, high = self.frame.double()
+        slack = 1e-9 * (high - low)
+        return (low + slack) * scale + centre, (high - slack) * scale + centre
+
+
+class _Candidate(NamedTuple):
+    degree: int
+    ridge: float
+    share: float
+    delays: int
+    spacing: int
+    coefficients: Tensor  # (features, C)
+
+
+def feature_count(variables: int, degree: int) -> int:
+    """The monomials of so many variables up to a degree, the constant among them.
+
+    Example:
+        >>> feature_count(3, 3), feature_count(6, 4)
+        (20, 210)
+    """
+    return comb(variables + degree, degree)
+
+
+def monomials(
+    values: Tensor,  # (..., v, n)
+    degree: int,
+) -> Tensor:  # (..., features, n)
+    """1, the values, their products of two, …, up to the degree, each monomial once.
+
+    Example:
+        >>> monomials(torch.tensor([[2.0], [3.0]]), 2).flatten()
+        tensor([1., 2., 3., 4., 6., 9.])
+    """
+    *others, variables, width = values.shape
+    found = values.new_empty(*others, feature_count(variables, degree), width)
+    found[..., :1, :] = 1.0
+    done = 1
+    for lower, variable in _recipe(variables, degree, values.device):
+        new = found.index_select(-2, lower).mul_(values.index_select(-2, variable))
+        found[..., done : done + len(lower), :] = new
+        done += len(lower)
+    return found
+
+
+@cache
+def _recipe(variables: int, degree: int, device: torch.device) -> tuple[tuple[Tensor, Tensor], ...]:
+    """For each degree, of which earlier monomial and which variable its monomials are the products."""
+    layers, last, count = [], [(0, 0)], 1
+    for _ in range(degree):
+        made = [(lower, variable) for lower, least in last for variable in range(least, variables)]
+        layers.append(tuple(torch.tensor(entries, device=device) for entries in zip(*made, strict=True)))
+        last = [(count + place, variable) for place, (_, variable) in enumerate(made)]
+        count += len(made)
+    return tuple((lower, variable) for lower, variable in layers)
+
+
+def _pairs(
+    stretches: Sequence[Tensor],  # each (T_i, C)
+    delays: int,
+    spacing: int,
+) -> tuple[Tensor, Tensor]:  # (n, C·delays), (n, C)
+    """Every state with its delays, newest first in a row, and the step that followed it; the newest rows alone."""
+    reach = (delays - 1) * spacing
+    states, steps = [], []
+    for rows in stretches:
+        if len(rows) > reach + 1:
+            lagged = [rows[reach - j * spacing : len(rows) - 1 - j * spacing] for j in range(delays)]
+            states.append(torch.cat(lagged, dim=1))
+            steps.append(rows[reach + 1 :] - rows[reach:-1])
+    if not states:
+        channels = stretches[0].shape[1]
+        return stretches[0].new_empty(0, channels * delays), stretches[0].new_empty(0, channels)
+    return torch.cat(states)[-_MOST_ROWS:], torch.cat(steps)[-_MOST_ROWS:]
+
+
+def _least_squares(
+    triangle: Tensor,  # (r, p + C): the R of [features | steps]
+    count: int,
+    features: int,
+    *,
+    rows: int,
+    ridges: Sequence[float],
+) -> list[Tensor]:  # (count, C) each
+    """The ridge solutions of the first ``count`` features, from one singular value decomposition."""
+    own, targets = triangle[:count, :count], triangle[:count, features:]
+    size = own.norm(dim=0) / rows**0.5
+    size = torch.where(size > 0, size, 1.0)
+    left, singular, right = torch.linalg.svd(own / size, full_matrices=False)
+    projected = left.mT @ targets
+    kept = singular > 1e-14 * singular[0] * rows
+    found = []
+    for ridge in ridges:
+        filtered = torch.where(kept, singular / (singular.square() + ridge * rows), 0.0)
+        found.append(right.mT @ (filtered[:, None] * projected) / size[:, None])
+    return found
+
+
+register_model("polymap", PolymapConfig, Polymap)

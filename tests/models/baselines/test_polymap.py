@@ -1,0 +1,128 @@
+"""The polynomial map: its features, its solution, its rollout, and what validation makes of a changed system."""
+
+from itertools import combinations_with_replacement
+from math import prod
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from fern.errors import FernError
+from fern.models import Polymap, PolymapConfig
+from fern.models.baselines.polymap import BEYOND, monomials
+from fern.systems import scenario, simulate
+
+
+def fitted(rows: Tensor, *, until: int, horizon: int, context: int = 20, **settings: object) -> Polymap:
+    """A map of the rows before ``until``, its settings chosen on a few windows after them."""
+    model = Polymap(PolymapConfig(context_length=context, horizon=horizon, channels=rows.shape[1], **settings))
+    starts = torch.linspace(until + context, len(rows) - horizon, 12).long().tolist()
+    past = torch.stack([rows[start - context : start] for start in starts])
+    future = torch.stack([rows[start : start + horizon] for start in starts])
+    model.fit([rows[:until]], past, future)
+    return model
+
+
+def lorenz(steps: int) -> Tensor:
+    return torch.from_numpy(simulate(scenario("LORENZ_BASE", steps=steps)).values)
+
+
+def error(model: Polymap, rows: Tensor, *, first: int, windows: int = 8) -> float:
+    context, horizon = model.config.context_length, model.config.horizon
+    starts = torch.linspace(first, len(rows) - horizon, windows).long().tolist()
+    past = torch.stack([rows[start - context : start] for start in starts])
+    future = torch.stack([rows[start : start + horizon] for start in starts])
+    return float((model(past).mean - future).square().mean())
+
+
+def test_monomials_are_the_products_of_up_to_so_many_values_each_once() -> None:
+    values = torch.randn(4, 6, generator=Generator().manual_seed(1), dtype=torch.float64)
+    wanted = [
+        torch.stack([values[i] for i in chosen]).prod(0) if chosen else torch.ones(6, dtype=torch.float64)
+        for degree in range(4)
+        for chosen in combinations_with_replacement(range(4), degree)
+    ]
+    assert torch.allclose(monomials(values, 3), torch.stack(wanted), rtol=1e-14)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-3])
+def test_coefficients_are_those_of_ridge_regression_with_numpy(ridge: float) -> None:
+    rows = lorenz(1200)
+    model = fitted(rows, until=900, horizon=5, degree=2, ridge=ridge, share=0.5, delays=1, spacing=1)
+    known = rows[:900].double().numpy()
+    z = (known - known.mean(0)) / known.std(0)
+    states, steps = z[:-1][-450:], np.diff(z, axis=0)[-450:]  # half of the 899 pairs, the newest
+    columns = [
+        prod((states[:, i] for i in chosen), start=np.ones(len(states)))
+        for degree in range(3)
+        for chosen in combinations_with_replacement(range(3), degree)
+    ]
+    features = np.stack(columns, axis=1)
+    size = np.sqrt((features**2).mean(0))
+    scaled = features / size
+    solved = np.linalg.solve(scaled.T @ scaled + ridge * len(scaled) * np.eye(10), scaled.T @ steps) / size[:, None]
+    assert np.allclose(model.coefficients.numpy(), solved, rtol=1e-5, atol=1e-9)
+
+
+def test_clean_chaos_is_solved_by_a_polynomial() -> None:
+    rows = lorenz(6000)
+    cubic = fitted(rows, until=4000, horizon=150, degree=3, ridge=0.0, share=1.0, delays=1, spacing=1)
+    chosen = fitted(rows, until=4000, horizon=150)
+    variance = float(rows.var())
+    assert error(cubic, rows, first=4500) < 1e-3 * variance
+    assert error(chosen, rows, first=4500) < 1e-7 * variance
+
+
+def test_under_observation_noise_validation_takes_delays() -> None:
+    clean = lorenz(6000)
+    rows = clean + 0.02 * clean.std(0) * torch.randn(clean.shape, generator=Generator().manual_seed(2))
+    without = fitted(rows, until=4000, horizon=100, delays=1, spacing=1)
+    chosen = fitted(rows, until=4000, horizon=100)
+    assert chosen.chosen["delays"] > 1
+    assert error(chosen, rows, first=4500) < 0.7 * error(without, rows, first=4500)
+
+
+def test_an_old_regime_is_forgotten_by_validation() -> None:
+    rows = torch.from_numpy(simulate(scenario("LORENZ_PARAM", steps=6000)).values)  # shocked at row 2,100
+    forgetting = fitted(rows, until=4200, horizon=150, delays=1, spacing=1)
+    whole = fitted(rows, until=4200, horizon=150, share=1.0, delays=1, spacing=1)
+    assert forgetting.chosen["share"] < 1.0
+    assert error(forgetting, rows, first=4500) < 1e-3 * error(whole, rows, first=4500)
+
+
+def test_a_rollout_that_runs_away_is_held_and_told() -> None:
+    growing = torch.stack([1.05 ** torch.arange(80.0), 0.9 ** torch.arange(80.0)], dim=1)
+    model = fitted(growing, until=60, horizon=10, context=4, degree=1, ridge=0.0, share=1.0, delays=1, spacing=1)
+    low, high = growing[:60].amin(0), growing[:60].amax(0)
+    reach = BEYOND * (high - low) / 2
+    with pytest.warns(
+        RuntimeWarning, match=r"polymap: a rollout ran away and is held at 1\.1 times the training range"
+    ):
+        made = model(growing[None, 56:60]).mean[0]
+    assert made.isfinite().all()
+    assert (made <= (low + high) / 2 + reach + 1e-4).all()
+    assert torch.allclose(made[-1, 0], (low + high)[0] / 2 + reach[0])
+
+
+def test_constant_channels_are_forecast_as_they_are() -> None:
+    turn = 0.2 * torch.arange(300.0)
+    rows = torch.stack((turn.sin(), turn.cos(), torch.full_like(turn, 4.0)), dim=1)
+    model = fitted(rows, until=200, horizon=20)
+    assert torch.allclose(model(rows[None, 240:260]).mean[0], rows[260:280], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"degree": 0}, "degree: got 0"),
+        ({"ridge": -1.0}, "ridge: got -1.0, needs a number of at least 0"),
+        ({"share": 0.0}, "share: got 0.0, needs a share above 0 and at most 1"),
+        ({"delays": 2}, "delays, spacing: got one without the other"),
+        ({"delays": 5, "spacing": 5}, "delays: 5 states 5 steps apart reach 20 steps back"),
+        ({"delays": 4, "spacing": 1, "degree": 5}, "degree: got 5, which makes more than 350 features of 12 variables"),
+    ],
+)
+def test_settings_that_make_no_model_are_refused_by_name(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(FernError, match=message):
+        PolymapConfig(context_length=20, horizon=5, channels=3, **settings)
