@@ -79,9 +79,10 @@ def fit_model(
     settings: FitSettings,
     *,
     directory: Path | None = None,
+    began: float | None = None,
 ) -> Fit:
-    """Fit to the series that are long enough; at least one is."""
-    began = time.monotonic()
+    """Fit to the series that are long enough; at least one is. A time limit counts from ``began`` (monotonic clock)."""
+    began = time.monotonic() if began is None else began
     learnt = Learnt.of(series, scales, plan)
     training = learnt.train()
     validation = learnt.validation(most=max(64, VALIDATION_ROWS // training.channels))

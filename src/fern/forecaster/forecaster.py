@@ -1,6 +1,7 @@
 """FernForecaster: fit to a frame, forecast with calibrated intervals, answer in frames of the same kind."""
 
 import inspect
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -141,8 +142,9 @@ class FernForecaster(Bulk):
 
     def fit(self, df: Any, *, directory: str | Path | None = None) -> Self:
         """Learn from a frame. With ``directory`` a fit that was killed goes on where it was."""
+        began = time.monotonic()
         self._settings()  # a wrong argument is told before anything is read
-        return self.fit_table(self.read(df), directory=directory)
+        return self._fit(self.read(df), directory, began)
 
     def read(self, df: Any) -> Table:
         """The series of a frame as this forecaster sees them, for `fit_table`; errors are those of `fit`."""
@@ -150,6 +152,10 @@ class FernForecaster(Bulk):
 
     def fit_table(self, table: Table, *, directory: str | Path | None = None) -> Self:
         """Learn from a table that was read before; see `fit`."""
+        return self._fit(table, directory, time.monotonic())
+
+    def _fit(self, table: Table, directory: str | Path | None, began: float) -> Self:
+        """See `fit`; a time limit counts from ``began``."""
         settings = self._settings()
         plan = make_plan(
             table.series,
@@ -162,9 +168,8 @@ class FernForecaster(Bulk):
         notes: tuple[str, ...] = ()
         short = len(table.series) - plan.learnt
         if plan.learnt:
-            found = fit_model(
-                table.series, scales, plan, settings, directory=None if directory is None else Path(directory)
-            )
+            place = None if directory is None else Path(directory)
+            found = fit_model(table.series, scales, plan, settings, directory=place, began=began)
             model, calibration, notes = found.model.eval(), found.calibration, found.notes
             findings = found.findings
         if short:
@@ -175,7 +180,7 @@ class FernForecaster(Bulk):
                 "or the last value is repeated, and its intervals are not calibrated"
             )
             notes = (*notes, note)
-            warnings.warn(note, FernWarning, stacklevel=2)
+            warnings.warn(note, FernWarning, stacklevel=3)
         self._state = State(
             context_length=plan.context_length,
             horizon=plan.horizon,
