@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 bench = typer.Typer(name="bench", help="Run benchmark tasks and show their results.", no_args_is_help=True)
 
 
+Datasets = Annotated[
+    list[str] | None, typer.Option("--datasets", "--scenarios", help="Only these datasets (comma-separated).")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
     app.add_typer(bench)
@@ -53,9 +58,7 @@ def run(
             "folder of a saved forecaster. Repeatable.",
         ),
     ] = None,
-    datasets: Annotated[
-        list[str] | None, typer.Option("--datasets", "--scenarios", help="Only these datasets (comma-separated).")
-    ] = None,
+    datasets: Datasets = None,
     seeds: Annotated[
         list[str] | None, typer.Option(help="Seeds to use instead of the task's (comma-separated).")
     ] = None,
@@ -129,7 +132,7 @@ def run(
 def export_fev(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder for the tasks and their data.")],
     task: Annotated[str, typer.Option(help="A built-in task or a TOML file: its datasets and horizons.")] = "shock",
-    datasets: Annotated[list[str] | None, typer.Option(help="Only these datasets (comma-separated).")] = None,
+    datasets: Datasets = None,
     windows: Annotated[int, typer.Option(help="Windows of each dataset, spread over its test set.")] = 20,
 ) -> None:
     """Write the datasets of a task as fev tasks, for any model that fev can run.
