@@ -52,6 +52,12 @@ def stress(
         int | None, typer.Option(help="Forecast horizon (default: the saved model's, else 336).")
     ] = None,
     windows: Annotated[int, typer.Option(help="Maximum windows per scenario, spread over its test set.")] = 64,
+    rivals: Annotated[
+        bool,
+        typer.Option(
+            "--rivals", help="Also show analog and polymap on the same windows: two models that are fitted in seconds."
+        ),
+    ] = False,
     takes: Annotated[
         str, typer.Option(help="Input of the callable: batch (B, L, C), window (L, C), or auto to try both.")
     ] = "auto",
@@ -69,7 +75,7 @@ def stress(
     asked = parse_requirements(require or [])
     if junit is not None:
         check_writable(junit)
-    from fern.stress.examination import StressSettings, stress_test
+    from fern.stress.examination import RIVALS, StressSettings, stress_test
     from fern.stress.summary import as_text, write_junit
 
     settings = StressSettings(
@@ -79,6 +85,7 @@ def stress(
         time_limit=time_limit,
         training_limit=training_limit,
         takes=cast("Takes", takes),
+        rivals=RIVALS if rivals else (),
     )
     report = stress_test(target, scenarios or (), requirements=asked, settings=settings, on_result=_tell)
     typer.echo(as_text(report))
