@@ -112,6 +112,7 @@ def page() -> str:
         *coverage(_rows("laws", within="coverage")),
         *evidence.single_series(_rows("laws", within="single")),
         *evidence.after_shock(_rows("laws", within="after_shock")),
+        *evidence.short_series(_rows("laws", within="short")),
         *evidence.latent(_rows("laws", within="latent")),
     ]
     libraries = evidence.libraries(_rows("forecasters"))
