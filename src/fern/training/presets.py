@@ -109,5 +109,6 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
     }
 )
 """``shock`` and ``detailed`` are the paper's protocols, ``default`` is ours for people's own data. ``law`` is
-``default`` for models with a law: a proper score of it is what is minimised, and its CRPS judges an epoch. ``chaos`` is for flow maps that are rolled on
-(``fern-rolled``): their error falls as long as one trains, and squared error is what a smooth map is fitted by."""
+``default`` for models with a law: a proper score of it is what is minimised, and its CRPS judges an epoch. ``chaos`` is
+for flow maps that are rolled on (``fern-rolled``): their error falls as long as one trains, and squared error is what a
+smooth map is fitted by."""
