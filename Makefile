@@ -7,7 +7,7 @@ WORKERS ?= 2
 # The suite starts some hundred interpreters: without bytecode on disk each compiles the package again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-slow lint format bench docs clean
+.PHONY: demo test test-slow test-integrations lint format bench docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +20,10 @@ $(VENV)/.docs-installed: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
+$(VENV)/.extras-installed: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[sktime,neuralforecast,fev,statsforecast,chronos]'
+	touch $@
+
 demo: $(STAMP)   ## simulate a shocked system and draw it, into demo/
 	$(BIN)/fern demo --out demo
 
@@ -28,6 +32,10 @@ test: $(STAMP)   ## the default suite
 
 test-slow: $(STAMP)   ## what takes minutes: trainings and long measurements
 	$(BIN)/python -m pytest -m slow
+
+test-integrations: $(VENV)/.extras-installed   ## every test of other libraries, with all of them installed
+	$(BIN)/python -m pytest -m '' tests/integrations
+	$(BIN)/python -m pytest tests/test_documentation.py -k 'extra or integrations'
 
 lint: $(STAMP)   ## format, lint and types
 	$(BIN)/ruff format --check .
