@@ -65,8 +65,8 @@ def test_the_estimate_is_near_the_truth_with_few_windows() -> None:
     assert 6 < np.median(found) < 14
 
 
-def test_few_windows_that_overlap_are_worth_no_more_than_disjoint_ones() -> None:
-    """Windows one row apart over 12 steps of independent errors: four span 15 rows, which is not two windows."""
+def test_windows_that_all_overlap_are_worth_one() -> None:
+    """Windows one row apart over 12 steps: four span 15 rows, which is not two windows."""
     scores = np.random.default_rng(0).random((4, 12))
     common = {"series": np.zeros(4, dtype=np.int64), "weights": np.ones(4)}
     assert effective_size(scores, lags=24, **common) == 1.0

@@ -12,10 +12,6 @@ from fern.calibration.residuals import Residuals
 EXCEEDED = (0.5, 0.8)
 """The quantiles whose exceedances n_eff is measured by."""
 
-FEW_WINDOWS = 4
-"""With fewer windows than this whose targets are disjoint, n_eff is at most their number: three or four windows in a
-row, one step apart, have no autocorrelation to be measured and would count as three or four."""
-
 FULLY_CORRELATED_WINDOWS = 4.0
 """That values pooled within a window tell the same is believed as if so many windows had shown it."""
 
@@ -86,8 +82,8 @@ def share_sizes(
     (channels, steps) γ_0 shows how far they go together: n if they exceed all at once, n · members if independently.
     Because a few windows cannot show independence, γ_0 is pulled towards "all at once" as by
     `FULLY_CORRELATED_WINDOWS` windows. Autocovariances about an estimated mean are too small by Var(p̂), which a
-    second pass adds. Never above n · members, nor above the number of disjoint windows where these are fewer than
-    `FEW_WINDOWS` (``lags`` spans two of them).
+    second pass adds. Never above n · members; and windows that all overlap, of one series, count as one: three or four
+    in a row have no autocorrelation to be measured and would count as three or four. (``lags`` spans two horizons.)
     """
     n = len(shares)
     scaled = weights / weights.sum()
@@ -110,8 +106,6 @@ def share_sizes(
             inflation[going] += 2 * covariance[going] / (observed + lost)[going]
     kish = 1 / np.square(scaled).sum()
     size = kish * np.divide(single, pulled * inflation, out=np.ones_like(single), where=pulled > 0)
-    disjoint = int(np.ceil(np.bincount(series) / max(1.0, lags / 2)).sum())
-    result: NDArray[np.float64] = np.minimum(
-        np.maximum(size, 1.0), n * members if disjoint >= FEW_WINDOWS else disjoint
-    )
+    alone = n <= lags / 2 and series[0] == series[-1]
+    result: NDArray[np.float64] = np.minimum(np.maximum(size, 1.0), 1.0 if alone else n * members)
     return result

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fern.calibration.effective_size import FEW_WINDOWS, effective_size, longest_lag, time_weights
-from fern.calibration.quantiles import LEVELS, Gaussian, RadiusTable, conformal_radii, require_level
+from fern.calibration.effective_size import effective_size, longest_lag, time_weights
+from fern.calibration.quantiles import LEAST_SIZE, LEVELS, Gaussian, RadiusTable, conformal_radii, require_level
 from fern.calibration.radii import KINDS, Radii, blocks_of
 from fern.calibration.residuals import residuals_under
 from fern.calibration.shape import PRIOR_WINDOWS, patch_lengths
@@ -271,7 +271,7 @@ class CalibratedForecast:
         kept, n_eff = self.calibration.kept, self.radii.high.least
         if not len(kept):
             return 1.0
-        return 0.0 if n_eff >= FEW_WINDOWS else PRIOR_WINDOWS / (PRIOR_WINDOWS + n_eff)
+        return 0.0 if n_eff >= LEAST_SIZE else PRIOR_WINDOWS / (PRIOR_WINDOWS + n_eff)
 
     def _gaussian(self, rng: np.random.Generator, paths: int) -> Values:  # (paths, N, C, H)
         """Standardised errors of the law itself, with the scale of its Gaussian intervals."""

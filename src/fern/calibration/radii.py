@@ -6,8 +6,15 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.calibration.effective_size import FEW_WINDOWS, effective_size, longest_lag
-from fern.calibration.quantiles import Gaussian, RadiusTable, conformal_radii, rows_needed, weighted_quantiles
+from fern.calibration.effective_size import effective_size, longest_lag
+from fern.calibration.quantiles import (
+    LEAST_SIZE,
+    Gaussian,
+    RadiusTable,
+    conformal_radii,
+    rows_needed,
+    weighted_quantiles,
+)
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings
 from fern.calibration.shape import Shape, patch_lengths
@@ -202,7 +209,7 @@ class _Collector:
         """The scale of the Gaussian radii, in units of the refitted law."""
         if law.count > 1:
             return 1.0
-        if n_eff < FEW_WINDOWS and self.believed > 0:  # all levels rest on it: the mean over all windows there are
+        if n_eff < LEAST_SIZE and self.believed > 0:  # all levels rest on it: the mean over all windows there are
             return float(np.sqrt((n_eff * scale**2 + self.believed) / (n_eff + self.believed)))
         # The law was refitted, so its scale is about 1 where all is well; where it is not, never claim less.
         return max(1.0, scale)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.calibration.effective_size import FEW_WINDOWS, longest_lag, share_sizes
+from fern.calibration.effective_size import longest_lag, share_sizes
+from fern.calibration.quantiles import LEAST_SIZE
 from fern.calibration.residuals import Residuals
 
 Values = NDArray[np.float64]
@@ -117,7 +118,7 @@ def fit_shape(
     """The shape on these windows; their own where there are none.
 
     S_p = Σ w z zᵀ about zero, not about the mean: a bias widens the law (and is reported) rather than vanishing.
-    Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal. Where n_eff is below `FEW_WINDOWS`,
+    Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal. Where n_eff is below `LEAST_SIZE`,
     mean squares are pulled towards `UNSEEN_VARIANCE` as by ``law_windows`` windows: one or two windows' errors tell
     little, and a trained law tells something.
     """
@@ -131,7 +132,7 @@ def fit_shape(
     n_eff = _windows_worth(residuals, weights)
     alone = min(n_eff, 1 / float(np.square(shares).sum()))  # what one channel can show
 
-    prior = law_windows if n_eff < FEW_WINDOWS else 0.0
+    prior = law_windows if n_eff < LEAST_SIZE else 0.0
     if prior:
         squares, standard = ((n_eff * one + prior * UNSEEN_VARIANCE) / (n_eff + prior) for one in (squares, standard))
     by_patch = np.add.reduceat(squares, starts, axis=-1) / lengths
