@@ -165,6 +165,7 @@ def _swept(
     store = Store(out)
     store.check_writable()  # planning takes seconds; a bad path should fail before that
     from fern.benchmark.engines import open_engine
+    from fern.benchmark.outsiders import LookFromAfar
     from fern.benchmark.plan import make_plan
     from fern.benchmark.progress.display import watcher_for
     from fern.benchmark.sweep import run_sweep
@@ -174,7 +175,8 @@ def _swept(
 
     if any(is_outside(choice.model) for choice in task.models):
         look_in(str(Path.cwd()))
-    plan = make_plan(task, max_epochs=max_epochs)
+    with LookFromAfar() as look:
+        plan = make_plan(task, max_epochs=max_epochs, look=look)
     opened = open_engine(engine, plan, out, jobs=jobs, threads=threads, address=address)
     try:
         return run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=watcher_for(console()))

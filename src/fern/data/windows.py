@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fern.checks import shown
 from fern.data.shuffle import ROUNDS, Permutation
 from fern.data.splits import Part
 from fern.errors import FernError
@@ -114,6 +116,8 @@ class Windows:
     def _place(self, stretches: Sequence[Part], *, context_length: int, horizon: int, stride: int) -> None:
         """Find where windows start: one entry for each unbroken stretch of rows, none for each window."""
         for name, value in (("context_length", context_length), ("horizon", horizon), ("stride", stride)):
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise FernError(f"{name}: got {shown(value)}, needs a whole number")
             if value < 1:
                 raise FernError(f"{name}: got {value}, needs at least 1")
         self.context_length, self.horizon, self.stride = context_length, horizon, stride

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.calibration import CalibratedForecast
-from fern.checks import is_whole, require_number, require_whole
+from fern.checks import is_whole, require_memory, require_number, require_whole, shown
 from fern.data.missing import Missing
 from fern.errors import FernError, unknown_name
 from fern.forecaster.backtest import cross_validate
@@ -380,6 +380,7 @@ class FernForecaster(Bulk):
     def _settings(self) -> FitSettings:
         """The arguments, checked."""
         require_whole("horizon", self.horizon, 1)
+        require_memory(f"horizon: {shown(self.horizon)} steps", 64.0 * min(self.horizon, 10**30))
         require_whole("seed", self.seed, 0)
         for name in ("context_length", "season", "epochs"):
             value = getattr(self, name)

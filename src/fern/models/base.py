@@ -38,6 +38,9 @@ from fern.transport import Ellipsoid
 Sees = Literal["own", "all"]
 """What the forecast of a channel is made from: the context of that channel alone, or of all channels."""
 
+LARGE = 1e9
+"""Values in a context from which a forecast that is not finite is taken for their fault, and not the weights'."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
@@ -155,7 +158,10 @@ class Forecaster(nn.Module, ABC):
         if samples and not self.has_law:
             raise FernError(f"samples: got {samples}, but {type(self).__name__} has no law to draw from; needs 0")
         with drawing_from(self, generator):
-            return self.forecast(past, samples=samples, generator=generator)
+            made = self.forecast(past, samples=samples, generator=generator)
+        if not self.training:
+            self._check_overflow(past, made.mean)
+        return made
 
     @abstractmethod
     def forecast(
@@ -226,6 +232,17 @@ class Forecaster(nn.Module, ABC):
         if own is not None and own.device != past.device:
             raise FernError(f"past: got device {past.device}, the model is on {own.device}; needs the same")
         _check_finite(past)
+
+    def _check_overflow(self, past: Tensor, mean: Tensor) -> None:
+        """Refuse contexts so large that their squares and products leave the range of their type."""
+        if bool(torch.isfinite(mean.detach().sum())) or bool(torch.isfinite(mean.detach()).all()):
+            return
+        largest = float(past.detach().abs().max())
+        if largest > LARGE:
+            raise FernError(
+                f"past: its values reach {largest:.3g}, which {type(self).__name__} cannot compute with in "
+                f"{str(past.dtype).removeprefix('torch.')}: the forecast is not finite; scale them first"
+            )
 
 
 class PointForecaster(Forecaster):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fern.caching import cached_njit
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -183,7 +184,7 @@ class RunScan:
         return (values, lengths) if others.all() else (values[others], lengths[others])
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _split(
     values: Floats,
     open_value: float,
@@ -207,7 +208,7 @@ def _split(
     return count, open_value, open_length
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _length_bin(length: int) -> int:
     if length <= EXACT_LENGTHS:
         return length - 1
@@ -220,7 +221,7 @@ def _length_bin(length: int) -> int:
     return place
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _enter(
     values: Floats,
     lengths: Integers,
