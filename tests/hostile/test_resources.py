@@ -159,9 +159,9 @@ def _config() -> None:
 
 
 FORGED: dict[str, tuple[dict[str, Any], str]] = {
-    "400 TB": ({"horizon": 10**12}, MEMORY),
-    "beyond any machine": ({"horizon": 10**18, "context_length": 10**18}, MEMORY),
-    "a little too large": ({"horizon": 5000}, "has shape"),
+    "400 TB": ({"horizon": 10**12}, "far larger than the"),
+    "beyond any machine": ({"horizon": 10**18, "context_length": 10**18}, f"{MEMORY}|far larger than the"),
+    "a little too large": ({"horizon": 25}, "has shape"),
     "text for a size": ({"horizon": "24"}, "horizon"),
     "truth for a size": ({"channels": True}, "channels"),
     "null for a size": ({"channels": None}, "channels"),

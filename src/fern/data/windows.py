@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fern.checks import shown
 from fern.data.shuffle import ROUNDS, Permutation
-from fern.data.splits import Part
+from fern.data.splits import Part, require_rows
 from fern.errors import FernError
 
 Values = Tensor | NDArray[np.floating[Any]]
@@ -116,8 +114,7 @@ class Windows:
     def _place(self, stretches: Sequence[Part], *, context_length: int, horizon: int, stride: int) -> None:
         """Find where windows start: one entry for each unbroken stretch of rows, none for each window."""
         for name, value in (("context_length", context_length), ("horizon", horizon), ("stride", stride)):
-            if isinstance(value, bool) or not isinstance(value, Integral):
-                raise FernError(f"{name}: got {shown(value)}, needs a whole number")
+            require_rows(name, value)
             if value < 1:
                 raise FernError(f"{name}: got {value}, needs at least 1")
         self.context_length, self.horizon, self.stride = context_length, horizon, stride

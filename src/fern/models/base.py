@@ -158,9 +158,14 @@ class Forecaster(nn.Module, ABC):
         if samples and not self.has_law:
             raise FernError(f"samples: got {samples}, but {type(self).__name__} has no law to draw from; needs 0")
         with drawing_from(self, generator):
-            made = self.forecast(past, samples=samples, generator=generator)
-        if not self.training:
-            self._check_overflow(past, made.mean)
+            try:
+                made = self.forecast(past, samples=samples, generator=generator)
+            except FernError:  # a law that is none
+                if not self.training:
+                    self._refuse_if_large(past)
+                raise
+        if not self.training and not _all_finite(made.mean):
+            self._refuse_if_large(past)
         return made
 
     @abstractmethod
@@ -233,10 +238,8 @@ class Forecaster(nn.Module, ABC):
             raise FernError(f"past: got device {past.device}, the model is on {own.device}; needs the same")
         _check_finite(past)
 
-    def _check_overflow(self, past: Tensor, mean: Tensor) -> None:
-        """Refuse contexts so large that their squares and products leave the range of their type."""
-        if bool(torch.isfinite(mean.detach().sum())) or bool(torch.isfinite(mean.detach()).all()):
-            return
+    def _refuse_if_large(self, past: Tensor) -> None:
+        """Of a forecast that is not finite: the fault of contexts whose squares and products leave their type."""
         largest = float(past.detach().abs().max())
         if largest > LARGE:
             raise FernError(
@@ -258,6 +261,12 @@ class PointForecaster(Forecaster):
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """`predict` as a `Forecast`; there is nothing to draw."""
         return Forecast(mean=self.predict(past))
+
+
+def _all_finite(values: Tensor) -> bool:
+    """Whether there is no NaN or inf. One sum tells in the usual case."""
+    plain = values.detach()
+    return bool(torch.isfinite(plain.sum())) or bool(torch.isfinite(plain).all())
 
 
 def _check_finite(past: Tensor) -> None:

@@ -128,7 +128,8 @@ def audit_source(
     found = []
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         for name, batches in pieces:
-            with readable(source.name):
+            # Numbers near the largest that float64 has overflow in squares and differences, and are told as infinite.
+            with readable(source.name), np.errstate(all="ignore"):
                 grid, columns = _scan(batches if part is None else _rows(batches, part), source, pool, outlier_limit)
             where = f"{source.name}, series {name!r}" if name else source.name
             if grid.rows == 0:

@@ -74,14 +74,10 @@ class CsvFile:
         as_written = dict(zip(names, self.raw_names, strict=True))
         raw = {as_written[column]: type_ for column, type_ in types.items()}
         try:
-            with pcsv.open_csv(
-                for_arrow(self.path),
-                read_options=pcsv.ReadOptions(
-                    block_size=self._block_bytes(), encoding=self.encoding, use_threads=threads
-                ),
-                parse_options=pcsv.ParseOptions(delimiter=self.dialect.separator),
-                convert_options=_conversion(self.dialect, raw),
-            ) as reader:
+            read = pcsv.ReadOptions(block_size=self._block_bytes(), encoding=self.encoding, use_threads=threads)
+            parse = pcsv.ParseOptions(delimiter=self.dialect.separator)
+            convert = _conversion(self.dialect, raw)
+            with for_arrow(self.path) as source, pcsv.open_csv(source, read, parse, convert) as reader:
                 for batch in reader:
                     yield batch.rename_columns(names)
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:

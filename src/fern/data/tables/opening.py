@@ -47,13 +47,16 @@ def _is_stream(path: Path) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
 
 
-def for_arrow(path: Path) -> Path | BinaryIO:
+@contextmanager
+def for_arrow(path: Path) -> Iterator[Path | BinaryIO]:
     """The path, or the open file where its name is no text: Arrow takes names in UTF-8 alone."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        return path.open("rb")
-    return path
+        with path.open("rb") as file:
+            yield file
+    else:
+        yield path
 
 
 @contextmanager

@@ -158,9 +158,11 @@ def _csv_time_type(head: pa.Table, column: str, form: str | None) -> pa.DataType
 
 
 def _parquet_source(given: Opened, path: Path, reading: Reading) -> Source:
-    def opened() -> pq.ParquetFile:
+    @contextmanager
+    def opened() -> Iterator[pq.ParquetFile]:
         # Neither mapped nor read ahead: a row group of any size is read through a small buffer, piece by piece.
-        return pq.ParquetFile(for_arrow(given.path), buffer_size=1 << 20, pre_buffer=False)
+        with for_arrow(given.path) as source, pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as file:
+            yield file
 
     with _undamaged(path), opened() as file:
         schema = file.schema_arrow

@@ -67,7 +67,7 @@ def _type(found: pa.DataType, *, is_time: bool) -> pa.DataType:
 
 def _parquet(path: Path, *, name: Path) -> pa.Table:
     try:
-        with pq.ParquetFile(for_arrow(path)) as file:
+        with for_arrow(path) as source, pq.ParquetFile(source) as file:
             require_distinct(file.schema_arrow.names, name=str(name))
             table = file.read()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
