@@ -71,6 +71,7 @@ def model_of(name: object, settings: object, tensors: dict[str, Tensor], *, wher
         with registering(SPARE * len(tensors) + LEAST_PARTS, SPARE * numbers + LEAST_NUMBERS, refusal=refusal):
             outline = outline_of(name, entry.model, config)
             if outline is not None:
+                outline.make_room({name: value.shape for name, value in tensors.items()})
                 require_fit(outline, tensors, where=where)
             model = model_from_config(entry, config, generator=None)
     except FernError as error:
@@ -81,6 +82,7 @@ def model_of(name: object, settings: object, tensors: dict[str, Tensor], *, wher
 
 def fill_model(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> None:
     """Copy the tensors into the model when names, shapes and dtypes all agree."""
+    model.make_room({name: value.shape for name, value in tensors.items()})
     require_fit(model, tensors, where=where)
     floating = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
     model.to(floating).load_state_dict(tensors)
@@ -88,7 +90,6 @@ def fill_model(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> 
 
 def require_fit(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> None:
     """Refuse tensors that are not the model's weights: other names, shapes or types."""
-    model.make_room({name: value.shape for name, value in tensors.items()})
     own = model.state_dict()
     missing, foreign = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or foreign:
