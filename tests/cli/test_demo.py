@@ -7,7 +7,7 @@ import pytest
 from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.scoring import score_oracle
 from fern.benchmark.tasks import DatasetChoice
-from fern.report.tables.rendering import number
+from fern.report.numbers import number
 
 
 def test_the_demo_trains_compares_and_draws(fern) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from fern.benchmark.problem import Dataset, Problem
@@ -59,7 +60,7 @@ class RunSettings:
     seed: int
     code_version: str
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The run's name in a store: 16 hexadecimal digits of the SHA-256 of these settings.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from fern._version import __version__
-from fern.cli import backtest, bench, bench_tables, data, demo, forecast, stress, systems
+from fern.cli import backtest, bench, bench_tables, data, demo, forecast, report, stress, systems
 from fern.cli.console import echo
 from fern.errors import FernError, NotWritten
 from fern.text import say
@@ -35,6 +35,7 @@ data.register(app)
 bench.register(app)
 bench_tables.register(bench.bench)
 stress.register(app)
+report.register(app)
 
 
 @app.callback(invoke_without_command=True)

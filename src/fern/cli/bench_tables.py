@@ -212,7 +212,7 @@ def _show_comparison(found: "Comparison") -> None:
 
     from fern.benchmark.quantities import title_of
     from fern.cli.console import console
-    from fern.report.tables.rendering import number
+    from fern.report.numbers import number
 
     shown = Table(
         *("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict"),
@@ -284,7 +284,7 @@ def _show_response(found: "ShockResponse", target: str) -> None:
     from rich.table import Table
 
     from fern.cli.console import console
-    from fern.report.tables.rendering import number
+    from fern.report.numbers import number
 
     lengths = f"{found.context_length} to {found.horizon}"
     shown = Table(

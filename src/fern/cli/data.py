@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.table import Table
 
+    from fern.data.auditing.audit import AuditReport
     from fern.data.auditing.policy import Policy
     from fern.data.cleaning.changes import CleanLog
     from fern.data.tables.readers import Reading, Source
@@ -60,27 +61,36 @@ def audit(
     The exit code is 0 if the data is usable, 1 if it has problems to fix first (timestamps, empty columns), and 2 if
     the file cannot be read.
     """
-    from fern.cli.console import console, echo_json, working
-    from fern.data.auditing.audit import audit_source
-    from fern.data.auditing.audit_html import to_html
+    from fern.cli.console import console, echo_json
     from fern.data.auditing.audit_json import to_dict
     from fern.data.auditing.audit_text import render
-    from fern.data.tables.frequency import parse_duration
     from fern.data.tables.readers import Reading
+    from fern.report.pages.audit import audit_page
 
-    check_outputs([html], inputs=[_path_of(file), policy])
-    source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
-    with working(f"Reading {file} …"):
-        report = audit_source(source, policy=_policy(policy), step=None if step is None else parse_duration(step))
+    check_outputs([html], inputs=[path_of(file), policy])
+    report = audited(
+        file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal), policy=policy, step=step
+    )
     if html is not None:
         with written_whole(html) as temporary:
-            temporary.write_text(to_html(report), encoding="utf-8")
+            temporary.write_text(audit_page(report), encoding="utf-8")
     if as_json:
         echo_json(to_dict(report), indent=2)
     else:
         console().print(render(report))
     if report.problems():
         raise typer.Exit(1)
+
+
+def audited(file: str, reading: "Reading", *, policy: Path | None, step: str | None) -> "AuditReport":
+    """The audit of a file or of a published dataset."""
+    from fern.cli.console import working
+    from fern.data.auditing.audit import audit_source
+    from fern.data.tables.frequency import parse_duration
+
+    source = _opened(file, reading)
+    with working(f"Reading {file} …"):
+        return audit_source(source, policy=_policy(policy), step=None if step is None else parse_duration(step))
 
 
 def clean(
@@ -119,7 +129,7 @@ def clean(
     from fern.data.tables.readers import Reading
 
     ending = ending_of(out, (".csv", ".parquet"), what="a table")
-    check_outputs([out, log], inputs=[_path_of(file), policy])
+    check_outputs([out, log], inputs=[path_of(file), policy])
     source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
     with working(f"Cleaning {file} …"):
         table, changes = clean_source(
@@ -142,10 +152,10 @@ def clean(
 def _opened(file: str, reading: "Reading") -> "Source":
     from fern.data.tables.readers import open_source
 
-    return open_source(_path_of(file), reading)
+    return open_source(path_of(file), reading)
 
 
-def _path_of(file: str) -> str | Path:
+def path_of(file: str) -> str | Path:
     """The file, or that of the published dataset of that name if there is no such file."""
     from fern.data.catalogue import PUBLISHED
     from fern.data.datasets import find

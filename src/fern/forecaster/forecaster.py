@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fern.calibration import CalibratedForecast
 from fern.checks import is_whole, require_memory, require_number, require_whole, shown
+from fern.data.auditing.audit import AuditReport
 from fern.data.missing import Missing
 from fern.errors import FernError, unknown_name
 from fern.forecaster.backtest import cross_validate
@@ -353,6 +354,30 @@ class FernForecaster(Bulk):
             history: rows drawn before the forecast; three horizons, at least 30, unless given.
         """
         return picture(self, df, level=level, h=h, band=band, history=history)
+
+    def report(
+        self,
+        df: Any = None,
+        *,
+        level: Sequence[float] | float = (80, 95),
+        h: int | None = None,
+        name: str = "your data",
+        audit: AuditReport | None = None,
+        command: str = "",
+    ) -> str:
+        """The forecast as one self-contained HTML page: fan, coverage with n_eff bars, diagnostics, data audit.
+
+        Arguments:
+            df: rows to forecast from, as for `predict`.
+            level: the intervals, percent.
+            h: steps; the horizon unless given.
+            name: what the title calls the data.
+            audit: the audit of the data (`fern.audit`), shown last.
+            command: the command that makes the page again, shown to be copied.
+        """
+        from fern.forecaster.watching.page import page_of
+
+        return page_of(self, df, level=level, h=h, name=name, audit=audit, command=command)
 
     # --- inside ---------------------------------------------------------------------------------------------
 

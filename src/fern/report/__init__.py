@@ -1,1 +1,1 @@
-"""What results look like: `fern.report.figures` and `fern.report.tables`. Reads results and never trains."""
+"""What results look like: `fern.report.figures`, `fern.report.tables`, `fern.report.pages`. Never trains."""

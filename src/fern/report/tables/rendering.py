@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fern.benchmark.quantities import title_of
 from fern.errors import unknown_name
+from fern.report.numbers import number
 from fern.report.tables.cells import Cell
 from fern.report.tables.tables import Column, Table
 from fern.text import safe_text
@@ -83,18 +84,6 @@ def cell_text(cell: Cell | None) -> str:
     return " ".join(parts)
 
 
-def number(value: float) -> str:
-    """Four digits that count; large whole numbers in full.
-
-    Example:
-        >>> number(21.6642), number(0.00012345), number(1025000.0), number(336.0)
-        ('21.66', '0.0001234', '1,025,000', '336')
-    """
-    if abs(value) >= 10_000:
-        return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
-    return f"{value:.4g}"
-
-
 def to_markdown(table: Table) -> str:
     """A Markdown table; the best is bold, the second best italic."""
 
@@ -143,37 +132,23 @@ def to_csv(table: Table) -> str:
 
 
 def to_html(table: Table) -> str:
-    """A page of its own, without scripts or anything from elsewhere."""
+    """A page of its own, from which nothing leaves."""
+    from fern.report.pages.listing import Entry, Head, listing
+    from fern.report.pages.markup import element, joined, listed
+    from fern.report.pages.shell import Section, page
 
-    def cell(content: Cell | None) -> str:
-        text = safe_text(cell_text(content), "html")
-        tag = {1: "strong", 2: "u"}.get(content.place or 0) if content is not None else None
-        kind = ' class="trouble"' if content is not None and content.trouble() else ""
-        return f"<td{kind}>{f'<{tag}>{text}</{tag}>' if tag else text}</td>"
+    def cell(content: Cell | None) -> Entry:
+        text = cell_text(content)
+        if content is None:
+            return Entry(text, "")
+        tag = {1: "strong", 2: "u"}.get(content.place or 0)
+        sort = "" if content.mean is None else float(content.mean)
+        return Entry(element(tag, {}, text) if tag else text, sort, "trouble" if content.trouble() else None)
 
-    head = "".join(f"<th>{safe_text(name, 'html')}</th>" for name in [*table.keys, *map(heading, table.columns)])
-    body = "\n".join(
-        f"<tr{' class=block' if line.starts_block else ''}>"
-        + "".join(f"<th>{safe_text(key, 'html')}</th>" for key in line.keys)
-        + "".join(map(cell, line.cells))
-        + "</tr>"
-        for line in table.lines
-    )
-    notes = "".join(f"<li>{safe_text(note, 'html')}</li>" for note in table.notes)
-    title = safe_text(table.title, "html")
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n<style>{_STYLE}</style>'
-        f"</head><body>\n<table><caption>{title}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
-        f"</table>\n<ul>{notes}</ul>\n</body></html>\n"
-    )
-
-
-_STYLE = (
-    "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}caption{font-weight:bold;padding:.5em}"
-    "th,td{padding:.25em .7em;border-bottom:1px solid #ddd}td{text-align:right}th{text-align:left;font-weight:normal}"
-    "thead th{border-bottom:2px solid #444}tr.block th,tr.block td{border-top:1px solid #444}"
-    ".trouble{color:#a33}ul{color:#555}"
-)
+    heads = [*(Head(key) for key in table.keys), *(Head(heading(column), numeric=True) for column in table.columns)]
+    rows = [[*map(Entry, line.keys), *map(cell, line.cells)] for line in table.lines]
+    body = joined([listing(heads, rows, caption=table.title, filterable=True), listed(table.notes, kind="notes")])
+    return page(table.title, [Section("table", "Figures", body)])
 
 
 def to_tex(table: Table) -> str:

@@ -1,0 +1,102 @@
+"""A forecast as a page: what `FernForecaster.report` makes."""
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from fern.data.auditing.audit import AuditReport
+from fern.data.tables.native import unwrap
+from fern.data.tables.writers import write_table
+from fern.diagnostics import warnings as alarms_of
+from fern.forecaster.state import State
+from fern.forecaster.watching.diagnosis import diagnosis_of, examined
+from fern.forecaster.watching.findings import Findings
+from fern.report.figures.coverage import Covered
+from fern.report.pages.forecast import ForecastShown, Profile, forecast_page
+
+if TYPE_CHECKING:
+    from fern.forecaster.forecaster import FernForecaster
+
+HELD_OUT = (
+    "Measured while fitting, on rows that the model had not learnt from: radii from the earlier half of the "
+    "calibration windows, judged on the later half."
+)
+OWN_ROWS = "Measured on the rows given; where the forecaster has learnt from them, this is too good."
+
+
+def page_of(
+    forecaster: "FernForecaster",
+    df: Any,
+    *,
+    level: Sequence[float] | float,
+    h: int | None,
+    name: str,
+    audit: AuditReport | None,
+    command: str,
+) -> str:
+    """The page of `FernForecaster.report`."""
+    state = forecaster._fitted()
+    made, _ = unwrap(forecaster.predict(df, h=h, level=level))
+    rows = made.to_pylist()
+    findings, measured = state.findings, HELD_OUT
+    if findings is None and df is not None:
+        findings, measured = examined(state, forecaster.read(df)), OWN_ROWS
+    found = findings or Findings()
+    return forecast_page(
+        ForecastShown(
+            name=name,
+            lead=f"{state.label}, {len(rows):,} rows ahead; each forecast sees {state.context_length:,} rows.",
+            fan=forecaster.plot(df, level=level, h=h, band=True),
+            fan_alt=_in_words(state, made),
+            rows=rows,
+            csv=_csv(made),
+            notes=state.notes,
+            command=command,
+            measured=measured,
+            covered=tuple(
+                Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in found.coverage
+            ),
+            profiles=_profiles(state, found),
+            rates=_rates(state, found),
+            audit=audit,
+        )
+    )
+
+
+def _profiles(state: State, found: Findings) -> tuple[Profile, ...]:
+    """The first channel of each series that was profiled; of one series all channels."""
+    shown = []
+    for one in found.profiled:
+        alarms = tuple(alarms_of(one.profile, one.rules)) if one.rules is not None else ()
+        channels = range(one.profile.channels) if len(found.profiled) == 1 else range(1)
+        for channel in channels:
+            own = one.name if state.form.long else state.channel_names[channel]
+            shown.append(Profile(own, one.profile, channel, alarms))
+    return tuple(shown)
+
+
+def _rates(state: State, found: Findings) -> tuple[dict[str, Any], ...]:
+    rates = diagnosis_of(state, found).rates
+    if rates is None:
+        return ()
+    table, _ = unwrap(rates)
+    return tuple(table.to_pylist())
+
+
+def _csv(table: pa.Table) -> bytes:
+    held = io.BytesIO()
+    write_table(table, held, format="csv")
+    return held.getvalue()
+
+
+def _in_words(state: State, made: pa.Table) -> str:
+    """The fan for those who do not see it: where each column of the forecast begins and ends."""
+    columns = [name for name in made.column_names if pa.types.is_floating(made[name].type) and "-lo-" not in name]
+    told = [
+        f"{name} from {made[name][0].as_py():.4g} to {made[name][-1].as_py():.4g}"
+        for name in columns[:6]
+        if "-hi-" not in name and made.num_rows
+    ]
+    return f"Forecast fan with intervals and history. {', '.join(told)}."

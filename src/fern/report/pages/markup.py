@@ -1,0 +1,70 @@
+"""HTML that is safe by its type: a plain string becomes text, and only what `element` made is markup."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from fern.errors import FernError
+from fern.text import safe_text
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_WITHOUT_END = {"br", "hr", "input", "meta"}
+_LEADS_SOMEWHERE = {"href", "src", "action", "formaction", "xlink:href"}
+_STAYS_HERE = ("#", "data:text/csv;", "data:application/gzip;")
+
+
+class Html(str):
+    """A piece of a page. Made by `element` and its kin, never of a text from outside.
+
+    Example:
+        >>> text_of("<b>"), text_of(element("b", {}, "<i>"))
+        ('&lt;b&gt;', '<b>&lt;i&gt;</b>')
+    """
+
+    __slots__ = ()
+
+
+def text_of(content: str) -> Html:
+    """The content as markup: a plain string escaped, a piece of a page as it is."""
+    return content if isinstance(content, Html) else Html(safe_text(content, "html"))
+
+
+def joined(contents: Iterable[str], between: str = "") -> Html:
+    """Contents one after the other."""
+    return Html(text_of(between).join(map(text_of, contents)))
+
+
+def element(tag: str, attributes: Mapping[str, str | None], *contents: str) -> Html:
+    """An element. An attribute that is None is left out; an address may lead nowhere but into the page itself.
+
+    Example:
+        >>> element("td", {"class": "n", "title": None}, "1 < 2")
+        '<td class="n">1 &lt; 2</td>'
+        >>> element("a", {"href": "javascript:alert(1)"}, "x")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: href: got 'javascript:alert(1)', a page leads only to its own parts (#…) and data
+    """
+    if not _NAME.fullmatch(tag):
+        raise FernError(f"tag: got {tag!r}, needs the name of an element")
+    said = []
+    for name, value in attributes.items():
+        if value is None:
+            continue
+        if not _NAME.fullmatch(name) or name.startswith("on"):
+            raise FernError(f"attribute: got {name!r}, needs the name of one that runs nothing")
+        if name in _LEADS_SOMEWHERE and not value.startswith(_STAYS_HERE):
+            raise FernError(f"{name}: got {value[:60]!r}, a page leads only to its own parts (#…) and data")
+        said.append(f' {name}="{safe_text(value, "html")}"')
+    start = f"<{tag}{''.join(said)}>"
+    return Html(start if tag in _WITHOUT_END else f"{start}{joined(contents)}</{tag}>")
+
+
+def listed(items: Iterable[str], *, kind: str | None = None) -> Html:
+    """A list with a point for each item; nothing where there is none.
+
+    Example:
+        >>> listed(["a", "b"])
+        '<ul><li>a</li><li>b</li></ul>'
+    """
+    points = [element("li", {}, item) for item in items]
+    return element("ul", {"class": kind}, *points) if points else Html("")

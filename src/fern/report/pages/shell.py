@@ -1,0 +1,94 @@
+"""The one shell of every page: head, Content-Security-Policy, style, script, contents.
+
+No request can leave a page: its policy allows inline styles, pictures within the page, and one script by its hash.
+Everything is readable without that script, which sorts and filters tables and copies commands.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from fern._version import __version__
+from fern.report.pages.markup import Html, element
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page with a heading of its own. ``anchor`` is its address within the page."""
+
+    anchor: str
+    title: str
+    body: Html
+
+
+def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
+    """A whole page. ``lead`` says below the title what it is about; several sections get a list of contents.
+
+    Example:
+        >>> made = page("Two < three", [Section("all", "All", element("p", {}, "Nothing."))])
+        >>> made.startswith("<!doctype html>"), "Two &lt; three" in made, "default-src 'none'" in made
+        (True, True, True)
+    """
+    links = [element("a", {"href": f"#{section.anchor}"}, section.title) for section in sections]
+    contents = element("nav", {"aria-label": "Contents"}, *links) if len(links) > 1 else Html("")
+    made_by = element("footer", {}, f"Made by fern {__version__}. This file is complete: it loads nothing.")
+    body = [
+        element(
+            "header", {}, element("h1", {}, title), element("p", {"class": "soft"}, lead) if lead else "", contents
+        ),
+        element("main", {}, *(_section(section) for section in sections)),
+        made_by,
+        Html(f"<script>{_asset('page.js')}</script>"),
+    ]
+    head = [
+        element("meta", {"charset": "utf-8"}),
+        element("meta", {"http-equiv": "Content-Security-Policy", "content": content_security_policy()}),
+        element("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
+        element("meta", {"name": "referrer", "content": "no-referrer"}),
+        element("title", {}, title),
+        Html(f"<style>{_asset('page.css')}</style>"),
+    ]
+    whole = element("html", {"lang": "en"}, "\n", element("head", {}, *head), "\n", element("body", {}, *body), "\n")
+    return f"<!doctype html>\n{whole}\n"
+
+
+def content_security_policy() -> str:
+    """What a page may do: show itself, run its one script, and nothing else.
+
+    Example:
+        >>> content_security_policy().split("; ")[0]
+        "default-src 'none'"
+    """
+    digest = base64.b64encode(hashlib.sha256(_asset("page.js").encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def details(summary: str, *contents: str) -> Html:
+    """Something that opens when it is asked for; printed pages show it open."""
+    return element("details", {}, element("summary", {}, summary), *contents)
+
+
+def command(text: str) -> Html:
+    """A command to copy."""
+    return element("code", {"class": "copy"}, text)
+
+
+def download(text: str, name: str, data: bytes, kind: str) -> Html:
+    """A link that saves data which the page holds."""
+    address = f"data:{kind};base64,{base64.b64encode(data).decode()}"
+    return element("a", {"href": address, "download": name, "class": "download"}, text)
+
+
+def _section(section: Section) -> Html:
+    return element("section", {"id": section.anchor}, element("h2", {}, section.title), section.body)
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("fern.report.pages") / "assets" / name).read_text(encoding="utf-8")

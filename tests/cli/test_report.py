@@ -1,0 +1,83 @@
+"""``fern report`` writes one page, whole or not at all."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.benchmark.support import row_for, tiny_plan
+
+from fern.benchmark.store import Store
+
+
+@pytest.fixture
+def runs():
+    store = Store("runs").for_writing()
+    for run in tiny_plan().runs:
+        store.write(row_for(run, task="mine"))
+    return store
+
+
+@pytest.mark.parametrize("words", [("runs",), ("folder", "runs")])
+def test_a_results_folder_becomes_a_page(fern, runs, words):
+    ran = fern("report", *words, "-o", "report.html")
+    assert ran.code == 0, ran.err
+    assert "wrote report.html" in ran.out
+    assert "3 runs: 3 models on 1 datasets" in Path("report.html").read_text()
+
+
+def test_the_output_may_come_first(fern, runs):
+    assert fern("report", "-o", "report.html", "./runs").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere", "-o", "x.html"), "nowhere: is not a folder"),
+        (("runs", "-o", "x.txt"), "a page needs one of .html, .htm"),
+        (("runs", "-o", "runs/rows/x.html"), "lies in runs/rows"),
+        (("runs", "-o", "no/x.html"), "the folder no does not exist"),
+        (("runs",), "--out"),
+    ],
+)
+def test_a_mistake_is_told_and_nothing_is_written(fern, runs, arguments, message):
+    ran = fern("report", *arguments)
+    assert ran.code == 2
+    assert message in ran.err
+    assert not list(Path().glob("**/*.html"))
+
+
+def test_an_empty_folder_gives_a_page(fern):
+    Path("empty").mkdir()
+    assert fern("report", "empty", "-o", "report.html").code == 0
+    assert "has no folder &#x27;rows&#x27;" in Path("report.html").read_text()
+
+
+def test_an_audit_becomes_a_page(fern):
+    pq.write_table(pa.table({"<b>": [float(value) for value in range(1, 60)]}), "x.parquet")
+    ran = fern("report", "audit", "x.parquet", "-o", "report.html")
+    assert ran.code == 0, ran.err
+    assert "&lt;b&gt;" in Path("report.html").read_text()
+
+
+def test_a_page_is_not_written_over_what_it_is_made_of(fern):
+    pq.write_table(pa.table({"a": [float(value) for value in range(1, 60)]}), "x.html")
+    ran = fern("report", "audit", "x.html", "-o", "x.html")
+    assert ran.code == 2
+    assert "is also an input" in ran.err
+
+
+def test_help_is_there_without_torch():
+    program = (
+        "import sys\n"
+        "sys.argv = ['fern', 'report', '--help']\n"
+        "from fern.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "audit" in ran.stdout

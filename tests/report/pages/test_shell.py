@@ -1,0 +1,139 @@
+"""Every page is whole, leads nowhere, and runs one script; foreign text stays text on all of them."""
+
+import base64
+import hashlib
+import io
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.benchmark.support import row_for, tiny_plan
+from tests.report.pages.support import Seen
+
+from fern.benchmark.store import Store
+from fern.data import audit
+from fern.errors import FernError
+from fern.report.figures.fan import Fan, fan_figure
+from fern.report.pages.audit import audit_page
+from fern.report.pages.benchmark import benchmark_page
+from fern.report.pages.drawing import drawing
+from fern.report.pages.listing import Entry, Head, listing
+from fern.report.pages.markup import element
+from fern.report.pages.shell import Section, content_security_policy, page
+from fern.report.tables.cells import Cell
+from fern.report.tables.rendering import render
+from fern.report.tables.tables import Column, Line, Table
+
+HOSTILE = {
+    "script": "<script>alert(1)</script>",
+    "end of a script": "</script><script>alert(1)</script>",
+    "picture": '"><img src=x onerror=alert(1)>',
+    "attribute": "' onmouseover='alert(1)",
+    "end of a picture": "</svg><script>alert(1)</script>",
+    "comment": "<!--",
+    "style": "</style><style>*{display:none}",
+    "entity": "&lt;script&gt;",
+}
+
+
+def of_rows(name):
+    store = Store("runs").for_writing()
+    plan = tiny_plan(models=["dlinear", "last-value"])
+    for run, model in zip(plan.runs, (name, "plain"), strict=True):
+        store.write(row_for(run, model=model, dataset=f"{name} data", task=name, metrics={"mse": 1.0}))
+    store.write(row_for(plan.runs[0], model="third", task=name, status="failed", error=f"it said {name}", metrics={}))
+    return benchmark_page(store)
+
+
+def of_audit(name):
+    return audit_page(audit(pa.table({"unique_id": [name] * 40, "ds": np.arange(40), "y": np.arange(1.0, 41.0)})))
+
+
+def of_columns(name):
+    return audit_page(audit(pa.table({name: np.arange(1.0, 41.0)})))
+
+
+def of_table(name):
+    line = Line((name,), (Cell(mean=1.0, done=1, place=1),))
+    return render(Table(name, (name,), (Column("mse", name),), (line,), notes=(name,)), "html")
+
+
+def of_figure(name):
+    values = np.arange(8.0)
+    drawn = fan_figure([Fan(name, np.arange(8), values, np.arange(8, 12), values[:4])], label=name, title=name)
+    return page(name, [Section("one", name, drawing(drawn, name="fan", alt=name, caption=name))], lead=name)
+
+
+PAGES = {"rows": of_rows, "series": of_audit, "columns": of_columns, "table": of_table, "figure": of_figure}
+
+
+@pytest.mark.parametrize("made", PAGES.values(), ids=PAGES)
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_foreign_text_stays_text_on_every_page(name, made):
+    text = made(name)
+    seen = Seen(text)
+    kinds = {tag for tag, _ in seen.tags}
+    assert not kinds & {"img", "iframe", "object", "embed", "form", "link", "base"}
+    assert [tag for tag, _ in seen.tags].count("script") == 1
+    assert [tag for tag, _ in seen.tags].count("style") == 1
+    assert not [key for _, given in seen.tags for key in given if key.startswith("on")]
+    assert name in seen.text
+
+
+@pytest.mark.parametrize("made", PAGES.values(), ids=PAGES)
+def test_no_page_leads_anywhere_and_every_link_within_it_has_an_end(made):
+    seen = Seen(made("plain"))
+    named = [given["id"] for _, given in seen.tags if "id" in given]
+    assert len(named) == len(set(named))
+    for _, given in seen.tags:
+        for key in ("href", "src", "xlink:href"):
+            if key in given:
+                assert given[key].startswith(("#", "data:"))
+                assert not given[key].startswith("#") or given[key][1:] in named
+
+
+@pytest.mark.parametrize("made", PAGES.values(), ids=PAGES)
+def test_the_policy_lets_nothing_leave_and_names_the_script_by_its_hash(made):
+    text = made("plain")
+    policy = next(given["content"] for tag, given in Seen(text).tags if given.get("http-equiv"))
+    script = re.search(r"<script>(.*)</script>", text, re.S)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == f"'sha256-{digest}'"
+    assert policy == content_security_policy()
+
+
+@pytest.mark.parametrize(
+    ("tag", "attributes"),
+    [("a", {"href": "https://x"}), ("a", {"href": "data:text/html;base64,"}), ("p", {"onclick": "x"}), ("b c", {})],
+)
+def test_markup_that_could_lead_out_or_run_is_refused(tag, attributes):
+    with pytest.raises(FernError):
+        element(tag, attributes)
+
+
+def test_a_table_keeps_what_it_is_sorted_by():
+    made = listing(
+        [Head("a"), Head("b", numeric=True)], [["x", Entry("1,000", 1000.0)], ["y", Entry("–", "")]], caption="c"
+    )
+    cells = [given.get("data-sort") for tag, given in Seen(made).tags if tag == "td"]
+    assert cells == ["1000.0", ""]
+
+
+def test_a_figure_is_drawn_with_identifiers_of_its_own():
+    values = np.arange(8.0)
+    fan = Fan("load", np.arange(8), values, np.arange(8, 12), values[:4])
+    both = [Seen(drawing(fan_figure([fan]), name=name, alt="fan")) for name in ("first", "second")]
+    names = [{given["id"] for _, given in seen.tags if "id" in given} for seen in both]
+    assert names[0]
+    assert not names[0] & names[1]
+
+
+def test_a_figure_in_a_page_is_the_same_every_time():
+    values = np.arange(8.0)
+    fan = Fan("load", np.arange(8), values, np.arange(8, 12), values[:4])
+    made = {drawing(fan_figure([fan]), name="fan", alt="fan") for _ in range(2)}
+    assert len(made) == 1
+    assert io.StringIO(made.pop()).read().startswith("<figure")
