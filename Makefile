@@ -7,7 +7,7 @@ WORKERS ?= 2
 # The suite starts some hundred interpreters: without bytecode on disk each compiles the package again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-slow lint format bench docs clean
+.PHONY: demo test test-slow test-browser lint format bench docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,7 +20,12 @@ $(VENV)/.docs-installed: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
-demo: $(STAMP)   ## simulate a shocked system and draw it, into demo/
+$(VENV)/.browser-installed: $(STAMP)
+	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
+	touch $@
+
+demo: $(STAMP)   ## forecast a shocked system and a table, and show it on a page, demo/report.html
 	$(BIN)/fern demo --out demo
 
 test: $(STAMP)   ## the default suite
@@ -28,6 +33,9 @@ test: $(STAMP)   ## the default suite
 
 test-slow: $(STAMP)   ## what takes minutes: trainings and long measurements
 	$(BIN)/python -m pytest -m slow
+
+test-browser: $(VENV)/.browser-installed   ## the pages in headless Chromium (FERN_CHROMIUM names another)
+	$(BIN)/python -m pytest -m browser tests/browser
 
 lint: $(STAMP)   ## format, lint and types
 	$(BIN)/ruff format --check .
