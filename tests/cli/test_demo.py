@@ -1,12 +1,14 @@
-"""``fern demo`` goes from a simulation to a table and pictures."""
+"""``fern demo`` goes from a simulation to a table and a page."""
 
 from pathlib import Path
 
 import pytest
+from tests.report.pages.support import Seen
 
 from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.scoring import score_oracle
 from fern.benchmark.tasks import DatasetChoice
+from fern.cli.demo import sample_table
 from fern.report.numbers import number
 
 
@@ -14,19 +16,26 @@ def test_the_demo_trains_compares_and_draws(fern) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     ran = fern("demo", "--epochs", 1, "--steps", 4000, "--out", "shown")
     assert ran.code == 0, ran.err
-    written = {path.name for path in Path("shown").iterdir()}
-    assert written == {"table.md", "forecast.png", "diagnostics.png", "trajectory.png", "warnings.txt"}
+    assert {path.name for path in Path("shown").iterdir()} == {"report.html", "table.md", "load.csv"}
     table = Path("shown/table.md").read_text()
     assert table.strip() in ran.out
+    models = ["oracle", "fern", "dlinear", "analog", "polymap", "last-value"]
     assert [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| ")] == [
         "| model",
-        "| oracle",
-        "| fern",
-        "| dlinear",
-        "| last-value",
+        *(f"| {model}" for model in models),
     ]
     problem = Problem(load_dataset(DatasetChoice(dataset="LORENZ_PARAM", steps=4000)), "shock", "none", 336, 336)
-    assert f"| oracle | {number(score_oracle(problem).metrics['mse'])} |" in table
+    floor = number(score_oracle(problem).metrics["mse"])
+    assert f"| oracle | {floor} |" in table
+    seen = Seen(Path("shown/report.html").read_text())
+    assert [line[0] for line in seen.tables[0][1:]] == models
+    assert seen.tables[0][1][1] == floor
+    figures = [given["id"] for tag, given in seen.tags if tag == "figure"]
+    assert figures == [
+        *("trajectory", "attractor", "error-growth", "window", "mechanism", "coverage-figure", "diagnostics-figure"),
+        *("own-fan", "own-coverage"),
+    ]
+    assert Path("shown/report.html").stat().st_size < 8e6
 
 
 def test_too_few_steps_are_refused_before_any_training(fern) -> None:
@@ -34,3 +43,8 @@ def test_too_few_steps_are_refused_before_any_training(fern) -> None:
     assert ran.code == 2
     assert "LORENZ_PARAM: has no validation windows" in ran.err
     assert "Training" not in ran.out
+
+
+def test_the_table_of_the_demo_is_the_same_every_time() -> None:
+    assert sample_table(100, seed=7).equals(sample_table(100, seed=7))
+    assert not sample_table(100, seed=7).equals(sample_table(100, seed=8))

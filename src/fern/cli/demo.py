@@ -1,7 +1,6 @@
-"""``fern demo``: the main job end to end, on a system whose truth is known."""
+"""``fern demo``: the main job end to end, on a system whose truth is known, then on a table."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,18 +10,29 @@ from fern.cli.console import echo
 from fern.files import check_folder, check_outputs, made_folder, written_whole
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from fern.benchmark.problem import Problem
     from fern.benchmark.scoring import Score
+    from fern.cli.demo_page import Findings
     from fern.models import Forecaster
+    from fern.report.pages.markup import Html
     from fern.report.tables.tables import Table
 
 SCENARIO = "LORENZ_PARAM"
 CONTEXT_LENGTH = HORIZON = 336
-FILES = ("table.md", "warnings.txt", "forecast.png", "trajectory.png", "diagnostics.png")
+FILES = ("report.html", "table.md", "load.csv")
 COLUMNS = ("mse", "mae", "wd", "ept")
 
 # A small latent generalises better on chaotic systems; see docs/results.md.
-MODELS: dict[str, dict[str, Any]] = {"fern": {"latent": 12}, "dlinear": {}, "last-value": {}}
+MODELS: dict[str, dict[str, Any]] = {
+    "fern": {"latent": 12},
+    "dlinear": {},
+    "analog": {},
+    "polymap": {},
+    "last-value": {},
+}
+TABLE_ROWS, TABLE_HORIZON = 24 * 70, 48
 
 
 def register(app: typer.Typer) -> None:
@@ -31,17 +41,18 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", "--output", help="Folder for the table and the plots.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", "--output", help="Folder for the page and the tables.")] = Path(
         "demo"
     ),
     epochs: Annotated[int, typer.Option(help="Training epochs for Fern and DLinear.", min=1)] = 8,
     seed: Annotated[int, typer.Option(help="Seed for initial weights, batch order and noise.")] = 7,
     steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
 ) -> None:
-    """Simulate a shocked Lorenz system, train Fern, compare it with DLinear, a naive forecast and the oracle."""
+    """Forecast a shocked Lorenz system by Fern, baselines and the oracle, then a table; ends in report.html."""
     from fern.benchmark.problem import Problem, load_dataset
     from fern.benchmark.scoring import score_model, score_oracle
     from fern.benchmark.tasks import DatasetChoice
+    from fern.cli.demo_page import findings_of
     from fern.report.tables.rendering import render
 
     start = time.monotonic()
@@ -57,13 +68,77 @@ def demo(
         "10 % is the test set."
     )
     models = {name: _trained(name, problem, epochs=epochs, seed=seed) for name in MODELS}
+    echo("\nScoring every test window:")
     scores = {"oracle": score_oracle(problem)}
-    scores |= {name: score_model(model, problem, seed=seed) for name, model in models.items()}
+    for name, model in models.items():
+        echo(f"  {name}")
+        scores[name] = score_model(model, problem, seed=seed)
     table = render(_table(scores), "md")
     _write(out / "table.md", table)
-    _draw(problem, models, out)
     echo(f"\n{table}")
+    echo("Calibrating Fern's law on validation windows, and looking ahead of its errors:")
+    found = findings_of(models["fern"], problem)
+    part = _own_table(out / "load.csv", seed=seed, epochs=epochs)
+    _write(out / "report.html", _page(problem, models, scores, found, part))
     echo(_what_to_look_at(scores, out, time.monotonic() - start))
+
+
+def sample_table(rows: int, *, seed: int) -> "pa.Table":
+    """Hourly load and temperature as a town may have them: days, weeks, weather, holidays, a sensor that stops.
+
+    Example:
+        >>> sample_table(48, seed=7).column_names
+        ['time', 'load', 'temperature']
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    rng = np.random.default_rng(seed)
+    hours = np.arange(rows)
+    weather = np.zeros(rows)
+    for row in range(1, rows):
+        weather[row] = 0.97 * weather[row - 1] + 0.5 * rng.standard_normal()
+    day = 2 * np.pi * hours / 24
+    temperature = 11 + 5 * np.sin(day - 2.2) + 3 * np.sin(hours / 24 / 30) + weather
+    weekend = (hours // 24) % 7 >= 5
+    load = 420 - 60 * weekend + 90 * np.sin(day - 1.9) + 35 * np.sin(2 * day - 0.6) - 6 * (temperature - 11)
+    load += 12 * rng.standard_normal(rows)
+    stamps = np.datetime64("2024-01-01T00:00") + hours.astype("timedelta64[h]")
+    columns = {"load": load.round(1), "temperature": temperature.round(1)}
+    return pa.table({"time": pa.array(stamps.astype("datetime64[s]")), **columns})
+
+
+def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
+    """Write the table, forecast it as a user would, and give the part of the page about it."""
+    from fern.data.tables.writers import write_table
+    from fern.forecaster import FernForecaster
+    from fern.report.figures.coverage import Covered
+    from fern.report.pages.drawing import drawing
+    from fern.report.pages.forecast import coverage_part
+    from fern.report.pages.markup import joined
+
+    table = sample_table(TABLE_ROWS, seed=seed)
+    with written_whole(path) as temporary, temporary.open("wb") as file:
+        write_table(table, file, format="csv")
+    echo(f"\nThe same with a table: {path}, {TABLE_ROWS:,} hours of load and temperature, {TABLE_HORIZON} hours ahead:")
+    forecaster = FernForecaster(TABLE_HORIZON, epochs=epochs, time_limit=60.0, seed=seed, threads=1).fit(table)
+    coverage = forecaster.diagnose().coverage
+    covered = [
+        Covered(row["kind"], row["level"], row["coverage"], row["error_bar"], row["n_eff"])
+        for row in (coverage.to_pylist() if coverage is not None else [])
+    ]
+    parts = [
+        drawing(
+            forecaster.plot(band=True),
+            name="own-fan",
+            alt=f"Forecast fans of load and temperature, {TABLE_HORIZON} hours ahead, with intervals and history.",
+            caption="Shaded: 80 % and 95 % intervals of each hour, calibrated. Dashed: the band that a whole path "
+            "stays within.",
+        )
+    ]
+    if covered:
+        parts.append(coverage_part(covered, name="own-coverage"))
+    return joined(parts)
 
 
 def _prepare(out: Path) -> None:
@@ -80,14 +155,16 @@ def _write(path: Path, text: str) -> None:
 def _trained(name: str, problem: "Problem", *, epochs: int, seed: int) -> "Forecaster":
     """A model ready to forecast."""
     from fern.models import build_model
+    from fern.models.fitted import FittedForecaster
     from fern.training import TrainConfig, train
 
     channels = problem.values.shape[1]
     model = build_model(
         name, context_length=problem.context_length, horizon=problem.horizon, channels=channels, **MODELS[name]
     )
-    if model.trainable:
-        echo(f"\nTraining {name} for {epochs} epochs:")
+    fitted = isinstance(model, FittedForecaster)
+    if model.trainable or fitted:
+        echo(f"\nFitting {name}:" if fitted else f"\nTraining {name} for {epochs} epochs:")
         config = TrainConfig(preset="default", epochs=epochs, seed=seed, threads=1)
         train(model, problem.train, problem.validation, config)
     return model.eval()
@@ -105,52 +182,34 @@ def _table(scores: "dict[str, Score]") -> "Table":
     return Table(f"{SCENARIO}, {CONTEXT_LENGTH} to {HORIZON} steps", ("model",), tuple(map(Column, COLUMNS)), lines)
 
 
-def _draw(problem: "Problem", models: "dict[str, Forecaster]", out: Path) -> None:
-    """The trajectory, one test forecast, and the eigen-diagnostics over the test part."""
-    import torch
+def _page(
+    problem: "Problem",
+    models: "dict[str, Forecaster]",
+    scores: "dict[str, Score]",
+    found: "Findings",
+    own_table: "Html",
+) -> str:
+    from fern.cli.demo_page import demo_sections, own_data_section
+    from fern.report.pages.shell import page
 
-    from fern.diagnostics import eigenprofile, learn_rules, warnings
-    from fern.report.figures.canvas import save_figure
-    from fern.report.figures.diagnostics import diagnostics_figure
-    from fern.report.figures.forecasts import forecast_figure
-    from fern.report.figures.trajectories import trajectory_figure
-
-    names, test = problem.dataset.channel_names, problem.test
-    past, future = test.gather(torch.tensor([len(test) // 2]))
-    with torch.no_grad():
-        forecasts = {name: model(past).mean[0].numpy() for name, model in models.items() if name != "last-value"}
-    title = f"{SCENARIO}: a test window, {HORIZON} steps from {CONTEXT_LENGTH}"
-    picture = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=names, title=title)
-    save_figure(picture, out / "forecast.png")
-    if problem.dataset.trajectory is not None:
-        save_figure(trajectory_figure(problem.dataset.trajectory), out / "trajectory.png")
-    profiles = []
-    for part in (problem.validation, test):
-        first, last = part.starts(torch.tensor([0, len(part) - 1])).tolist()
-        profile = eigenprofile(models["fern"], problem.values[first : last + CONTEXT_LENGTH + HORIZON], stride=8)
-        profiles.append(replace(profile, first_row=first + profile.first_row))
-    rules = learn_rules(profiles[0])
-    picture = diagnostics_figure(
-        profiles[1], channel=0, name=names[0], alarms=warnings(profiles[1], rules), rows=slice(0, 1500)
+    trajectory = problem.dataset.trajectory
+    exponent = None if trajectory is None else trajectory.scenario.lyapunov_exponent
+    step = None if trajectory is None or exponent is None else trajectory.dt * exponent
+    sections = demo_sections(problem, models, scores, found, step=step)
+    lead = (
+        f"A Lorenz system whose parameters change in the middle of the training set. {HORIZON} steps are forecast from "
+        f"the previous {CONTEXT_LENGTH}; errors are over all {scores['fern'].windows:,} test windows."
     )
-    save_figure(picture, out / "diagnostics.png")
-    lines = [
-        f"{rule.name}: {rule.explanation}\n"
-        f"  on validation data, {rules.lead} rows ahead: flagged {rule.rates.hit_rate:.0%} of "
-        f"{rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows, lift {rule.rates.lift:.2f}"
-        for rule in rules.rules
-    ]
-    _write(out / "warnings.txt", "\n".join(lines) + "\n")
+    return page("Fern's demo", [*sections, own_data_section(own_table, "load.csv")], lead=lead)
 
 
 def _what_to_look_at(scores: "dict[str, Score]", out: Path, seconds: float) -> str:
-    ratio = scores["dlinear"].metrics["mse"] / scores["fern"].metrics["mse"]
+    from fern.cli.demo_page import verdict
+
     return (
-        f"Done in {seconds:.0f} s. DLinear's MSE is {ratio:.1f} times Fern's. The oracle knows the equations: its\n"
-        "error is the floor. EPT counts the steps before the error exceeds one standard deviation.\n"
+        f"\nDone in {seconds:.0f} s. {verdict(scores)}\n"
         "Files:\n"
-        f"  {out / 'forecast.png'}     a test window: Fern, DLinear and the truth\n"
-        f"  {out / 'diagnostics.png'}  the eigen-profile: error spikes and the ellipsoids before them\n"
-        f"  {out / 'trajectory.png'}   the data and the shock\n"
-        f"  {out / 'table.md'}, {out / 'warnings.txt'}"
+        f"  {out / 'report.html'}  everything on one page: open it in a browser\n"
+        f"  {out / 'table.md'}     the errors\n"
+        f"  {out / 'load.csv'}     the table of the second half"
     )

@@ -101,7 +101,7 @@ def _draw_attractor(area: Any, trajectory: Trajectory, values: np.ndarray) -> No
         axis = area.add_subplot(projection="3d")
         columns = np.arange(3) * values.shape[1] // 3
         for piece, colour in pieces:
-            axis.plot(*values[piece][:, columns].T, color=colour, linewidth=0.25, alpha=0.8)
+            axis.plot(*values[piece][:, columns].T, color=colour, linewidth=0.25, alpha=0.8, rasterized=True)
         names = [safe_text(trajectory.channel_names[column], "figure") for column in columns]
         axis.set(xlabel=names[0], ylabel=names[1], zlabel=names[2])
         _explain_colours(axis, trajectory)

@@ -53,7 +53,7 @@ def _svg(drawn: "Figure") -> bytes:
     # Letters stay letters: a page can be searched, and is a third of the size.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "fern"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
-        drawn.savefig(held, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        drawn.savefig(held, format="svg", dpi=130, transparent=True, metadata={"Date": None, "Creator": None})
     return held.getvalue()
 
 

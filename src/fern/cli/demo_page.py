@@ -1,0 +1,262 @@
+"""The page that ``fern demo`` ends in: what was simulated, who forecasts it best, and how far to trust it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fern.benchmark.problem import Problem
+from fern.benchmark.scoring import Score
+from fern.calibration import Calibration, Residuals, coverage_report, fit_calibration
+from fern.data import Windows
+from fern.diagnostics import EigenProfile, Rules, eigenprofile, learn_rules, warnings
+from fern.errors import FernError
+from fern.models import Forecaster
+from fern.report.figures.attractor import attractor_figure
+from fern.report.figures.coverage import Covered
+from fern.report.figures.error_growth import error_growth_figure
+from fern.report.figures.forecasts import Band, forecast_figure
+from fern.report.figures.mechanism import PatchMap, mechanism_figure
+from fern.report.figures.trajectories import trajectory_figure
+from fern.report.numbers import number
+from fern.report.pages.drawing import drawing
+from fern.report.pages.forecast import Profile, coverage_part, profile_part
+from fern.report.pages.listing import Entry, Head, listing
+from fern.report.pages.markup import Html, element, joined, listed
+from fern.report.pages.shell import Section, command
+from fern.transport import Ellipsoid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STRIDE = 24  # rows between the windows that calibrate and that errors by step are averaged over
+LEVEL = 90.0
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What the demo measured of Fern's law: its calibration, coverage on the test part, profile and warnings."""
+
+    calibration: Calibration
+    covered: tuple[Covered, ...]
+    profile: EigenProfile
+    rules: Rules
+
+
+def strided(windows: Windows) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.int64]]:
+    """Every 24th window: contexts, futures, and the first row of each context."""
+    places = torch.arange(0, len(windows), STRIDE)
+    past, future = windows.gather(places)
+    return past, future, windows.starts(places).numpy()
+
+
+@torch.no_grad()
+def findings_of(model: Forecaster, problem: Problem) -> Findings:
+    """Calibrate the law on validation windows, look at it on test windows."""
+    past, future, origins = strided(problem.validation)
+    calibration = fit_calibration(Residuals.of(_law(model, past), future, origins=origins))
+    past, future, origins = strided(problem.test)
+    report = coverage_report(calibration.apply(_law(model, past)), future, origins=origins, paths=0)
+    covered = tuple(Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in report.rows)
+    profiles = []
+    length = problem.context_length + problem.horizon
+    for part in (problem.validation, problem.test):
+        first, last = part.starts(torch.tensor([0, len(part) - 1])).tolist()
+        profile = eigenprofile(model, problem.values[first : last + length], stride=8)
+        profiles.append(replace(profile, first_row=first + profile.first_row))
+    return Findings(calibration, covered, profiles[1], learn_rules(profiles[0]))
+
+
+@torch.no_grad()
+def errors_by_step(
+    models: Mapping[str, Forecaster], problem: Problem
+) -> dict[str, NDArray[np.floating[Any]]]:  # name -> (H,)
+    """The mean squared error of each step ahead over every 24th test window; the oracle's under its name."""
+    past, future, starts = strided(problem.test)
+    found: dict[str, NDArray[np.floating[Any]]] = {}
+    for name, model in models.items():
+        found[name] = (model(past).mean - future).square().mean(dim=(0, 2)).numpy()
+    if problem.dataset.trajectory is not None:
+        best = problem.best_forecasts(starts + problem.context_length)
+        found["oracle"] = ((best - future.numpy()) ** 2).mean(axis=(0, 2))
+    return found
+
+
+@torch.no_grad()
+def window_figures(
+    models: Mapping[str, Forecaster], problem: Problem, found: Findings, *, title: str
+) -> "tuple[Figure, Figure]":
+    """A test window: forecasts beside the truth with Fern's calibrated interval, and what its map does there."""
+    names, test = problem.dataset.channel_names, problem.test
+    past, future = test.gather(torch.tensor([len(test) // 2]))
+    forecasts = {name: model(past).mean[0].numpy() for name, model in models.items()}
+    law = _law(models["fern"], past)
+    low, high = found.calibration.apply(law).interval(LEVEL)
+    band = Band(low[0], high[0], LEVEL / 100)
+    window = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=names, band=band, title=title)
+    covariance, mean = law.covariance_matrix[0, 0].numpy(), law.mean[0, 0].numpy()
+    patches = []
+    for patch in sorted({0, law.patches // 2, law.patches - 1}):
+        first, last = patch * law.patch_size, min((patch + 1) * law.patch_size, law.horizon) - 1
+        pair = [first, last]
+        patches.append(
+            PatchMap(
+                f"patch {patch + 1} of {law.patches}",
+                (first + 1, last + 1),
+                mean[pair],
+                covariance[np.ix_(pair, pair)],
+                future[0, pair, 0].numpy(),
+            )
+        )
+    return window, mechanism_figure(patches, source_deviation=law.base_variance**0.5)
+
+
+def demo_sections(
+    problem: Problem,
+    models: Mapping[str, Forecaster],
+    scores: Mapping[str, Score],
+    found: Findings,
+    *,
+    step: float | None,
+) -> list[Section]:
+    """The sections about the known system. ``step`` is a step in Lyapunov times, where that is known."""
+    name = problem.dataset.name
+    window, mechanism = window_figures(models, problem, found, title="")
+    growth = errors_by_step(models, problem)
+    oracle = growth.pop("oracle", None)
+    lasts = ", ".join(f"{model} {number(float(errors[-1]))}" for model, errors in growth.items())
+    alarms = tuple(warnings(found.profile, found.rules))
+    shown = slice(0, min(1500, len(found.profile)))
+    cut = _cut(found.profile, shown)
+    sections = [
+        Section("result", "What wins", joined([_table(scores), element("p", {}, verdict(scores))])),
+        Section(
+            "growth",
+            "How errors grow",
+            drawing(
+                error_growth_figure(growth, oracle=oracle, lyapunov_times_a_step=step),
+                name="error-growth",
+                alt=f"Mean squared error by step ahead on {name}. At the last step: {lasts}.",
+                caption="Errors of a chaotic system grow until they are as large as the system itself. The oracle "
+                "knows the equations; what is left to it is rounding.",
+            ),
+        ),
+        Section(
+            "window",
+            "One forecast",
+            joined(
+                [
+                    drawing(
+                        window,
+                        name="window",
+                        alt="A test window: the truth, each model's forecast, and Fern's calibrated 90 % interval.",
+                        caption="A window of the test part. Shaded: Fern's interval, calibrated on validation windows.",
+                    ),
+                    drawing(
+                        mechanism,
+                        name="mechanism",
+                        alt="The ball of the prior, and the ellipses that the map makes of it in three patches.",
+                        caption="What the map does there, in the first channel: the ball on the left becomes an "
+                        "ellipsoid in each patch. Dashed: its axes. Cross: what came.",
+                    ),
+                ]
+            ),
+        ),
+        Section("coverage", "How far to trust it", coverage_part(found.covered, name="coverage-figure")),
+        Section(
+            "diagnostics",
+            "Before errors",
+            joined(
+                [
+                    profile_part(Profile(problem.dataset.channel_names[0], cut, 0, alarms), name="diagnostics-figure"),
+                    listed(_rules(found.rules)),
+                ]
+            ),
+        ),
+    ]
+    if problem.dataset.trajectory is not None:
+        profile = found.profile
+        system = [
+            drawing(
+                trajectory_figure(problem.dataset.trajectory),
+                name="trajectory",
+                alt=f"{name}: the series around the shock, and the attractor before and after it.",
+                caption="The data. Colours tell before from after the shock.",
+            )
+        ]
+        if profile.channels > 1:
+            system.append(
+                drawing(
+                    attractor_figure(
+                        profile.truth,
+                        profile.forecast,
+                        profile.spectral_radius,
+                        channel_names=problem.dataset.channel_names,
+                        dt=problem.dataset.trajectory.dt,
+                    ),
+                    name="attractor",
+                    alt="The attractor of the test part, coloured by speed, beside Fern's reconstruction of it, "
+                    "coloured by the largest eigenvalue of each row's patch.",
+                    caption="Left: the test part, coloured by speed. Right: what Fern forecasts of it, coloured by the "
+                    "largest eigenvalue of the patch.",
+                )
+            )
+        sections.insert(1, Section("system", "The system", joined(system)))
+    return sections
+
+
+def own_data_section(page_part: Html, file: str) -> Section:
+    """The section about a table of one's own."""
+    words = element(
+        "p",
+        {},
+        "The same with a table: hourly load and temperature, made up for this demo. On your own file: ",
+        command(f"fern report forecast {file} --horizon 48 -o forecast.html"),
+    )
+    return Section("own-data", "Your own data", joined([words, page_part]))
+
+
+def verdict(scores: Mapping[str, Score]) -> str:
+    """Who is best, and by how much, in words that follow from the figures."""
+    errors = {name: score.metrics["mse"] for name, score in scores.items() if name != "oracle"}
+    best, *others = sorted(errors, key=lambda name: errors[name])
+    told = ", ".join(f"{name} ×{errors[name] / errors[best]:.3g}" for name in others)
+    return (
+        f"{best} has the lowest MSE, {number(errors[best])}. The others' MSE over it: {told}. polymap sees all "
+        "channels and fits the equations' own form; analog, DLinear and Fern see one channel at a time. The oracle "
+        "knows the equations: its error is the floor. EPT counts the steps before the error exceeds one standard "
+        "deviation."
+    )
+
+
+def _table(scores: Mapping[str, Score]) -> Html:
+    columns = {"mse": "MSE", "mae": "MAE", "wd": "WD", "ept": "EPT"}
+    rows = [
+        [Entry(name), *(Entry(number(score.metrics[key]), float(score.metrics[key])) for key in columns)]
+        for name, score in scores.items()
+    ]
+    heads = [Head("model"), *(Head(title, numeric=True) for title in columns.values())]
+    return listing(heads, rows, caption="Errors over all test windows")
+
+
+def _law(model: Forecaster, past: torch.Tensor) -> Ellipsoid:
+    law = model(past).ellipsoid
+    if law is None:
+        raise FernError(f"model: {type(model).__name__} has no law of its own")
+    return law
+
+
+def _cut(profile: EigenProfile, rows: slice) -> EigenProfile:
+    series = ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
+    return EigenProfile(profile.first_row, **{name: getattr(profile, name)[rows] for name in series})
+
+
+def _rules(rules: Rules) -> list[str]:
+    return [
+        f"{rule.name}: {rule.explanation} On validation data, {rules.lead} rows ahead: flagged "
+        f"{rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows."
+        for rule in rules.rules
+    ]
