@@ -120,7 +120,9 @@ def run(
 def export_fev(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder for the tasks and their data.")],
     task: Annotated[str, typer.Option(help="A built-in task or a TOML file: its datasets and horizons.")] = "shock",
-    datasets: Annotated[list[str] | None, typer.Option(help="Only these datasets (comma-separated).")] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Option("--datasets", "--scenarios", help="Only these datasets (comma-separated).")
+    ] = None,
     windows: Annotated[int, typer.Option(help="Windows of each dataset, spread over its test set.")] = 20,
 ) -> None:
     """Write the datasets of a task as fev tasks, for any model that fev can run.
