@@ -243,7 +243,7 @@ def _table(scores: Mapping[str, Score]) -> Html:
 
 
 def _law(model: Forecaster, past: torch.Tensor) -> Ellipsoid:
-    law = model(past).ellipsoid
+    law: Ellipsoid | None = model(past).ellipsoid
     if law is None:
         raise FernError(f"model: {type(model).__name__} has no law of its own")
     return law

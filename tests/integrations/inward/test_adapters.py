@@ -1,5 +1,6 @@
 """Forecasters of known libraries, named on the command line, and the list of these libraries."""
 
+import sys
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
@@ -72,6 +73,16 @@ def test_objects_are_taken_in_a_test_suite(needs: Callable[..., Any]) -> None:
 def test_settings_are_plain_values_and_nothing_is_executed(text: str, message: str) -> None:
     with pytest.raises(FernError, match=message):
         imported(text)
+
+
+def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0] == "statsforecast"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "statsforecast", None)
+    with pytest.raises(
+        FernError, match=r"AutoETS: statsforecast is not .*pip install 'fern-forecast\[statsforecast\]'"
+    ):
+        imported("statsforecast.models:AutoETS")
 
 
 def test_names_and_settings_are_told_apart() -> None:

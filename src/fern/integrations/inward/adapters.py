@@ -108,10 +108,25 @@ def builder_of(found: Any, adapter: Adapter, settings: Mapping[str, Any]) -> Bui
     return build
 
 
+def extra_for(module: str) -> str | None:
+    """The extra that brings the library of a module; None where it is no known library's.
+
+    Example:
+        >>> extra_for("statsforecast.models"), extra_for("my_models")
+        ('statsforecast', None)
+    """
+    adapter = _by_package(module)
+    return None if adapter is None else adapter.extra
+
+
 def library_version(text: str) -> str:
     """The version of the known library that a ``module:callable`` is in; nothing for all else."""
-    package = text.partition(":")[0].partition(".")[0]
-    return next((adapter.version or "" for adapter in ADAPTERS if adapter.package == package), "")
+    adapter = _by_package(text.partition(":")[0])
+    return "" if adapter is None else adapter.version or ""
+
+
+def _by_package(module: str) -> Adapter | None:
+    return next((adapter for adapter in ADAPTERS if adapter.package == module.partition(".")[0]), None)
 
 
 def split_settings(text: str) -> tuple[str, dict[str, Any]]:

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fern.errors import FernError
-from fern.integrations.inward.adapters import adapter_of, builder_of, library_version, split_settings
+from fern.integrations.extras import MissingExtra, optional
+from fern.integrations.inward.adapters import adapter_of, builder_of, extra_for, library_version, split_settings
 from fern.integrations.inward.folders import folder_builder, folder_fingerprint
 from fern.integrations.inward.function import ForecastFunction, FunctionForecaster
 from fern.integrations.inward.module import ModuleForecaster
@@ -57,8 +58,11 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
         raise FernError(f"{where}: {error}") from None
     if not module or not name:
         raise FernError(f"{where}: needs a module and a callable in it, such as my_package.models:forecast")
+    extra = extra_for(module)
     try:
-        found: Any = import_module(module)
+        found: Any = import_module(module) if extra is None else optional(module, extra=extra)
+    except MissingExtra as error:
+        raise FernError(f"{where}: {error}") from None
     except SystemExit as error:
         raise FernError(f"{where}: {module} cannot be imported: it called sys.exit({error.code!r})") from None
     except BaseException as error:  # noqa: BLE001  whatever a user's module does when it is imported
