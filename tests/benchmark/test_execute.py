@@ -11,7 +11,7 @@ from fern.benchmark import execute as module
 from fern.benchmark.claims import locked
 from fern.benchmark.execute import LOCK, Workbench, Workplace, execute_run, lost
 from fern.benchmark.scoring import score_model
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
 from fern.models import tensorfile
 from fern.training import resumable, train
 from fern.training.records.progress import Silent
@@ -115,9 +115,8 @@ def test_a_failure_of_another_kind_leaves_the_checkpoint_where_it_was(tmp_path, 
 
     with monkeypatch.context() as patch:
         patch.setattr(tensorfile, "save_file", full)
-        row = execute_run(run, Workplace(checkpoints=tmp_path), bench).row
-    assert row.status == "failed"
-    assert "No space left on device" in row.error
+        with pytest.raises(NotWritten, match="No space left on device"):
+            execute_run(run, Workplace(checkpoints=tmp_path), bench)
     watched = Watched()
     again = execute_run(run, Workplace(checkpoints=tmp_path, progress=watched), bench).row
     assert watched.done > 0

@@ -36,6 +36,7 @@ def runs(tmp_path):
                 status="done",
                 metrics={
                     "mse": float(errors.mean()),
+                    "mae": float(errors.mean()),
                     "wd": 0.5,
                     "oracle_mse": 0.5,
                     "regret": float(errors.mean()) - 0.5,

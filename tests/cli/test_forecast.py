@@ -177,8 +177,8 @@ MISTAKES = {
         "--target: unknown column 'lod': did you mean 'load'",
     ),
     "unknown time": (["load.csv", "--horizon", 3, "--time", "dya"], "unknown column 'dya': did you mean 'day'"),
-    "the output is the input": (["load.csv", "--horizon", 3, "-o", "load.csv"], "is the input file"),
-    "the plot is the input": (["load.png", "--horizon", 3, "--plot", "load.png"], "is the input file"),
+    "the output is the input": (["load.csv", "--horizon", 3, "-o", "load.csv"], "is also an input"),
+    "the plot is the input": (["load.png", "--horizon", 3, "--plot", "load.png"], "is also an input"),
     "an output of another kind": (
         ["load.csv", "--horizon", 3, "-o", "out.xlsx"],
         "a table needs one of .csv, .parquet",

@@ -67,6 +67,7 @@ def test_what_a_command_writes_first_is_given_by_out_and_o():
     assert writers == {
         *("fern forecast", "fern backtest", "fern simulate", "fern clean", "fern demo"),
         *("fern bench run", "fern bench table"),
+        *("fern report folder", "fern report forecast", "fern report audit"),
     }
     assert all(
         "-o" in option.opts for name in writers for option in options(COMMANDS[name]) if primary(option) == "--out"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fern.data.windows import Windows
 from fern.errors import FernError
-from fern.models import build_model, load_model, model_entry, model_names, save_model
+from fern.models import FittedForecaster, build_model, load_model, model_entry, model_names, save_model
 from fern.models.storage import FORMAT
 from fern.models.tensorfile import read_tensors, write_tensors
 from fern.training import TrainConfig, train
@@ -30,6 +30,8 @@ def prepared(name: str) -> Any:
     model = build_model(name, **SIZES, generator=torch.Generator().manual_seed(0))
     windows = Windows(SERIES, context_length=32, horizon=8)
     model.prepare([windows.gather(torch.arange(64))])
+    if isinstance(model, FittedForecaster):
+        model.fit([SERIES[:200]], *windows.gather(torch.arange(64)))
     return model.eval()
 
 

@@ -144,8 +144,8 @@ def export_fev(
     from fern.benchmark.tasks import read_task
 
     written = export_tasks(read_task(task).narrowed(datasets=_names(datasets)), folder, windows=windows)
-    typer.echo(f"{len(written)} tasks in {folder}")
-    typer.echo(f'Read them: fev.Benchmark.from_yaml("{folder / "tasks.yaml"}")')
+    echo(f"{len(written)} tasks in {folder}")
+    echo(f'Read them: fev.Benchmark.from_yaml("{folder / "tasks.yaml"}")')
 
 
 def _swept(

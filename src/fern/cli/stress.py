@@ -23,7 +23,7 @@ def _show_adapters(wanted: bool) -> None:
     if wanted:
         from fern.integrations.inward.adapters import as_text
 
-        typer.echo(as_text())
+        echo(as_text())
         raise typer.Exit
 
 

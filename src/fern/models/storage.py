@@ -73,7 +73,8 @@ def model_of(name: object, settings: object, tensors: dict[str, Tensor], *, wher
             if outline is not None:
                 outline.make_room({name: value.shape for name, value in tensors.items()})
                 require_fit(outline, tensors, where=where)
-            model = model_from_config(entry, config, generator=None)
+            # Starting values are replaced; the state of the global generator is the user's.
+            model = model_from_config(entry, config, generator=torch.Generator())
     except FernError as error:
         raise FernError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
     fill_model(model, tensors, where=where)

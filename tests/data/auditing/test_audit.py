@@ -323,7 +323,7 @@ def test_the_html_page_is_whole_and_needs_nothing_from_outside(published_path: C
     assert parser.stack == []
     assert parser.seen.count("svg") == 21
     assert parser.seen.count("tr") == 22
-    assert "default-src 'none'" in page
+    assert "default-src &#x27;none&#x27;" in page
     assert "50,785 (96.37 %) = 177 + 50,608" in page
     assert "1 duplicate time stamp" in page
 
