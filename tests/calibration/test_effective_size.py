@@ -70,4 +70,5 @@ def test_windows_that_all_overlap_are_worth_one() -> None:
     scores = np.random.default_rng(0).random((4, 12))
     common = {"series": np.zeros(4, dtype=np.int64), "weights": np.ones(4)}
     assert effective_size(scores, lags=24, **common) == 1.0
+    assert effective_size(scores[:1], lags=0, series=np.zeros(1, dtype=np.int64), weights=np.ones(1)) == 1.0
     assert effective_size(scores, lags=2, **common) > 4  # no overlap: every step counts

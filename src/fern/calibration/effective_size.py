@@ -106,6 +106,6 @@ def share_sizes(
             inflation[going] += 2 * covariance[going] / (observed + lost)[going]
     kish = 1 / np.square(scaled).sum()
     size = kish * np.divide(single, pulled * inflation, out=np.ones_like(single), where=pulled > 0)
-    alone = n <= lags / 2 and series[0] == series[-1]
+    alone = n <= max(1.0, lags / 2) and series[0] == series[-1]
     result: NDArray[np.float64] = np.minimum(np.maximum(size, 1.0), 1.0 if alone else n * members)
     return result
