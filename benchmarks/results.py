@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sections import evidence, real
+from benchmarks.sections import evidence, real, rivals
 from benchmarks.sections.laws import coverage, ways_to_train
 from fern.benchmark.rows import Row
 from fern.benchmark.store import Store
@@ -34,16 +34,17 @@ settings; those of the benchmark also seed, data fingerprint, versions and machi
 agree.
 """
 
-HEADLINE = ("fern", "dlinear", "last-value", "oracle")
-SIMPLER = ("dlinear", "last-value")
+HEADLINE = ("fern", "dlinear", "analog", "polymap", "last-value", "oracle")
+SIMPLER = ("dlinear", "analog", "polymap", "last-value")
 ORDER = tuple(choice.dataset for choice in read_task("shock").datasets)
 SYSTEMS_PER_FAMILY = 2
 EXPLAINED = """\
 Test MSE at context 336, horizon 336, seed 7, by the paper's protocol; in brackets the paper's number, and ours divided
-by it. regret = (MSE − oracle MSE) / training variance, of the best model. The rows are chosen by a rule, not by who
+by it. `polymap` sees all channels, the other models only the one they forecast; `analog` and `polymap` are fitted in
+seconds. regret = (MSE − oracle MSE) / training variance, of the best model. The rows are chosen by a rule, not by who
 wins: the first two systems of each family (flows, diffusions, recursions), without a shock, and the real series, as far
-as every model has run. Command: `fern bench run shock --models fern,dlinear,last-value,oracle --seeds 7
---out benchmarks/runs`.
+as every model has run. Command: `fern bench run shock --models
+fern,dlinear,analog,polymap,last-value,oracle --seeds 7 --out benchmarks/runs`.
 """
 TASKS = ("shock", "detailed", "ablation", "recency", "footprint")
 
@@ -88,7 +89,7 @@ def _headline() -> str:
     table = build_table([row for row in rows if row.dataset in shown], task=task, metrics=["mse"], paper=True)
     lines = tuple(line for line in table.lines if line.keys[0] in shown)  # ranks are given over all datasets, below
     text = render(replace(table, lines=lines, notes=()), "md").partition("\n")[2].strip()  # without its heading
-    return f"\n{text}\n\n{EXPLAINED}\n{simpler_wins(rows, common)}\n\n"
+    return f"\n{text}\n\n{EXPLAINED}\n{rivals.what_wins_where(rows)}\n{simpler_wins(rows, common)}\n\n"
 
 
 def simpler_wins(rows: Sequence[Row], common: set[str]) -> str:
@@ -112,10 +113,13 @@ def page() -> str:
         *coverage(_rows("laws", within="coverage")),
         *evidence.single_series(_rows("laws", within="single")),
         *evidence.after_shock(_rows("laws", within="after_shock")),
+        *evidence.short_series(_rows("laws", within="short")),
         *evidence.latent(_rows("laws", within="latent")),
     ]
     libraries = evidence.libraries(_rows("forecasters"))
-    parts = [HEAD, *_tables(), *real.section(_benchmark_rows()), *libraries, *laws, *_baselines(), *_speed()]
+    rows = _benchmark_rows()
+    chaos = [*rivals.noise(rows), *rivals.long(rows)]
+    parts = [HEAD, *_tables(), *chaos, *real.section(rows), *libraries, *laws, *_baselines(), *_speed()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -132,6 +136,8 @@ def _tables() -> list[str]:
         if any(row.task == name for row in rows):
             lines += [render(build_table(rows, task=read_task(name), paper=True), "md")]
             lines += [f"`fern bench run {name} --out benchmarks/runs` continues from these rows.\n"]
+        if name == "shock":
+            lines += [f"{rivals.what_wins_where(rows)}\n"]
     return lines
 
 

@@ -8,6 +8,7 @@ import pkgutil
 import re
 import shlex
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,25 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MODULES = sorted(m.name for m in pkgutil.walk_packages(package.__path__, "fern.") if not m.name.endswith("__main__"))
 
+EXTRAS = ("sktime", "neuralforecast", "fev", "statsforecast")
+OF_AN_EXTRA = {f"fern.integrations.{name}": name for name in EXTRAS}  # modules that are nothing without it
 
-@pytest.mark.parametrize("name", MODULES)
+
+def require_extra(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # dependencies deprecate things at import
+        pytest.importorskip(name, reason=f"needs the extra {name}")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in MODULES if name in OF_AN_EXTRA])
+def test_docstring_examples_of_an_extra_run(name):
+    require_extra(OF_AN_EXTRA[name])
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in OF_AN_EXTRA])
 def test_docstring_examples_run(name):
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
@@ -47,10 +65,37 @@ def pages_with(*languages):
 def test_python_blocks_run_in_order(page):
     names: dict[str, object] = {"__name__": "example"}
     for code in blocks(page, "python"):
+        if extra_of(code) is not None:  # those are run on their own, below
+            continue
         before, shown = _bound(names), io.StringIO()
         with contextlib.redirect_stdout(shown):
             exec(compile(code, str(page), "exec"), names)
         assert _bound(names) != before or shown.getvalue(), f"{page.name}: a block that does nothing:\n{code}"
+
+
+def extra_of(code):
+    """The optional library that a block imports, if any."""
+    found = re.findall(rf"^(?:from|import) (?:fern\.integrations\.)?({'|'.join(EXTRAS)})\b", code, re.M)
+    return found[0] if found else None
+
+
+EXTRA_BLOCKS = [(page, code) for page in PAGES for code in blocks(page, "python") if extra_of(code) is not None]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("page", "code"), EXTRA_BLOCKS, ids=[f"{page.name}-{extra_of(code)}" for page, code in EXTRA_BLOCKS]
+)
+def test_a_block_of_an_extra_runs_by_itself(page, code):
+    require_extra(extra_of(code))
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(compile(code, str(page), "exec"), {"__name__": "example"})
+    assert shown.getvalue()
+
+
+def test_every_extra_has_a_block():
+    assert {extra_of(code) for _, code in EXTRA_BLOCKS} == set(EXTRAS)
 
 
 def _bound(names):

@@ -5,10 +5,16 @@ settings are compared, hashed and written as JSON, which knows Python's numbers 
 """
 
 import math
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TypeGuard
 
 from fern.errors import FernError
+
+_LONG = 10**30
+_MOST_SHOWN = 200  # characters of a value in a message
 
 
 def is_whole(value: object, *, least: int) -> TypeGuard[int]:
@@ -31,7 +37,7 @@ def require_whole(name: str, value: object, least: int) -> None:
         fern.errors.FernError: horizon: got 0, needs a whole number of at least 1
     """
     if not is_whole(value, least=least):
-        raise FernError(f"{name}: got {value!r}, needs a whole number of at least {least}")
+        raise FernError(f"{name}: got {shown(value)}, needs a whole number of at least {least}")
 
 
 def require_number(name: str, value: object, needs: str, fits: Callable[[float], bool]) -> None:
@@ -43,6 +49,72 @@ def require_number(name: str, value: object, needs: str, fits: Callable[[float],
             ...
         fern.errors.FernError: dt: got nan, needs a finite number above 0
     """
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-    if not math.isfinite(number) or not fits(number):
-        raise FernError(f"{name}: got {value!r}, needs {needs}")
+    if not is_number(value) or not fits(value):
+        raise FernError(f"{name}: got {shown(value)}, needs {needs}")
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether this is a finite number of Python; a truth value and a number beyond float64 are none.
+
+    Example:
+        >>> is_number(3), is_number(0.5), is_number("3"), is_number(True), is_number(10**400)
+        (True, True, False, False, False)
+    """
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def shown(value: object) -> str:
+    """A value in a message: what it is, cut where it is long.
+
+    Example:
+        >>> shown("96"), shown(10**5000)
+        ("'96'", 'a whole number of 5001 digits')
+    """
+    if isinstance(value, int) and abs(value) >= _LONG:
+        return f"a whole number of {math.ceil(math.log10(abs(value)) + 1e-9)} digits"
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  whatever an object's own repr does
+        text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def memory_size() -> int | None:
+    """The bytes of memory this process may have: the machine's, or fewer where a container limits it."""
+    try:
+        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+    with suppress(OSError, ValueError):
+        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return found
+
+
+def require_memory(what: str, needed: float) -> None:
+    """Refuse what needs more bytes of memory than there are, before any are taken.
+
+    Example:
+        >>> require_memory("steps: 10^15 steps", 24e15)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: steps: 10^15 steps would need about 24 PB of memory, this machine has ...
+    """
+    there = memory_size()
+    if there is not None and needed > there:
+        raise FernError(f"{what} would need about {in_bytes(needed)} of memory, this machine has {in_bytes(there)}")
+
+
+def in_bytes(count: float) -> str:
+    """A number of bytes as people say it.
+
+    Example:
+        >>> in_bytes(2_500_000), in_bytes(4e14), in_bytes(10**400)
+        ('2.5 MB', '400 TB', 'more than 1000 EB')
+    """
+    for size, unit in ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB"), (1e18, "EB")):
+        if count < 1000 * size:
+            return f"{count / size:.3g} {unit}"
+    return "more than 1000 EB"

@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_MOST_KNOWN = 60  # names that a message lists
+_MOST_SHOWN = 200  # characters of a wrong name
+
 
 class FernError(ValueError):
     """A mistake in what the user gave: names the argument, what it got and what it takes.
@@ -31,6 +34,8 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> FernError:
     """
     options = sorted(known)
     folded = {option.casefold(): option for option in options}
-    near = [folded[match] for match in get_close_matches(str(name).casefold(), folded, n=3, cutoff=0.6)]
+    near = [folded[match] for match in get_close_matches(str(name)[:_MOST_SHOWN].casefold(), folded, n=3, cutoff=0.6)]
     hint = f" did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-    return FernError(f"unknown {kind} {name!r}:{hint} Known: {', '.join(options) or '(none)'}")
+    known = ", ".join(options[:_MOST_KNOWN]) or "(none)"
+    more = f", … ({len(options):,} in all)" if len(options) > _MOST_KNOWN else ""
+    return FernError(f"unknown {kind} {str(name)[:_MOST_SHOWN]!r}:{hint} Known: {known}{more}")

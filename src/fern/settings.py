@@ -12,12 +12,12 @@ from typing import Any, TypeVar, cast
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
+from fern.checks import shown
 from fern.errors import FernError, unknown_name
 
 T = TypeVar("T")
 
 _MOST_BYTES = 1 << 24  # of a settings file
-_MOST_SHOWN = 200  # characters of a value in a message
 
 STRICT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 """A settings dataclass carries ``__pydantic_config__ = STRICT``."""
@@ -97,14 +97,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise FernError(f"{path}: not a valid TOML file ({error})") from None
 
 
-def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except (RecursionError, ValueError):  # nested too deep, or a number of too many digits
-        text = f"{type(value).__name__} that is too large to show"
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
-
-
 def read_json(text: bytes | str, *, where: str) -> Any:
     """The value of a JSON text in which every number is finite and every text is text; else an error that says so.
 
@@ -140,5 +132,5 @@ def _in_words(error: ValidationError) -> str:
         if problem["type"] == "value_error":
             lines.append(message if len(problem["loc"]) == 0 else f"{place}: {message}")
         else:
-            lines.append(f"{place}: {message}, got {_shown(problem['input'])}")
+            lines.append(f"{place}: {message}, got {shown(problem['input'])}")
     return "; ".join(lines)

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from benchmarks.laws import compare, coverage, latent, shock, single
+from benchmarks.laws import compare, coverage, latent, shock, short, single
 from benchmarks.sections import evidence
 from benchmarks.sections.laws import coverage as coverage_section
 from benchmarks.sections.laws import ways_to_train
@@ -64,6 +64,14 @@ def test_coverage_on_one_series_has_its_error_bar(monkeypatch):
     assert all(one["error_bar"] >= 0 and one["n_eff"] <= one["n"] for one in row["coverage"])
     shown = "\n".join(evidence.single_series([json.loads(json.dumps(row))]))
     assert f"{100 * row['coverage'][0]['coverage']:.1f} ± {100 * row['coverage'][0]['error_bar']:.1f}" in shown
+
+
+def test_intervals_of_short_series_are_measured_and_shown():
+    row = short.measured("trend", series=1, epochs=1)
+    assert row["law_windows"]["0"]["crps_ratio"] == 1.0
+    for counted, one in row["law_windows"].items():
+        assert one["crps_ratio"] > 0 and 0 <= one["coverage_80"] <= one["coverage_95"] <= 1
+        assert f"| trend | 1 | {counted} | {one['crps_ratio']:.3f} |" in "\n".join(evidence.short_series([row]))
 
 
 def test_the_latent_is_compared_at_zero_and_drawn(monkeypatch):

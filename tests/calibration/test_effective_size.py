@@ -63,3 +63,11 @@ def test_the_estimate_is_near_the_truth_with_few_windows() -> None:
         series = ar_series(np.random.default_rng(seed), 0.8, 400)[:, 0]
         found.append(size(np.array([np.abs(series[t : t + 48]).max() for t in range(0, 352, 3)]), lags=32))
     assert 6 < np.median(found) < 14
+
+
+def test_windows_that_all_overlap_are_worth_one() -> None:
+    """Windows one row apart over 12 steps: four span 15 rows, which is not two windows."""
+    scores = np.random.default_rng(0).random((4, 12))
+    common = {"series": np.zeros(4, dtype=np.int64), "weights": np.ones(4)}
+    assert effective_size(scores, lags=24, **common) == 1.0
+    assert effective_size(scores, lags=2, **common) > 4  # no overlap: every step counts

@@ -100,6 +100,14 @@ def test_paths_lie_in_regions_as_often_as_calibration_windows() -> None:
         assert ((low <= paths) & (paths <= high)).mean() == pytest.approx(level / 100, abs=0.03)
 
 
+def test_paths_of_few_windows_have_the_width_of_their_intervals() -> None:
+    found, _ = forecast(n=2)
+    assert not found.calibrated(80)["margin"]
+    paths, (low, high) = found.sample(400), found.interval(80)
+    assert len(np.unique(paths[:, 0, 0, 0])) == 400
+    assert ((low <= paths) & (paths <= high)).mean() == pytest.approx(0.8, abs=0.08)
+
+
 def test_errors_of_a_path_go_together_across_patches() -> None:
     """Errors all of one sign along the horizon, under a law whose patches are independent."""
     rng = np.random.default_rng(0)

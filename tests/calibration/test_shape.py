@@ -5,7 +5,7 @@ import pytest
 from tests.calibration.processes import gaussian_law
 
 from fern.calibration import Residuals
-from fern.calibration.shape import fit_shape, ledoit_wolf
+from fern.calibration.shape import UNSEEN_VARIANCE, fit_shape, ledoit_wolf
 
 
 def residuals(rng, root: np.ndarray, n: int, *, scale: float = 1.0) -> Residuals:
@@ -29,6 +29,20 @@ def test_a_refitted_law_has_distances_about_one(rng) -> None:
 def test_correlations_are_left_alone_with_few_windows(rng) -> None:
     assert not fit_shape(residuals(rng, np.eye(8), 6), weights=np.ones(6)).full
     assert not fit_shape(residuals(rng, np.eye(8), 600), weights=np.ones(600), correlated=False).full
+
+
+def test_with_few_windows_the_law_counts_as_some(rng) -> None:
+    one, many = (residuals(rng, np.eye(8), n, scale=10.0) for n in (1, 50))
+    for found, weights in ((one, np.ones(1)), (many, np.ones(50))):
+        plain, pulled = (fit_shape(found, weights=weights, law_windows=windows) for windows in (0.0, 4.0))
+        if len(found) == 1:
+            np.testing.assert_allclose(
+                np.square(pulled.patch_scale), (np.square(plain.patch_scale) + 4 * UNSEEN_VARIANCE) / 5
+            )
+            assert pulled.believed == 5.0
+        else:
+            np.testing.assert_array_equal(pulled.step_scale, plain.step_scale)
+            assert pulled.believed == 0.0
 
 
 def test_shrinkage_falls_with_the_number_of_windows(rng) -> None:

@@ -14,11 +14,11 @@ from tests.hostile.support import SCENARIO, lay_out, run, snapshot
 
 import fern
 from fern.benchmark.claims import Claims, locked
-from fern.benchmark.engines.processes import spawned
 from fern.benchmark.execute import Workbench, Workplace, execute_run, lost
 from fern.benchmark.store import Store
 from fern.errors import FernError
 from fern.integrations.inward.outside import imported, look_in
+from fern.processes import spawned
 from fern.stress.targets import open_target
 
 TRAP = "from pathlib import Path\nPath({!r}).write_text('executed')\n"

@@ -1,5 +1,6 @@
 """Optional libraries."""
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -27,3 +28,14 @@ def test_the_package_imports_without_any_extra() -> None:
     import fern.integrations.inward
 
     assert fern.integrations.inward.FunctionForecaster.__module__ == "fern.integrations.inward.function"
+
+
+@pytest.mark.parametrize("library", ["sktime", "neuralforecast", "fev"])
+def test_fern_in_a_library_that_is_not_there_names_the_extra(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, f"fern.integrations.{library}", raising=False)
+    with pytest.raises(FernError, match=rf"pip install 'fern-forecast\[{library}\]'") as told:
+        importlib.import_module(f"fern.integrations.{library}")
+    assert isinstance(told.value, ImportError)  # what `try: import` expects

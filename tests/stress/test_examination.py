@@ -8,7 +8,7 @@ from tests.stress.support import LENGTHS, TINY, cheat, last_value, window_mean
 
 from fern.errors import FernError
 from fern.models import build_model
-from fern.stress.examination import DEFAULT_SCENARIOS, StressSettings, stress_test
+from fern.stress.examination import DEFAULT_SCENARIOS, RIVALS, StressSettings, stress_test
 from fern.stress.requirements import parse_requirements
 from fern.systems import SCENARIOS, ParamShock, StateShock, simulate
 
@@ -165,3 +165,26 @@ def test_an_ept_beyond_the_horizon_cannot_be_asked_for():
     with pytest.raises(FernError, match="ept>=13: ept cannot exceed the horizon, which is 12"):
         stress_test(last_value, [TINY], requirements=asked, settings=SETTINGS)
     assert stress_test(cheat(TINY), [TINY], requirements=parse_requirements(["ept>=1"]), settings=SETTINGS).survived
+
+
+def test_rivals_are_asked_for_the_same_windows_and_have_no_say_in_the_verdict():
+    settings = replace(SETTINGS, rivals=("last-value", *RIVALS))
+    result = only(stress_test(last_value, [TINY], requirements=parse_requirements(["skill>=0"]), settings=settings))
+    assert result.survived
+    assert result.rivals["last-value"] == result.figures
+    for name in RIVALS:
+        assert result.rivals[name].oracle_mse == result.figures.oracle_mse
+        assert result.rivals[name].mse != result.figures.mse
+
+
+def test_a_rival_that_cannot_be_fitted_is_left_blank():
+    short = replace(TINY, steps=140)
+    settings = StressSettings(context_length=2, horizon=12, windows=2, rivals=("seasonal-naive",))
+    result = only(stress_test(last_value, [short], settings=settings))
+    assert result.figures is not None
+    assert result.rivals == {"seasonal-naive": None}  # its season is longer than the context
+
+
+def test_an_unknown_rival_is_named():
+    with pytest.raises(FernError, match="unknown rival 'analogue': did you mean 'analog'"):
+        StressSettings(rivals=("analogue",))

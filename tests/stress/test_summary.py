@@ -83,3 +83,15 @@ def test_junit_that_cannot_be_written_leaves_nothing(tmp_path):
     with pytest.raises(FernError, match=r"the folder .* does not exist"):
         write_junit(report(BROKEN), tmp_path / "no" / "out.xml")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rivals_stand_under_the_forecaster_in_the_table_and_in_the_file(tmp_path):
+    result = Result("X", 64, 1.5, (), figures=FIGURES, rivals={"analog": FIGURES, "polymap": None})
+    lines = [line.split() for line in as_text(report(result)).splitlines()]
+    (place,) = (i for i, words in enumerate(lines) if words[:1] == ["X"])
+    assert lines[place + 1] == ["analog", "90", "0", "1.25", "7", "3", "140", "nan"]
+    assert lines[place + 2] == ["polymap", *["-"] * 7]
+    write_junit(report(result), tmp_path / "report.xml")
+    named = {p.get("name"): p.get("value") for p in ElementTree.parse(tmp_path / "report.xml").iter("property")}
+    assert named["analog regret"] == "1.25"
+    assert not any(name.startswith("polymap") for name in named)

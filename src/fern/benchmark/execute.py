@@ -94,13 +94,16 @@ def execute_run(run: Run, place: Workplace, bench: Workbench) -> Outcome:
         >>> outcome.row.status, outcome.row.metrics["regret"]
         ('done', 0.0)
     """
-    present = code_version_of(run.settings.model)
+    began = time.perf_counter()
+    try:
+        present = code_version_of(run.settings.model)
+    except FernError as problem:  # a model from outside that could be imported when it was planned
+        return Outcome(_row(run, place, began, status="failed", error=str(problem)))
     if run.settings.code_version != present:
         raise FernError(
             f"this worker has code version {present}, but {run.settings.describe()} was planned with "
             f"{run.settings.code_version}; install the same version everywhere"
         )
-    began = time.perf_counter()
     try:
         with torch_threads(place.threads):
             return _scored(run, place, bench, began)
@@ -112,6 +115,9 @@ def execute_run(run: Run, place: Workplace, bench: Workbench) -> Outcome:
         raise  # a full disk is no fault of the run, whose row would say so for good
     except FernError as problem:
         return Outcome(_row(run, place, began, status="failed", error=str(problem)))
+    except SystemExit as problem:
+        error = f"the model called sys.exit({problem.code!r})"
+        return Outcome(_row(run, place, began, status="failed", error=error))
     except Exception as problem:  # noqa: BLE001  a defect in one model must not end the sweep; its row tells it
         return Outcome(_row(run, place, began, status="failed", error=_in_words(problem)))
 

@@ -4,7 +4,6 @@ Nothing of fev is needed to write them.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +110,7 @@ def _floor(problem: Problem, starts: Any) -> dict[str, float]:
 def _require_empty(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise FernError(f"{folder}: is a file, needs a new or an empty folder")
-    if folder.is_dir() and any(os.scandir(folder)):
+    if folder.is_dir() and list(folder.iterdir()):
         raise FernError(f"{folder}: is not empty; give a new or an empty folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)

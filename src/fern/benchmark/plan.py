@@ -1,14 +1,15 @@
 """From a task to its runs: every setting resolved, every mistake found before anything is computed."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from fern.benchmark.outsiders import Look, look_here
 from fern.benchmark.problem import Dataset, load_dataset
-from fern.benchmark.run import NEUTRAL_VALUES, Run, RunSettings, canonical, code_version_of
+from fern.benchmark.provenance import code_version
+from fern.benchmark.run import NEUTRAL_VALUES, Run, RunSettings, canonical, outside_version
 from fern.benchmark.tasks import BY_DATASET, ORACLE, DatasetChoice, ModelChoice, Task, is_outside
 from fern.errors import FernError, unknown_name
-from fern.integrations.inward.outside import outside_model
 from fern.models import ModelConfig, model_entry, model_names, outline_model
 from fern.settings import from_mapping
 from fern.training import TrainConfig
@@ -24,10 +25,11 @@ class Plan:
     datasets: Mapping[str, Dataset]
 
 
-def make_plan(task: Task, *, max_epochs: int | None = None) -> Plan:
+def make_plan(task: Task, *, max_epochs: int | None = None, look: Look = look_here) -> Plan:
     """The runs of a task: seed by seed, so that a table can be drawn early; then dataset, horizon, model.
 
-    ``max_epochs`` caps the epochs of every run, and with them the grace period, which must be shorter.
+    ``max_epochs`` caps the epochs of every run, and with them the grace period, which must be shorter. ``look`` finds
+    out about models from outside: in this process, unless it is a `fern.benchmark.outsiders.LookFromAfar`.
 
     Example:
         >>> from fern.benchmark.tasks import read_task
@@ -37,7 +39,7 @@ def make_plan(task: Task, *, max_epochs: int | None = None) -> Plan:
     """
     if max_epochs is not None and max_epochs < 1:
         raise FernError(f"max_epochs: got {max_epochs}, needs at least 1")
-    resolver = _Resolver(task, max_epochs)
+    resolver = _Resolver(task, max_epochs, look)
     loaded = [(choice, load_dataset(choice)) for choice in task.datasets]
     runs: dict[str, Run] = {}
     for seed in task.seeds:
@@ -50,12 +52,22 @@ def make_plan(task: Task, *, max_epochs: int | None = None) -> Plan:
     return Plan(task, tuple(runs.values()), {dataset.fingerprint: dataset for _, dataset in loaded})
 
 
+@dataclass(frozen=True)
+class _Resolved:
+    """The model's part of the settings, the training settings that identify nothing, its code, and what ails it."""
+
+    settings: dict[str, Any]
+    computing: dict[str, Any] = field(default_factory=dict)
+    version: str = field(default_factory=code_version)
+    trouble: str | None = None
+
+
 class _Resolver:
     """Completes the settings of runs; what does not depend on seed or data is resolved once."""
 
-    def __init__(self, task: Task, max_epochs: int | None) -> None:
-        self._task, self._max_epochs = task, max_epochs
-        self._known: dict[tuple[object, ...], tuple[dict[str, Any], dict[str, Any]]] = {}
+    def __init__(self, task: Task, max_epochs: int | None, look: Look) -> None:
+        self._task, self._max_epochs, self._look = task, max_epochs, look
+        self._known: dict[tuple[object, ...], _Resolved] = {}
         for choice in task.models:
             _require_model(choice)
 
@@ -79,44 +91,41 @@ class _Resolver:
             if choice.model == ORACLE and dataset.trajectory is None:
                 continue  # nobody knows the true process of a published dataset
             named = _for_dataset(choice, dataset.name)
-            resolved, computing = self._model(named, place["context_length"], horizon, len(dataset.channel_names))
-            version = code_version_of(choice.model)
-            found.append(Run(RunSettings(**place, **resolved, code_version=version), source, computing))
+            model = self._model(named, place["context_length"], horizon, len(dataset.channel_names))
+            settings = RunSettings(**place, **model.settings, code_version=model.version)
+            found.append(Run(settings, source, model.computing, model.trouble))
         if found:
             problem = found[0].problem(dataset)
             _ = problem.train, problem.validation, problem.test  # an error where one has no window
         return found
 
-    def _model(
-        self, choice: ModelChoice, context_length: int, horizon: int, channels: int
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The model's part of the settings, and the training settings that identify nothing."""
+    def _model(self, choice: ModelChoice, context_length: int, horizon: int, channels: int) -> "_Resolved":
+        """What is known of the model in these sizes."""
         known = (canonical(asdict(choice)), context_length, horizon, channels)
         if known not in self._known:
             self._known[known] = self._resolved(choice, context_length, horizon, channels)
         return self._known[known]
 
-    def _resolved(
-        self, choice: ModelChoice, context_length: int, horizon: int, channels: int
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _resolved(self, choice: ModelChoice, context_length: int, horizon: int, channels: int) -> "_Resolved":
         named: dict[str, Any] = {"model": choice.model, "preset": "default", "model_settings": choice.settings}
         if choice.model == ORACLE:
-            return named, {}
+            return _Resolved(named)
         sizes: dict[str, Any] = {"context_length": context_length, "horizon": horizon, "channels": channels}
         given = {**self._task.train, **choice.train}
         computing = {name: value for name, value in given.items() if name in FREE_TO_CHANGE}
         if is_outside(choice.model):
-            model = outside_model(choice.model, ModelConfig(**sizes), seed=0)
+            sight = self._look(choice.model, ModelConfig(**sizes))
             # Only its builder knows how its weights begin.
             settings = {**self._train_settings(given), "start": "given"}
-            return (named | {"train_settings": settings} if model.trainable else named), computing
+            whole = named | {"train_settings": settings} if sight.trainable else named
+            return _Resolved(whole, computing, outside_version(sight.fingerprint), sight.trouble)
         presets = model_entry(choice.model).presets
         named["preset"] = choice.preset or (
             self._task.model_preset if self._task.model_preset in presets else "default"
         )
         model = outline_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
         settings = self._train_settings(given)
-        return (named | {"train_settings": settings} if model.trainable else named), computing
+        return _Resolved(named | {"train_settings": settings} if model.trainable else named, computing)
 
     def _train_settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The training settings that decide what is computed, where they are not neutral."""
@@ -125,6 +134,11 @@ class _Resolver:
                 f"task {self._task.name}: train.start: got {given['start']!r}, runs start 'fresh' from a seed"
             )
         config = from_mapping(TrainConfig, given, where=f"task {self._task.name}: train")
+        if config.devices > 1:
+            raise FernError(
+                f"task {self._task.name}: train.devices: got {config.devices}; a run of the benchmark computes in one "
+                "process, and several runs at once: use --jobs"
+            )
         if self._max_epochs is not None and self._max_epochs < config.epochs:
             capped = {"epochs": self._max_epochs, "grace": min(config.grace, self._max_epochs - 1)}
             config = from_mapping(TrainConfig, {**given, **capped}, where=f"task {self._task.name}: train")

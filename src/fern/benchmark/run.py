@@ -90,12 +90,14 @@ class RunSettings:
 class Run:
     """One run: the settings that identify it, where its data come from, and where and how fast it computes.
 
-    ``computing`` are the training settings that do not change what is computed (`FREE_TO_CHANGE`).
+    ``computing`` are the training settings that do not change what is computed (`FREE_TO_CHANGE`). ``trouble`` is why
+    it cannot be done: such a run fails without being begun.
     """
 
     settings: RunSettings
     source: DatasetChoice
     computing: dict[str, Any] = field(default_factory=dict)
+    trouble: str | None = None
 
     @property
     def key(self) -> str:
@@ -142,7 +144,12 @@ class Run:
 
 def code_version_of(model: str) -> str:
     """What a row's key says about code: fern's, and for an outside model also the file that it is in."""
-    return f"{code_version()}+{source_fingerprint(model)}" if is_outside(model) else code_version()
+    return outside_version(source_fingerprint(model)) if is_outside(model) else code_version()
+
+
+def outside_version(fingerprint: str) -> str:
+    """The same for an outside model whose source has this fingerprint."""
+    return f"{code_version()}+{fingerprint}"
 
 
 def canonical(value: Mapping[str, Any]) -> bytes:

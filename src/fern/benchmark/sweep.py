@@ -149,6 +149,9 @@ class _Sweep:
             return True
         self._under_way[run.key] = run
         self._watcher.began(run)
+        if run.trouble is not None:
+            self._finish(run, lost(run, Workplace(threads=self._engine.threads), run.trouble), claims)
+            return True
         self._engine.submit(run)
         return True
 

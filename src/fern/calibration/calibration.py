@@ -102,6 +102,7 @@ class Calibration:
             "notes": list(self.notes),
             "full": self.shape.full,
             "shape_n_eff": self.shape.n_eff,
+            "shape_believed": self.shape.believed,
         }
         arrays: dict[str, NDArray[Any]] = {"group": self.group}
         arrays |= {f"shape.{name}": getattr(self.shape, name) for name in _arrays(Shape)}
@@ -129,6 +130,7 @@ class Calibration:
             shape = Shape(
                 full=bool(plain["full"]),
                 n_eff=float(plain["shape_n_eff"]),
+                believed=float(plain["shape_believed"]),
                 **{name: arrays[f"shape.{name}"] for name in _arrays(Shape)},
             )
             tables = {
@@ -195,7 +197,7 @@ def fit_calibration(
         if dropped:
             notes.append(f"{dropped} validation windows were left out: their targets overlap with calibration's")
     weights = time_weights(early, settings.forgetting), time_weights(late, settings.forgetting)
-    shape = fit_shape(early, weights=weights[0], correlated=correlated)
+    shape = fit_shape(early, weights=weights[0], correlated=correlated, law_windows=settings.law_windows)
     radii, group = _fit_pooled(early, late, shape, settings, weights)
     notes += _remarks(shape, radii, len(late), pooled=bool(group.max() == 0 and len(group) > 1))
     most = min(settings.most_paths, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon)))

@@ -82,7 +82,8 @@ def share_sizes(
     (channels, steps) γ_0 shows how far they go together: n if they exceed all at once, n · members if independently.
     Because a few windows cannot show independence, γ_0 is pulled towards "all at once" as by
     `FULLY_CORRELATED_WINDOWS` windows. Autocovariances about an estimated mean are too small by Var(p̂), which a
-    second pass adds. Never above n · members.
+    second pass adds. Never above n · members; and windows that all overlap, of one series, count as one: three or four
+    in a row have no autocorrelation to be measured and would count as three or four. (``lags`` spans two horizons.)
     """
     n = len(shares)
     scaled = weights / weights.sum()
@@ -105,5 +106,6 @@ def share_sizes(
             inflation[going] += 2 * covariance[going] / (observed + lost)[going]
     kish = 1 / np.square(scaled).sum()
     size = kish * np.divide(single, pulled * inflation, out=np.ones_like(single), where=pulled > 0)
-    result: NDArray[np.float64] = np.minimum(np.maximum(size, 1.0), n * members)
+    alone = n <= lags / 2 and series[0] == series[-1]
+    result: NDArray[np.float64] = np.minimum(np.maximum(size, 1.0), 1.0 if alone else n * members)
     return result

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration.effective_size import effective_size, longest_lag, time_weights
-from fern.calibration.quantiles import LEVELS, Gaussian, RadiusTable, conformal_radii, require_level
+from fern.calibration.quantiles import LEAST_SIZE, LEVELS, Gaussian, RadiusTable, conformal_radii, require_level
 from fern.calibration.radii import KINDS, Radii, blocks_of
 from fern.calibration.residuals import residuals_under
-from fern.calibration.shape import patch_lengths
+from fern.calibration.shape import PRIOR_WINDOWS, patch_lengths
 from fern.errors import FernError
 from fern.metrics.arrays import WINDOWS, Array, to_tensor
 from fern.transport import Ellipsoid
@@ -155,22 +155,26 @@ class CalibratedForecast:
         horizon and over channels as they did there, and intervals and bands hold the share of paths that they held of
         calibration windows; patches' ellipsoids do too where the law's A has the same shape in all windows. The sign is
         random, which makes two paths of one window, unless ``symmetric=False``, which keeps its skewness. Windows are
-        drawn stratified: each comes up as often as its share, to one.
+        drawn stratified: each comes up as often as its share, to one. Where they are too few for any calibrated level,
+        errors are drawn towards the law's own, which then make the intervals as well.
         """
         if paths < 1:
             raise FernError(f"paths: got {paths}, needs at least 1")
         rng = np.random.default_rng(seed) if generator is None else generator
         windows = self.law.batch_shape[0]
-        rows = self._drawn_windows(rng, paths, windows) if len(self.calibration.kept) else None
+        pull = self._pull()
+        rows = self._drawn_windows(rng, paths, windows) if pull < 1 else None
         mean, unit = self.mean.swapaxes(1, 2), self._own_stddev.swapaxes(1, 2)
         unit = unit if self.path_scale is None else unit * self.path_scale[:, None]
         drawn = np.empty((paths, windows, self.law.horizon, self.calibration.channels))
         at_once = max(1, PATH_VALUES // max(1, drawn[0].size))  # no more memory than the result and a few forecasts
         for first in range(0, paths, at_once):
             part = drawn[first : first + at_once]
-            errors = (
-                self._gaussian(rng, len(part)) if rows is None else self._errors(rng, rows[first : first + at_once])
-            )
+            errors = np.zeros((len(part), *unit.shape))
+            if rows is not None:
+                errors += sqrt(1 - pull) * self._errors(rng, rows[first : first + at_once])
+            if pull:
+                errors += sqrt(pull) * self._gaussian(rng, len(part))
             part[:] = (mean + unit * errors).swapaxes(2, 3)
         return drawn
 
@@ -262,9 +266,17 @@ class CalibratedForecast:
             errors *= rng.choice((-1.0, 1.0), size=(*rows.shape, 1, 1))
         return errors
 
+    def _pull(self) -> float:
+        """The share of a path's variance that is the law's own: 0 where windows suffice, 1 where none is kept."""
+        kept, n_eff = self.calibration.kept, self.radii.high.least
+        if not len(kept):
+            return 1.0
+        return 0.0 if n_eff >= LEAST_SIZE else PRIOR_WINDOWS / (PRIOR_WINDOWS + n_eff)
+
     def _gaussian(self, rng: np.random.Generator, paths: int) -> Values:  # (paths, N, C, H)
-        """Standardised errors of the law itself, its steps rescaled, where no window was kept to take them from."""
-        law, scale = self.law, self.calibration.shape.step_scale
+        """Standardised errors of the law itself, with the scale of its Gaussian intervals."""
+        law = self.law
+        scale = self.calibration.shape.step_scale * self._by_step(self.radii.high.spread).T
         noise = rng.standard_normal((paths, *law.batch_shape, law.horizon)) * sqrt(law.base_variance)
         with torch.no_grad():
             moved = _numpy(law.push(torch.as_tensor(noise).to(law.eigenvalues)) - law.mean)

@@ -7,7 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.calibration.effective_size import effective_size, longest_lag
-from fern.calibration.quantiles import Gaussian, RadiusTable, conformal_radii, rows_needed, weighted_quantiles
+from fern.calibration.quantiles import (
+    LEAST_SIZE,
+    Gaussian,
+    RadiusTable,
+    conformal_radii,
+    rows_needed,
+    weighted_quantiles,
+)
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings
 from fern.calibration.shape import Shape, patch_lengths
@@ -126,7 +133,7 @@ def fit_radii(
     lengths = patch_lengths(calibration.horizon, calibration.patch_size)
     reference = _reference(validation, shape, groups, blocks, lengths, weights[0], settings.symmetric)
     tails = 1 if settings.symmetric else 2
-    collect = _Collector(calibration.codes(), longest_lag(calibration), weights[1])
+    collect = _Collector(calibration.codes(), longest_lag(calibration), weights[1], shape.believed)
     units: dict[str, list[tuple[Values, float, float, Gaussian]]] = {
         name: [] for name in ("low", "high", "patch", "band", "region")
     }
@@ -175,6 +182,7 @@ class _Collector:
     series: NDArray[np.int64]
     lags: int
     weights: Values
+    believed: float  # `Shape.believed`
 
     def __call__(
         self,
@@ -190,9 +198,21 @@ class _Collector:
         flat = scores.reshape(len(scores), -1)
         n_eff = effective_size(flat, series=self.series, lags=self.lags, weights=self.weights)
         scale = float(np.sqrt(self.weights @ np.square(flat).mean(axis=1) / self.weights.sum())) * unit
+        return (
+            conformal_radii(flat, self.weights, n_eff, tails=tails),
+            n_eff,
+            self._spread(scale, n_eff, law) / unit,
+            law,
+        )
+
+    def _spread(self, scale: float, n_eff: float, law: Gaussian) -> float:
+        """The scale of the Gaussian radii, in units of the refitted law."""
+        if law.count > 1:
+            return 1.0
+        if n_eff < LEAST_SIZE and self.believed > 0:  # all levels rest on it: the mean over all windows there are
+            return float(np.sqrt((n_eff * scale**2 + self.believed) / (n_eff + self.believed)))
         # The law was refitted, so its scale is about 1 where all is well; where it is not, never claim less.
-        spread = max(1.0, scale if law.count == 1 else 1.0) / unit
-        return conformal_radii(flat, self.weights, n_eff, tails=tails), n_eff, spread, law
+        return max(1.0, scale)
 
 
 def _reference(

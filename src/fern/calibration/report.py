@@ -64,7 +64,7 @@ class CoverageReport:
 
 
 def error_bar(level: float, n_eff: float, n_eff_calibration: float) -> float:
-    """1.96 √(s(1 − s)(1/n_eff + 1/n_eff_calibration)), s = level/100: how far coverage may miss by chance.
+    """1.96 √(s(1 − s)(1/n_eff + 1/n_eff_calibration)), s = level/100: how far chance may take coverage from the level.
 
     Two shares vary: that of the windows looked at that lie inside, and that of all windows that radii from the
     calibration windows would hold. Radii that no window stands behind have the first alone.

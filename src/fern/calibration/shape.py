@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.calibration.effective_size import longest_lag, share_sizes
+from fern.calibration.quantiles import LEAST_SIZE
 from fern.calibration.residuals import Residuals
 
 Values = NDArray[np.float64]
@@ -17,6 +18,10 @@ LEAST_SCALE = 1e-6
 
 PRIOR_WINDOWS = 8.0
 """A step's scale is pulled towards its patch's, and a patch's towards all channels', as by so many windows."""
+
+UNSEEN_VARIANCE = 3.0
+"""What the squared errors of a law trained on few rows are beyond its training, in units of its own variance: about
+that on simulated series of 110 to 150 rows (docs/decisions.md)."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class Shape:
     shrinkage: Values  # (g,) ρ of Ledoit and Wolf
     bias: Values  # (C,) mean standardised residual
     n_eff: float
+    believed: float = 0.0
+    """Where windows were few and the law counted as some of them: n_eff and those together; else 0."""
 
     def distances(
         self,
@@ -106,11 +113,14 @@ def fit_shape(
     *,
     weights: Values,  # (n,)
     correlated: bool = True,
+    law_windows: float = 0.0,
 ) -> Shape:
     """The shape on these windows; their own where there are none.
 
     S_p = Σ w z zᵀ about zero, not about the mean: a bias widens the law (and is reported) rather than vanishing.
-    Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal.
+    Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal. Where n_eff is below `LEAST_SIZE`,
+    mean squares are pulled towards `UNSEEN_VARIANCE` as by ``law_windows`` windows: one or two windows' errors tell
+    little, and a trained law tells something.
     """
     if not len(residuals):
         return no_shape(residuals)
@@ -122,6 +132,9 @@ def fit_shape(
     n_eff = _windows_worth(residuals, weights)
     alone = min(n_eff, 1 / float(np.square(shares).sum()))  # what one channel can show
 
+    prior = law_windows if n_eff < LEAST_SIZE else 0.0
+    if prior:
+        squares, standard = ((n_eff * one + prior * UNSEEN_VARIANCE) / (n_eff + prior) for one in (squares, standard))
     by_patch = np.add.reduceat(squares, starts, axis=-1) / lengths
     patch_scale = np.sqrt(_pulled(by_patch, by_patch.mean(axis=0), alone))
     whole = np.repeat(np.add.reduceat(standard, starts, axis=-1) / lengths, lengths, axis=-1)
@@ -137,7 +150,7 @@ def fit_shape(
         covariance, shrinkage[patch] = ledoit_wolf(z.reshape(-1, length), rows, n_eff=n_eff, diagonal=not full)
         whitener[patch, :length, :length] = _inverse_root(covariance)
     bias = np.einsum("nch,n->c", residuals.standardised, shares, dtype=np.float64) / residuals.horizon
-    return Shape(step_scale, patch_scale, whitener, full, shrinkage, bias, n_eff)
+    return Shape(step_scale, patch_scale, whitener, full, shrinkage, bias, n_eff, n_eff + prior if prior else 0.0)
 
 
 def ledoit_wolf(

@@ -1,5 +1,6 @@
 """The command-line entry point: registers the commands and turns every error into one clear line."""
 
+import errno
 import os
 import sys
 import traceback
@@ -69,12 +70,14 @@ def _code() -> int:
     except FernError as error:
         return _told(str(error), MISTAKE)
     except OSError as error:
-        _abandon_output()
-        place = "standard output" if error.filename is None else os.fsdecode(error.filename)
-        return _told(f"{place}: {error.strerror or error}", FAILED if error.filename is None else MISTAKE)
+        return _told_of_system(error)
     except MemoryError as error:
         return _told(f"not enough memory{f' ({error})' if str(error) else ''}", FAILED)
+    except RecursionError:
+        return _told("the input is nested too deep", MISTAKE)
     except Exception as error:  # a defect is told in one line, too
+        if "can't allocate memory" in str(error) or "not enough memory" in str(error):  # torch's own kind
+            return _told(f"not enough memory ({str(error)[:200]})", FAILED)
         if os.environ.get(DEBUG):
             raise
         frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -85,6 +88,15 @@ def _code() -> int:
             FAILED,
         )
     return code
+
+
+def _told_of_system(error: OSError) -> int:
+    if error.filename is not None:
+        return _told(f"{os.fsdecode(error.filename)}: {error.strerror or error}", MISTAKE)
+    if error.errno == errno.ENOENT:  # only the question for the current folder names no file
+        return _told("the current folder does not exist any more; change to another", MISTAKE)
+    _abandon_output()
+    return _told(f"standard output: was not written ({error.strerror or error})", FAILED)
 
 
 def _run() -> int:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 bench = typer.Typer(name="bench", help="Run benchmark tasks and show their results.", no_args_is_help=True)
 
 
+Datasets = Annotated[
+    list[str] | None, typer.Option("--datasets", "--scenarios", help="Only these datasets (comma-separated).")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
     app.add_typer(bench)
@@ -53,9 +58,7 @@ def run(
             "folder of a saved forecaster. Repeatable.",
         ),
     ] = None,
-    datasets: Annotated[
-        list[str] | None, typer.Option("--datasets", "--scenarios", help="Only these datasets (comma-separated).")
-    ] = None,
+    datasets: Datasets = None,
     seeds: Annotated[
         list[str] | None, typer.Option(help="Seeds to use instead of the task's (comma-separated).")
     ] = None,
@@ -129,7 +132,7 @@ def run(
 def export_fev(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder for the tasks and their data.")],
     task: Annotated[str, typer.Option(help="A built-in task or a TOML file: its datasets and horizons.")] = "shock",
-    datasets: Annotated[list[str] | None, typer.Option(help="Only these datasets (comma-separated).")] = None,
+    datasets: Datasets = None,
     windows: Annotated[int, typer.Option(help="Windows of each dataset, spread over its test set.")] = 20,
 ) -> None:
     """Write the datasets of a task as fev tasks, for any model that fev can run.
@@ -162,6 +165,7 @@ def _swept(
     store = Store(out)
     store.check_writable()  # planning takes seconds; a bad path should fail before that
     from fern.benchmark.engines import open_engine
+    from fern.benchmark.outsiders import LookFromAfar
     from fern.benchmark.plan import make_plan
     from fern.benchmark.progress.display import watcher_for
     from fern.benchmark.sweep import run_sweep
@@ -171,7 +175,8 @@ def _swept(
 
     if any(is_outside(choice.model) for choice in task.models):
         look_in(str(Path.cwd()))
-    plan = make_plan(task, max_epochs=max_epochs)
+    with LookFromAfar() as look:
+        plan = make_plan(task, max_epochs=max_epochs, look=look)
     opened = open_engine(engine, plan, out, jobs=jobs, threads=threads, address=address)
     try:
         return run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=watcher_for(console()))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fern.checks import require_number, require_whole
 from fern.cli.console import echo, echo_json
 from fern.cli.given import file_of_task, files_of_scenarios, files_of_target, folder_of_target
 from fern.errors import FernError, unknown_name
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from fern.benchmark.store import Contents
     from fern.benchmark.tasks import Task
     from fern.report.tables.comparison import Comparison
-    from fern.stress.response import ForecastWindows, ShockResponse
-    from fern.stress.targets import Target
+    from fern.stress.response import ShockResponse
+    from fern.stress.targets import Material
     from fern.systems import Scenario, Trajectory
 
 _RUNS = typer.Option("--runs", help="Results folder (the --out of fern bench run).")
@@ -141,6 +142,8 @@ def response(
             help="Recovered when the smoothed error is within (1 + this) × the error before the shock or the twin's."
         ),
     ] = 0.5,
+    time_limit: Annotated[float, typer.Option(help="Time limit for the forecasts of a batch, in seconds.")] = 120.0,
+    training_limit: Annotated[float, typer.Option(help="Time limit for training, in seconds.")] = 1800.0,
     plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
@@ -150,7 +153,7 @@ def response(
     trained briefly on the first 70 % of the shocked trajectory.
     """
     from fern.stress.response import shock_response
-    from fern.stress.targets import open_target
+    from fern.stress.time_limit import trusted_examinee_of
     from fern.systems import simulate
 
     if plot is not None:
@@ -160,22 +163,26 @@ def response(
     check_outputs(
         [plot], inputs=[*files_of_scenarios([scenario]), *files_of_target(target)], kept=[folder_of_target(target)]
     )
+    for name, seconds in (("time-limit", time_limit), ("training-limit", training_limit)):
+        require_number(f"--{name}", seconds, "a number of seconds above 0", lambda value: value > 0)
     plan = _scenario(scenario, at=at, steps=steps)
-    forecaster = open_target(target, folder=str(Path.cwd()))
-    has = forecaster.config
-    length = context_length if context_length is not None else has.context_length if has else 336
-    horizon = horizon if horizon is not None else has.horizon if has else 336
-    trajectory = simulate(plan)
-    forecast = _forecaster(forecaster, trajectory, context_length=length, horizon=horizon)
-    found = shock_response(
-        forecast,
-        trajectory,
-        context_length=length,
-        horizon=horizon,
-        stride=stride,
-        reach=reach,
-        tolerance=tolerance,
-    )
+    with trusted_examinee_of(target) as examinee:
+        has = examinee.config
+        length = context_length if context_length is not None else has.context_length if has else 336
+        horizon = horizon if horizon is not None else has.horizon if has else 336
+        trajectory = simulate(plan)
+        material = _material(trajectory, context_length=length, horizon=horizon)
+        found = shock_response(
+            lambda contexts: examinee.answer(
+                replace(material, contexts=contexts), time_limit=time_limit, training_limit=training_limit
+            ),
+            trajectory,
+            context_length=length,
+            horizon=horizon,
+            stride=stride,
+            reach=reach,
+            tolerance=tolerance,
+        )
     if as_json:
         echo_json(_response_record(found, target), indent=1)
     else:
@@ -253,25 +260,24 @@ def _scenario(source: str, *, at: str | None, steps: int | None) -> "Scenario":
     return with_shock_at(plan, float(at) if "." in at else int(at))
 
 
-def _forecaster(target: "Target", trajectory: "Trajectory", *, context_length: int, horizon: int) -> "ForecastWindows":
-    """The target as a function of contexts; a registered model is trained on the trajectory's training part."""
+def _material(trajectory: "Trajectory", *, context_length: int, horizon: int) -> "Material":
+    """What a forecaster gets of the trajectory: its training part, which a registered model learns from."""
     import numpy as np
 
     from fern.data.splits import split
     from fern.stress.targets import Material
-    from fern.stress.targets import forecast as ask
 
+    require_whole("context_length", context_length, 1)
+    require_whole("horizon", horizon, 1)
     values = np.asarray(trajectory.values, dtype=np.float32)
     parts = split(len(values), "shock")
-    material = Material(
+    return Material(
         rows=values[: parts.validation.stop],
         train=parts.train,
         validation=parts.validation,
         contexts=values[None, :context_length],
         horizon=horizon,
     )
-    ready = target.prepared(material)
-    return lambda contexts: ask(ready, replace(material, contexts=contexts))
 
 
 def _show_response(found: "ShockResponse", target: str) -> None:

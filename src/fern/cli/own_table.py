@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import sys
 import tempfile
 import warnings
@@ -152,7 +153,8 @@ def _from_standard_input(reading: "Reading") -> "pa.Table":
         raise FernError("DATA: standard input is a terminal; pipe a table into the command, or give a file")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "standard input"
-        path.write_bytes(stream.read())
+        with path.open("wb") as copy:
+            shutil.copyfileobj(stream, copy, 1 << 20)
         try:
             return read_table(path, reading)
         except FernError as error:

@@ -63,6 +63,12 @@ def stress(
         int | None, typer.Option(help="Forecast horizon (default: the saved model's, else 336).")
     ] = None,
     windows: Annotated[int, typer.Option(help="Maximum windows per scenario, spread over its test set.")] = 64,
+    rivals: Annotated[
+        bool,
+        typer.Option(
+            "--rivals", help="Also show analog and polymap on the same windows: two models that are fitted in seconds."
+        ),
+    ] = False,
     takes: Annotated[
         str, typer.Option(help="Input of the callable: batch (B, L, C), window (L, C), or auto to try both.")
     ] = "auto",
@@ -89,7 +95,7 @@ def stress(
     asked = parse_requirements(require or [])
     read = [*files_of_scenarios(scenarios or ()), *files_of_target(target)]
     check_outputs([junit], inputs=read, kept=[folder_of_target(target)])
-    from fern.stress.examination import StressSettings, stress_test
+    from fern.stress.examination import RIVALS, StressSettings, stress_test
     from fern.stress.summary import as_text, write_junit
 
     settings = StressSettings(
@@ -99,6 +105,7 @@ def stress(
         time_limit=time_limit,
         training_limit=training_limit,
         takes=cast("Takes", takes),
+        rivals=RIVALS if rivals else (),
     )
     report = stress_test(target, scenarios or (), requirements=asked, settings=settings, on_result=_tell)
     echo(as_text(report))

@@ -2,9 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from types import MappingProxyType
 
+from fern.checks import shown
 from fern.errors import FernError, unknown_name
+
+
+def require_rows(what: str, *rows: object) -> None:
+    """Refuse what is not a whole number, NumPy's included: a border between two rows is no border."""
+    for row in rows:
+        if isinstance(row, bool) or not isinstance(row, Integral):
+            raise FernError(f"{what}: got {shown(row)}, needs whole numbers")
 
 
 @dataclass(frozen=True)
@@ -20,6 +29,7 @@ class Part:
     stop: int
 
     def __post_init__(self) -> None:
+        require_rows("part", self.start, self.stop)
         if not 0 <= self.start <= self.stop:
             raise FernError(f"part: got rows {self.start} to {self.stop}, needs 0 <= start <= stop")
 
@@ -79,6 +89,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         shares = (self.train, self.validation, self.test)
+        require_rows("split shares", *shares)
         if min(shares) < 0 or sum(shares) != 100:
             raise FernError(f"split shares: got {shares}, needs three percentages >= 0 that sum to 100")
 
@@ -101,6 +112,12 @@ class Counts:
     train: int
     validation: int
     test: int
+
+    def __post_init__(self) -> None:
+        counts = (self.train, self.validation, self.test)
+        require_rows("split counts", *counts)
+        if min(counts) < 0:
+            raise FernError(f"split counts: got {counts}, needs three numbers of rows >= 0")
 
     def split(self, length: int) -> Split:
         """The borders for a series of ``length`` rows, which must hold them all."""
@@ -132,6 +149,7 @@ def split(length: int, rule: str | SplitRule) -> Split:
         >>> split(17_420, "detailed").test
         Part(start=13936, stop=17420)
     """
+    require_rows("split", length)
     if length < 1:
         raise FernError(f"split: the series has {length} rows, needs at least 1")
     if isinstance(rule, str):

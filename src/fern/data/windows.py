@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fern.data.shuffle import ROUNDS, Permutation
-from fern.data.splits import Part
+from fern.data.splits import Part, require_rows
 from fern.errors import FernError
 
 Values = Tensor | NDArray[np.floating[Any]]
@@ -114,6 +114,7 @@ class Windows:
     def _place(self, stretches: Sequence[Part], *, context_length: int, horizon: int, stride: int) -> None:
         """Find where windows start: one entry for each unbroken stretch of rows, none for each window."""
         for name, value in (("context_length", context_length), ("horizon", horizon), ("stride", stride)):
+            require_rows(name, value)
             if value < 1:
                 raise FernError(f"{name}: got {value}, needs at least 1")
         self.context_length, self.horizon, self.stride = context_length, horizon, stride

@@ -79,9 +79,10 @@ def fit_model(
     settings: FitSettings,
     *,
     directory: Path | None = None,
+    began: float | None = None,
 ) -> Fit:
-    """Fit to the series that are long enough; at least one is."""
-    began = time.monotonic()
+    """Fit to the series that are long enough; at least one is. A time limit counts from ``began`` (monotonic clock)."""
+    began = time.monotonic() if began is None else began
     learnt = Learnt.of(series, scales, plan)
     training = learnt.train()
     validation = learnt.validation(most=max(64, VALIDATION_ROWS // training.channels))
@@ -102,8 +103,10 @@ def fit_model(
         model = judged
     late = learnt.residuals(judged, "calibration", most=CALIBRATION_WINDOWS)
     early = learnt.residuals(result.model, "validation", most=CALIBRATION_WINDOWS)
-    calibration = fit_calibration(late, early, settings=settings.calibration)
-    findings = findings_of(judged, series, learnt, late, early, settings.calibration)
+    # A model without a law has a ball of radius 1 around its forecast, which says nothing about its errors.
+    how = settings.calibration if model.has_law else replace(settings.calibration, law_windows=0.0)
+    calibration = fit_calibration(late, early, settings=how)
+    findings = findings_of(judged, series, learnt, late, early, how)
     notes += calibration.notes
     if result.stopped == "interrupted":
         notes.append(f"{INTERRUPTED}: the best weights so far are kept")

@@ -1,6 +1,7 @@
 """FernForecaster: fit to a frame, forecast with calibrated intervals, answer in frames of the same kind."""
 
 import inspect
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.calibration import CalibratedForecast
-from fern.checks import is_whole, require_number, require_whole
+from fern.checks import is_whole, require_memory, require_number, require_whole, shown
 from fern.data.auditing.audit import AuditReport
 from fern.data.missing import Missing
 from fern.errors import FernError, unknown_name
@@ -142,8 +143,9 @@ class FernForecaster(Bulk):
 
     def fit(self, df: Any, *, directory: str | Path | None = None) -> Self:
         """Learn from a frame. With ``directory`` a fit that was killed goes on where it was."""
+        began = time.monotonic()
         self._settings()  # a wrong argument is told before anything is read
-        return self.fit_table(self.read(df), directory=directory)
+        return self._fit(self.read(df), directory, began)
 
     def read(self, df: Any) -> Table:
         """The series of a frame as this forecaster sees them, for `fit_table`; errors are those of `fit`."""
@@ -151,6 +153,10 @@ class FernForecaster(Bulk):
 
     def fit_table(self, table: Table, *, directory: str | Path | None = None) -> Self:
         """Learn from a table that was read before; see `fit`."""
+        return self._fit(table, directory, time.monotonic())
+
+    def _fit(self, table: Table, directory: str | Path | None, began: float) -> Self:
+        """See `fit`; a time limit counts from ``began``."""
         settings = self._settings()
         plan = make_plan(
             table.series,
@@ -163,9 +169,8 @@ class FernForecaster(Bulk):
         notes: tuple[str, ...] = ()
         short = len(table.series) - plan.learnt
         if plan.learnt:
-            found = fit_model(
-                table.series, scales, plan, settings, directory=None if directory is None else Path(directory)
-            )
+            place = None if directory is None else Path(directory)
+            found = fit_model(table.series, scales, plan, settings, directory=place, began=began)
             model, calibration, notes = found.model.eval(), found.calibration, found.notes
             findings = found.findings
         if short:
@@ -176,7 +181,7 @@ class FernForecaster(Bulk):
                 "or the last value is repeated, and its intervals are not calibrated"
             )
             notes = (*notes, note)
-            warnings.warn(note, FernWarning, stacklevel=2)
+            warnings.warn(note, FernWarning, stacklevel=3)
         self._state = State(
             context_length=plan.context_length,
             horizon=plan.horizon,
@@ -400,6 +405,7 @@ class FernForecaster(Bulk):
     def _settings(self) -> FitSettings:
         """The arguments, checked."""
         require_whole("horizon", self.horizon, 1)
+        require_memory(f"horizon: {shown(self.horizon)} steps", 64.0 * min(self.horizon, 10**30))
         require_whole("seed", self.seed, 0)
         for name in ("context_length", "season", "epochs"):
             value = getattr(self, name)

@@ -137,8 +137,9 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
         skip: ``linear`` adds a linear map of the context, ``none`` does not.
         loss: any loss of neuralforecast. `EllipsoidLoss` (the default) trains the joint law; others train Fern's mean,
             or as many outputs a step as they ask for.
-        scaler_type: neuralforecast's scaler; ``standard`` for its distribution losses and ``identity`` for all others
-            unless given.
+        scaler_type: neuralforecast's scaler; ``identity`` for `EllipsoidLoss`, whose score has the unit of the law, and
+            ``standard`` for all other losses unless given.
+        training_data_availability_threshold: 1.0 learns from whole windows alone, as `fern.FernForecaster` does.
         learning_rate: the highest of one cycle, unless a scheduler is given.
 
     The other arguments are neuralforecast's own. Intervals are the law's as trained, not calibrated: for that,
@@ -187,7 +188,7 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
         windows_batch_size: int = 256,
         inference_windows_batch_size: int = 1024,
         start_padding_enabled: bool = False,
-        training_data_availability_threshold: float | list[float] = 0.0,
+        training_data_availability_threshold: float | list[float] = 1.0,
         step_size: int = 1,
         scaler_type: str | None = None,
         random_seed: int = 1,
@@ -201,7 +202,7 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
         **trainer_kwargs: Any,
     ) -> None:
         loss = EllipsoidLoss() if loss is None else loss
-        foreign_law = loss.is_distribution_output and not isinstance(loss, EllipsoidLoss)
+        joint = isinstance(loss, EllipsoidLoss)
         if lr_scheduler is None and num_lr_decays < 1:
             lr_scheduler = torch.optim.lr_scheduler.OneCycleLR
             steps = max_steps + 1
@@ -229,7 +230,7 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
             start_padding_enabled=start_padding_enabled,
             training_data_availability_threshold=training_data_availability_threshold,
             step_size=step_size,
-            scaler_type=scaler_type or ("standard" if foreign_law else "identity"),
+            scaler_type=scaler_type or ("identity" if joint else "standard"),
             random_seed=random_seed,
             drop_last_loader=drop_last_loader,
             alias=alias,
@@ -240,7 +241,6 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
             dataloader_kwargs=dataloader_kwargs,
             **{"gradient_clip_val": 1.0, **trainer_kwargs},
         )
-        joint = isinstance(self.loss, EllipsoidLoss)
         self.outputs = 1 if joint else self.loss.outputsize_multiplier  # numbers a step, beside those of the law
         self.fern = build_model(
             "fern",
@@ -252,7 +252,7 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
             latent=latent,
             layers=layers,
             activation=activation,
-            normalise="none" if foreign_law else normalise,
+            normalise=normalise if joint or not loss.is_distribution_output else "none",
             skip=skip,
             # Only a loss of the law reads its axes.
             reflections=self.loss.reflections if joint else 0,

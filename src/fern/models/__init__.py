@@ -23,6 +23,7 @@ from fern.models.registry import (
     outline_model,
     register_model,
 )
+from fern.models.rolled import RolledFern, RolledFernConfig
 from fern.models.storage import load_model, save_model
 
 __all__ = [
@@ -50,6 +51,8 @@ __all__ = [
     "PointForecaster",
     "Polymap",
     "PolymapConfig",
+    "RolledFern",
+    "RolledFernConfig",
     "SeasonalNaive",
     "SeasonalNaiveConfig",
     "Sees",

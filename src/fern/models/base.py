@@ -38,6 +38,9 @@ from fern.transport import Ellipsoid
 Sees = Literal["own", "all"]
 """What the forecast of a channel is made from: the context of that channel alone, or of all channels."""
 
+LARGE = 1e9
+"""Values in a context from which a forecast that is not finite is taken for their fault, and not the weights'."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
@@ -155,7 +158,15 @@ class Forecaster(nn.Module, ABC):
         if samples and not self.has_law:
             raise FernError(f"samples: got {samples}, but {type(self).__name__} has no law to draw from; needs 0")
         with drawing_from(self, generator):
-            return self.forecast(past, samples=samples, generator=generator)
+            try:
+                made = self.forecast(past, samples=samples, generator=generator)
+            except FernError:  # a law that is none
+                if not self.training:
+                    self._refuse_if_large(past)
+                raise
+        if not self.training and not _all_finite(made.mean):
+            self._refuse_if_large(past)
+        return made
 
     @abstractmethod
     def forecast(
@@ -227,6 +238,15 @@ class Forecaster(nn.Module, ABC):
             raise FernError(f"past: got device {past.device}, the model is on {own.device}; needs the same")
         _check_finite(past)
 
+    def _refuse_if_large(self, past: Tensor) -> None:
+        """Of a forecast that is not finite: the fault of contexts whose squares and products leave their type."""
+        largest = float(past.detach().abs().max())
+        if largest > LARGE:
+            raise FernError(
+                f"past: its values reach {largest:.3g}, which {type(self).__name__} cannot compute with in "
+                f"{str(past.dtype).removeprefix('torch.')}: the forecast is not finite; scale them first"
+            )
+
 
 class PointForecaster(Forecaster):
     """A forecaster without a law: it implements `predict`."""
@@ -241,6 +261,12 @@ class PointForecaster(Forecaster):
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """`predict` as a `Forecast`; there is nothing to draw."""
         return Forecast(mean=self.predict(past))
+
+
+def _all_finite(values: Tensor) -> bool:
+    """Whether there is no NaN or inf. One sum tells in the usual case."""
+    plain = values.detach()
+    return bool(torch.isfinite(plain.sum())) or bool(torch.isfinite(plain).all())
 
 
 def _check_finite(past: Tensor) -> None:

@@ -10,6 +10,7 @@ from torch import Generator
 from fern.errors import FernError, unknown_name
 from fern.models.base import Forecaster, ModelConfig
 from fern.models.initialise import initialise
+from fern.models.outlines import outline_of
 from fern.settings import from_mapping
 
 Presets = Mapping[str, Mapping[str, Any]]
@@ -109,12 +110,11 @@ def outline_model(
     """
     sizes = {"context_length": context_length, "horizon": horizon, "channels": channels}
     entry, config = model_entry(name), model_config(name, **sizes, preset=preset, **settings)
+    outline = outline_of(name, entry.model, config)
+    if outline is not None:
+        return outline
     with torch.random.fork_rng(devices=[]):
-        try:
-            with torch.device("meta"):
-                return entry.model(config)
-        except (NotImplementedError, RuntimeError):
-            return entry.model(config)
+        return entry.model(config)
 
 
 def model_config(
@@ -135,6 +135,7 @@ def model_config(
 
 def model_from_config(entry: ModelEntry, config: ModelConfig, *, generator: Generator | None) -> Forecaster:
     """A model from its finished config."""
+    outline_of(entry.name, entry.model, config)  # refuses what would not fit
     # torch's constructors draw starting values from the global generator: those are replaced, and its state kept.
     with torch.random.fork_rng(devices=[]):
         model = entry.model(config)

@@ -8,13 +8,21 @@ import torch
 from torch import Tensor
 
 from fern._version import __version__
+from fern.checks import shown
 from fern.errors import FernError
 from fern.models.base import Forecaster
+from fern.models.outlines import outline_of, registering
 from fern.models.registry import model_entry, model_from_config, name_of
 from fern.models.tensorfile import read_tensors, write_tensors
 from fern.settings import from_mapping
 
 FORMAT = "fern-model-1"
+SPARE = 4
+"""A model may register so many times what its file holds while it is put together (a weight that is replaced, say)."""
+LEAST_PARTS, LEAST_NUMBERS = 1000, 100_000
+
+FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+"""The types that weights may have; eight bits are no type to compute in."""
 
 
 def save_model(model: Forecaster, path: Path) -> None:
@@ -44,16 +52,44 @@ def load_model(path: Path) -> Forecaster:
     call for is a `FernError`.
     """
     described, tensors, _ = read_tensors(path, format_=FORMAT)
-    entry = model_entry(str(described.get("model")))
-    config = from_mapping(entry.config, described.get("config") or {}, where=str(path))
-    model = model_from_config(entry, config, generator=None)
-    fill_model(model, tensors, where=str(path))
+    return model_of(described.get("model"), described.get("config"), tensors, where=str(path))
+
+
+def model_of(name: object, settings: object, tensors: dict[str, Tensor], *, where: str) -> Forecaster:
+    """The model of that name, settings and weights in evaluation mode; none of them is trusted.
+
+    It is first put together without memory and given up as soon as it has more parts or numbers than the weights
+    account for: settings that claim a huge model cost next to nothing.
+    """
+    if not isinstance(name, str) or not isinstance(settings, dict):
+        raise FernError(f"{where}: needs a model's name and its settings, got {shown(name)} and {shown(settings)}")
+    entry = model_entry(name)
+    config = from_mapping(entry.config, settings, where=where)
+    numbers = sum(value.numel() for value in tensors.values())
+    refusal = f"{where}: the settings claim a model far larger than the {numbers:,} numbers of its weights"
+    try:
+        with registering(SPARE * len(tensors) + LEAST_PARTS, SPARE * numbers + LEAST_NUMBERS, refusal=refusal):
+            outline = outline_of(name, entry.model, config)
+            if outline is not None:
+                outline.make_room({name: value.shape for name, value in tensors.items()})
+                require_fit(outline, tensors, where=where)
+            model = model_from_config(entry, config, generator=None)
+    except FernError as error:
+        raise FernError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
+    fill_model(model, tensors, where=where)
     return model.eval()
 
 
 def fill_model(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> None:
     """Copy the tensors into the model when names, shapes and dtypes all agree."""
     model.make_room({name: value.shape for name, value in tensors.items()})
+    require_fit(model, tensors, where=where)
+    floating = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
+    model.to(floating).load_state_dict(tensors)
+
+
+def require_fit(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> None:
+    """Refuse tensors that are not the model's weights: other names, shapes or types."""
     own = model.state_dict()
     missing, foreign = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or foreign:
@@ -65,5 +101,17 @@ def fill_model(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> 
             raise FernError(
                 f"{where}: {name} has shape {tuple(tensors[name].shape)}, the settings need {tuple(value.shape)}"
             )
-    floating = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
-    model.to(floating).load_state_dict(tensors)
+    for name, value in own.items():
+        got = tensors[name].dtype
+        if value.is_floating_point() != got.is_floating_point or (got.is_floating_point and got not in FLOATING):
+            needs = "one of float32, float64, bfloat16, float16" if value.is_floating_point() else str(value.dtype)
+            raise FernError(f"{where}: {name} is {_plain(got)}, needs {needs.removeprefix('torch.')}")
+        if not value.is_floating_point() and got != value.dtype:
+            raise FernError(f"{where}: {name} is {_plain(got)}, needs {_plain(value.dtype)}")
+    kinds = sorted({_plain(t.dtype) for t in tensors.values() if t.is_floating_point()})
+    if len(kinds) > 1:
+        raise FernError(f"{where}: the weights are of several types ({', '.join(kinds)}), need one")
+
+
+def _plain(kind: torch.dtype) -> str:
+    return str(kind).removeprefix("torch.")

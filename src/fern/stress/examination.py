@@ -7,8 +7,8 @@ the best forecast that the true process allows.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +21,17 @@ from fern.checks import require_number, require_whole
 from fern.errors import FernError, unknown_name
 from fern.integrations.inward.outside import Floats
 from fern.metrics import ept, mae, mse, w2_squared
-from fern.models import ModelConfig
+from fern.models import ModelConfig, model_names
 from fern.stress.requirements import Requirement
-from fern.stress.targets import TAKES, Material, Takes
+from fern.stress.targets import TAKES, Material, Takes, Target, forecast
 from fern.stress.time_limit import Examinee, examinee_of
 from fern.systems import Scenario, open_scenario, scenario, simulate
 
 DEFAULT_SCENARIOS = ("LORENZ_PARAM", "LORENZ_STATE", "CHUA_SWITCH", "SEASONAL_AR_PARAM")
 """One of each kind of shock on a chaotic system, and a noisy one, whose floor is not zero."""
+
+RIVALS = ("analog", "polymap")
+"""Models that are fitted in seconds: what a forecaster must beat to be worth its training."""
 
 CONTEXT_LENGTH = 336
 HORIZON = 336
@@ -45,6 +48,7 @@ class StressSettings:
     ``time_limit``  seconds for all forecasts of a scenario.
     ``training_limit``  seconds to train on a scenario, for models that must be trained first.
     ``takes``       whether a function takes a ``batch`` (B, L, C) or one ``window`` (L, C); ``auto`` tries both.
+    ``rivals``      registered models that are asked the same and stand beside it in the report, such as `RIVALS`.
     """
 
     context_length: int | None = None
@@ -53,6 +57,7 @@ class StressSettings:
     time_limit: float = 120.0
     training_limit: float = 1800.0
     takes: Takes = "auto"
+    rivals: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("context_length", "horizon", "windows"):
@@ -63,6 +68,9 @@ class StressSettings:
             require_number(name, getattr(self, name), "a number of seconds above 0", lambda value: value > 0)
         if self.takes not in TAKES:
             raise unknown_name("takes", str(self.takes), TAKES)
+        for name in self.rivals:
+            if name not in model_names():
+                raise unknown_name("rival", name, model_names())
 
     def filled(self, config: ModelConfig | None) -> "StressSettings":
         """These settings with the lengths of a built model, if there is one; asking for other lengths is an error."""
@@ -105,7 +113,10 @@ class StressFigures:
 
 @dataclass(frozen=True)
 class Result:
-    """One scenario: the figures, or the reason why there are none; and which requirements failed."""
+    """One scenario: the figures, or the reason why there are none; and which requirements failed.
+
+    ``rivals`` has what other models reached on the same windows; None where one could not be fitted.
+    """
 
     scenario: str
     windows: int
@@ -113,6 +124,7 @@ class Result:
     requirements: tuple[Requirement, ...]
     figures: StressFigures | None = None
     reason: str | None = None
+    rivals: Mapping[str, StressFigures | None] = field(default_factory=dict)
 
     @property
     def broken(self) -> tuple[Requirement, ...]:
@@ -231,7 +243,17 @@ def _result(exam: Exam, examinee: Examinee, asked: tuple[Requirement, ...], sett
         figures = exam.score(examinee.answer(exam.material(), **limits))
     except FernError as error:
         reason = str(error)
-    return Result(exam.name, len(exam.starts), time.perf_counter() - began, asked, figures, reason)
+    seconds = time.perf_counter() - began
+    rivals = {name: _figures_of_rival(name, exam) for name in settings.rivals}
+    return Result(exam.name, len(exam.starts), seconds, asked, figures, reason, rivals)
+
+
+def _figures_of_rival(name: str, exam: Exam) -> StressFigures | None:
+    material = exam.material()
+    try:
+        return exam.score(forecast(Target(name, name).prepared(material), material))
+    except FernError:
+        return None
 
 
 def _default_plans(config: ModelConfig | None) -> list[Scenario]:

@@ -51,6 +51,10 @@ def _table(results: tuple[Result, ...]) -> list[str]:
         values = None if result.figures is None else asdict(result.figures)
         cells = ["-" if values is None else f"{values[name]:.4g}" for name in COLUMNS]
         rows.append((result.scenario, str(result.windows), *cells, "ok" if result.survived else "FAILED"))
+        for rival, reached in result.rivals.items():
+            values = None if reached is None else asdict(reached)
+            cells = ["-" if values is None else f"{values[name]:.4g}" for name in COLUMNS]
+            rows.append((f"  {rival}", "", *cells, ""))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(
@@ -83,6 +87,9 @@ def _suite(target: str, result: Result) -> ElementTree.Element:
     suite.set("time", f"{result.seconds:.3f}")
     properties = ElementTree.SubElement(suite, "properties")
     figures = {} if result.figures is None else asdict(result.figures)
+    for rival, reached in result.rivals.items():
+        if reached is not None:
+            figures |= {f"{rival} {name}": value for name, value in asdict(reached).items()}
     for name, value in {"windows": result.windows, **figures}.items():
         ElementTree.SubElement(properties, "property", name=name, value=f"{value:.10g}")
     for name, trouble in cases.items():

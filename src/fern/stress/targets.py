@@ -118,11 +118,21 @@ def open_target(text: str, *, folder: str | None = None) -> Target:
     path = Path(text)
     if path.exists():
         return Target(text, _saved(path))
-    if ":" in text:
+    if names_code(text):
         if folder is not None:
             look_in(folder)
         return Target(text, imported(text))
     raise _unknown(text)
+
+
+def names_code(text: str) -> bool:
+    """Whether a text means ``module:callable``: it is neither a registered model's name nor a file.
+
+    Example:
+        >>> names_code("dlinear"), names_code("my_models:forecast")
+        (False, True)
+    """
+    return ":" in text and text not in model_names() and not Path(text).exists()
 
 
 def forecast(forecaster: Forecaster | ForecastFunction, material: Material) -> Floats:  # (n, H, C)

@@ -9,7 +9,6 @@ compiled code is waited for, and a bare ``except:`` in the forecaster can swallo
 and systems it is left behind in a daemon thread, which goes on computing until the process ends.
 """
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -18,16 +17,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
-from fern.benchmark.engines.processes import end_with_parent, how_it_ended, spawned
+import numpy as np
+
 from fern.errors import FernError
+from fern.integrations.inward.function import ForecastFunction
 from fern.integrations.inward.outside import Floats
-from fern.models import ModelConfig
-from fern.stress.targets import Material, Target, as_target, forecast, open_target
+from fern.models import Forecaster, ModelConfig
+from fern.processes import Servant, serve_alone
+from fern.stress.targets import Material, Target, as_target, forecast, names_code, open_target
 
 T = TypeVar("T")
 
@@ -58,15 +60,38 @@ def examinee_of(forecaster: object) -> Examinee:
     return InChild(forecaster) if isinstance(forecaster, str) else InProcess(as_target(forecaster))
 
 
+def trusted_examinee_of(text: str) -> Examinee:
+    """The same for the text of a TARGET, where only other people's code is worth a process of its own."""
+    return InChild(text) if names_code(text) else InProcess(open_target(text))
+
+
 class OutOfTime(BaseException):
     """Ends a forecaster in this process; not an `Exception`, which a forecaster may catch."""
+
+
+class _Kept:
+    """A target that is trained once for the same rows and lengths, however often it is asked."""
+
+    def __init__(self, target: Target) -> None:
+        self._target, self.config = target, target.config
+        self._last: tuple[Material, Forecaster | ForecastFunction] | None = None
+
+    def prepared(self, material: Material) -> Forecaster | ForecastFunction:
+        """Ready to forecast."""
+        if self._last is not None:
+            former, ready = self._last
+            if former.config == material.config and np.array_equal(former.rows, material.rows):
+                return ready
+        ready = self._target.prepared(material)
+        self._last = material, ready
+        return ready
 
 
 class InProcess:
     """A Python object, asked in this process."""
 
     def __init__(self, target: Target) -> None:
-        self._target = target
+        self._target = _Kept(target)
         self.name, self.config = target.name, target.config
 
     def __enter__(self) -> Self:
@@ -161,8 +186,7 @@ class InChild:
     def __init__(self, text: str) -> None:
         self.name = text
         self.config: ModelConfig | None = None
-        self._process: Any = None
-        self._pipe: Connection | None = None
+        self._servant: Servant | None = None
 
     def __enter__(self) -> Self:
         self._start()
@@ -175,18 +199,13 @@ class InChild:
 
     def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts; a process that does not give them in time is killed."""
-        pipe = self._start() if self._pipe is None else self._pipe
-        with suppress(OSError):  # died already: the next line finds out
-            pipe.send(material)
+        (self._servant or self._start()).send(material)
         self._take(_Prepared, training_limit, _too_slow(training_limit, UNTRAINED))
         answer: Floats = self._take(tuple, time_limit, _too_slow(time_limit, SILENT))[0]
         return answer
 
-    def _start(self) -> Connection:
-        self._pipe, theirs = multiprocessing.get_context("spawn").Pipe()
-        # Not a daemon: those may not have children, and a forecaster may want some.
-        self._process = spawned(_serve, theirs, self.name, str(Path.cwd()), daemon=False, name="fern stress")
-        theirs.close()
+    def _start(self) -> Servant:
+        self._servant = Servant(_serve, self.name, str(Path.cwd()), name="fern stress")
         try:
             self.config = self._take(_Opened, OPENING_LIMIT, f"was not imported within {OPENING_LIMIT:g} s").config
         except BaseException as error:
@@ -194,53 +213,37 @@ class InChild:
             if isinstance(error, FernError) and not str(error).startswith("TARGET"):
                 raise FernError(f"TARGET {self.name}: {error}") from None
             raise
-        return self._pipe
+        return self._servant
 
     def _take(self, kind: type[T], seconds: float, late: str) -> T:
         """The next message; a refusal, a death and lateness are errors, and after the last two the process is gone."""
-        assert self._pipe is not None
-        ready = wait([self._pipe, self._process.sentinel], seconds)
-        if not ready:
-            self._end()
-            raise FernError(late)
+        assert self._servant is not None
         try:
-            message = self._pipe.recv() if self._pipe.poll() else None
-        except (EOFError, OSError):
-            message = None
+            message = self._servant.take(seconds)
+        except TimeoutError:
+            self._end()
+            raise FernError(late) from None
+        except EOFError as death:
+            self._end()
+            raise FernError(str(death)) from None
         if isinstance(message, _Refused):
             raise FernError(message.reason)
-        if not isinstance(message, kind):
-            raise FernError(self._cause_of_death())
+        assert isinstance(message, kind)
         return message
-
-    def _cause_of_death(self) -> str:
-        process = self._process
-        process.join(1.0)
-        code = process.exitcode
-        self._end()
-        return f"its process {how_it_ended(code)}"
 
     def _end(self) -> None:
         """Kill the process and what it started."""
-        if self._pipe is not None:
-            self._pipe.close()
-            self._pipe = None
-        if self._process is not None:
-            process, self._process = self._process, None
-            with suppress(ProcessLookupError, PermissionError, AttributeError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
-            process.join()
+        if self._servant is not None:
+            servant, self._servant = self._servant, None
+            servant.end()
 
 
 def _serve(pipe: Connection, text: str, folder: str) -> None:
     """The life of a TARGET's process: open it, then answer until the pipe closes."""
-    with suppress(OSError, AttributeError):
-        os.setsid()  # a group of its own, to be killed as one
-    end_with_parent()
+    serve_alone()
     os.chdir(folder)
     try:
-        target = open_target(text, folder=folder)
+        target = _Kept(open_target(text, folder=folder))
     except FernError as error:
         pipe.send(_Refused(str(error)))
         return

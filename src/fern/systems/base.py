@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fern.checks import require_number
 from fern.errors import FernError, unknown_name
 
 Array = NDArray[np.float64]
@@ -72,8 +73,7 @@ class System(ABC):
         for name, value in params.items():
             if name not in self.params:
                 raise unknown_name(f"parameter of {self.name}", name, self.params)
-            if not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise FernError(f"parameter {name} of {self.name}: got {value!r}, needs a finite number")
+            require_number(f"parameter {name} of {self.name}", value, "a finite number", lambda _: True)
             low, high = self.limits.get(name, (-math.inf, math.inf))
             if not low <= value <= high:
                 raise FernError(f"parameter {name} of {self.name}: got {value}, needs {low} to {high}")

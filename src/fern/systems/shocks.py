@@ -4,13 +4,13 @@
 int is the row itself.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
+from fern.checks import is_number, require_number
 from fern.errors import FernError
 from fern.settings import STRICT
 from fern.systems.base import Array, System
@@ -69,12 +69,12 @@ class StateShock:
 
     def apply(self, system: System, before: Regime) -> Regime:
         """The regime after the shock."""
+        for value in self.eps if isinstance(self.eps, tuple) else (self.eps,):
+            require_number("eps", value, "finite numbers", lambda _: True)
         eps = np.asarray(self.eps, dtype=np.float64)
         channels = len(system.channel_names_of(before.params))
         if eps.ndim > 0 and eps.shape != (channels,):
             raise FernError(f"eps: got {eps.size} values, {system.name} has {channels} channels")
-        if not np.isfinite(eps).all():
-            raise FernError(f"eps: got {self.eps}, needs finite numbers")
         state = before.state.copy()
         state[:channels] += eps
         return Regime(before.params, state)
@@ -118,15 +118,14 @@ def starting_state(system: System, params: Mapping[str, float], given: tuple[flo
     if given is None:
         return state
     channels = len(system.channel_names_of(params))
-    if len(given) not in (channels, len(state)) or not np.isfinite(given).all():
+    if len(given) not in (channels, len(state)) or not all(map(is_number, given)):
         raise FernError(f"initial_state: got {given}, {system.name} needs {channels} finite values")
     state[: len(given)] = given
     return state
 
 
 def _index(at: int | float, steps: int) -> int:
-    if isinstance(at, bool) or not math.isfinite(at):
-        raise FernError(f"at: got {at!r}, needs a row number or a fraction of the trajectory")
+    require_number("at", at, "a row number or a fraction of the trajectory", lambda _: True)
     index = int(at * steps) if isinstance(at, float) else at
     if not 0 < index < steps:
         raise FernError(

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fern.checks import require_memory, shown
 from fern.errors import FernError
 from fern.fingerprints import fingerprint_of
 from fern.systems.base import Array
@@ -73,6 +74,9 @@ def simulate(source: str | Path | Scenario, *, dtype: Literal["float32", "float6
     system = plan.source
     params = system.complete(plan.params)
     regime = Regime(params, starting_state(system, params, plan.initial_state))
+    # The states twice, while a segment is put in its place, the noise, and the values.
+    width = 2 * len(regime.state) + len(system.noise) + len(system.channel_names_of(params))
+    require_memory(f"steps: {shown(plan.steps)} steps of {system.name}", 8.0 * width * min(plan.steps, 10**30))
     noise = draw_noise(system.noise, steps=plan.steps, seed=plan.seed)[None]
     states = np.empty((plan.steps, len(regime.state)))
     segments = []

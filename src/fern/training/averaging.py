@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from fern.errors import FernError
+
 
 class AveragedWeights:
     """w̄ ← d·w̄ + (1 - d)·w after each step, d = min(decay, (1 + n)/(10 + n)) at step n, so that it starts quickly.
@@ -53,6 +55,10 @@ class AveragedWeights:
 
     def restore(self, tensors: dict[str, Tensor], *, steps: int) -> None:
         """Take over what `state` gave."""
+        found = {name: tuple(value.shape) for name, value in tensors.items()}
+        needed = {name: tuple(value.shape) for name, value in self.state().items()}
+        if found != needed:
+            raise FernError("resume: the averaged weights have other names or shapes than the model's")
         self.steps = steps
         for position, value in enumerate(self.values):
             value.copy_(tensors[str(position)])

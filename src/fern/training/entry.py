@@ -251,8 +251,12 @@ def _restore(run: TrainingRun, saved: Saved, config: TrainConfig, checkpoints: C
     """Put a run where it was when it was saved."""
     try:
         run.restore(*saved, fabric)
-    except (FernError, RuntimeError, KeyError, ValueError) as error:  # signed anew by other hands
+    except FernError as error:
         raise Unresumable(f"{checkpoints.directory}: {error}") from None
+    except (RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:  # signed anew by other hands
+        raise Unresumable(
+            f"{checkpoints.directory}: the checkpoint is not of this run ({type(error).__name__}: {error})"
+        ) from None
     run.kept = checkpoints.load_best(run, mend=fabric.is_global_zero)
     if fabric.is_global_zero:
         checkpoints.clear()

@@ -91,6 +91,11 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             seeds=(7, 1955, 2023, 4),
         ),
         "default": Preset(_DEFAULT, split="shock", seeds=(7,)),
+        "chaos": Preset(
+            {**_DEFAULT, "epochs": 60, "batch_size": 256, "loss": "mse", "patience": 60, "tolerance": 0.0},
+            split="shock",
+            seeds=(7,),
+        ),
         "law": Preset(
             {
                 **_DEFAULT,
@@ -104,4 +109,6 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
     }
 )
 """``shock`` and ``detailed`` are the paper's protocols, ``default`` is ours for people's own data. ``law`` is
-``default`` for models with a law: a proper score of it is what is minimised, and its CRPS judges an epoch."""
+``default`` for models with a law: a proper score of it is what is minimised, and its CRPS judges an epoch. ``chaos`` is
+for flow maps that are rolled on (``fern-rolled``): their error falls as long as one trains, and squared error is what a
+smooth map is fitted by."""

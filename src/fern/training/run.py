@@ -1,14 +1,16 @@
 """The state of a run: everything that training changes, and its form in a checkpoint."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Generator, Tensor
 from torch.optim import AdamW
 
+from fern.checks import require_number, require_whole, shown
 from fern.errors import FernError
 from fern.models import Forecaster
+from fern.models.storage import require_fit
 from fern.training.averaging import AveragedWeights
 from fern.training.machine.processes import of_all
 from fern.training.records.history import EpochRecord, History, history_from_list
@@ -85,6 +87,7 @@ class TrainingRun:
 
     def restore(self, plain: dict[str, Any], tensors: Tensors, fabric: "Fabric") -> None:
         """Continue from what `snapshot` gave."""
+        _check_plain(plain)
         if len(plain["loss_sums"]) != fabric.world_size:
             raise FernError(
                 f"resume: the run had {len(plain['loss_sums'])} processes, this one has {fabric.world_size}; "
@@ -96,7 +99,9 @@ class TrainingRun:
         self.processor_seconds = plain.get("processor_seconds", 0.0)  # earlier checkpoints have none
         self.records = list(history_from_list(plain["history"]))
         self.stopping = stopping_state(plain["stopping"])
-        self.model.load_state_dict(_part(tensors, "model."))
+        weights = _part(tensors, "model.")
+        require_fit(self.model, weights, where="resume")
+        self.model.load_state_dict(weights)
         self._restore_optimiser(_part(tensors, "optimiser."))
         if self.average is not None:
             self.average.restore(_part(tensors, "average."), steps=self.steps)
@@ -106,11 +111,37 @@ class TrainingRun:
 
     def _restore_optimiser(self, tensors: Tensors) -> None:
         whole = self.optimiser.state_dict()
-        whole["state"] = {}
+        state: dict[int, Tensors] = {}
         for name, value in tensors.items():
-            position, entry = name.split(".")
-            whole["state"].setdefault(int(position), {})[entry] = value
-        self.optimiser.load_state_dict(whole)
+            position, _, entry = name.partition(".")
+            state.setdefault(int(position), {})[entry] = value
+        parameters = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
+        for place, entries in state.items():
+            shapes = {"step": (), "exp_avg": parameters[place].shape, "exp_avg_sq": parameters[place].shape}
+            found = {name: value.shape for name, value in entries.items()}
+            if found != shapes:
+                raise FernError(f"resume: the optimiser's state of parameter {place} is {found}, needs {shapes}")
+            if not all(value.is_floating_point() for value in entries.values()):
+                raise FernError(f"resume: the optimiser's state of parameter {place} needs floating-point numbers")
+        if self.steps and not state:
+            raise FernError(f"resume: the optimiser's state after {self.steps:,} steps is missing")
+        self.optimiser.load_state_dict({**whole, "state": state})
+
+
+def _check_plain(plain: dict[str, Any]) -> None:
+    """Refuse values that `TrainingRun.snapshot` cannot have written."""
+    require_whole("resume: epoch", plain["epoch"], 1)
+    for name in ("step", "steps"):
+        require_whole(f"resume: {name}", plain[name], 0)
+    if not isinstance(plain["loss_sums"], list):
+        raise FernError(f"resume: loss_sums: got {shown(plain['loss_sums'])}, needs a list of numbers")
+    numbers = {f"loss_sums[{place}]": value for place, value in enumerate(plain["loss_sums"])}
+    for name, value in {**numbers, "norm_sum": plain["norm_sum"], "seconds": plain["seconds"]}.items():
+        require_number(f"resume: {name}", value, "a finite number", lambda _: True)
+    if plain["reason"] not in (None, *get_args(Reason)):
+        raise FernError(f"resume: reason: got {shown(plain['reason'])}, needs one of {', '.join(get_args(Reason))}")
+    if not isinstance(plain["history"], list) or not isinstance(plain["stopping"], dict):
+        raise FernError("resume: needs a history and the state of the stopping rule")
 
 
 def _part(tensors: Tensors, prefix: str) -> Tensors:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fern.caching import cached_njit
 from fern.transport._lanes import (
     LANES,
     add,
@@ -33,7 +34,7 @@ UNROLLED = 4  # entries a loop turn: as many sums run at once, to hide the laten
 
 def _kernel(function: Any) -> Any:
     # Released GIL: the caller splits the sets over threads. No fastmath: NaN and infinity must come through.
-    return njit(nogil=True, cache=True, error_model="numpy")(function)
+    return cached_njit(nogil=True, error_model="numpy")(function)
 
 
 def _part(function: Any) -> Any:

@@ -17,13 +17,13 @@ from tests.benchmark.support import InlineEngine, tiny_plan
 from fern.benchmark import execute
 from fern.benchmark.engines import Advanced, Lost, open_engine, share_threads
 from fern.benchmark.engines.local import THREAD_VARIABLES, LocalEngine
-from fern.benchmark.engines.processes import _environment
 from fern.benchmark.engines.ray import work
 from fern.benchmark.plan import make_plan
 from fern.benchmark.store import Store
 from fern.benchmark.sweep import run_sweep
 from fern.benchmark.tasks import read_task
 from fern.errors import FernError
+from fern.processes import _environment
 
 RAY = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra 'ray'")
 

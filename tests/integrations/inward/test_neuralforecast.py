@@ -135,7 +135,7 @@ def test_bad_models_are_refused_by_name(library: Any) -> None:
         ("NHIT", {}, "unknown neuralforecast model 'NHIT': did you mean 'NHITS'"),
         ("NHITS", {"mlp_unit": 3}, "NHITS: unknown setting 'mlp_unit': did you mean 'mlp_units'"),
         ("NHITS", {"h": 3}, "NHITS: the setting 'h' follows from"),
-        ("NHITS", {"activation": "Nothing"}, "NHITS: cannot be created with {'activation': 'Nothing'}"),
+        ("NHITS", {"activation": "Nothing"}, "NHITS: cannot be built with {'activation': 'Nothing'}"),
     ],
 )
 def test_bad_names_and_settings_are_refused_by_name(library: Any, name: str, settings: Any, message: str) -> None:

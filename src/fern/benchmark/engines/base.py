@@ -6,7 +6,9 @@ from typing import Protocol, Self
 
 from fern.benchmark.execute import Outcome
 from fern.benchmark.run import Run
+from fern.checks import require_memory, shown
 from fern.errors import FernError
+from fern.training.machine.hardware import PROCESS_BYTES, require_threads
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ def share_threads(*, cores: int, jobs: int | None, threads: int | None) -> tuple
     for name, value in (("jobs", jobs), ("threads", threads)):
         if value is not None and value < 1:
             raise FernError(f"{name}: got {value}, needs at least 1")
+    if threads is not None:
+        require_threads(threads)
+    if jobs is not None:
+        require_memory(f"jobs: {shown(jobs)} processes", PROCESS_BYTES * min(jobs, 10**9))
     if jobs is None:
         jobs = max(1, cores // threads) if threads is not None else cores
     return jobs, threads if threads is not None else max(1, cores // jobs)

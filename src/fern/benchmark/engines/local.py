@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Self
 
 from fern.benchmark.engines.base import Advanced, Event, Finished, Lost
-from fern.benchmark.engines.processes import end_with_parent, how_it_ended, spawned
 from fern.benchmark.execute import Workbench, Workplace, execute_run
 from fern.benchmark.run import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError
+from fern.processes import end_with_parent, how_it_ended, spawned
 from fern.training.records.history import EpochRecord
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -18,6 +18,7 @@ from fern.data.frames import by_series, step_of
 from fern.data.splits import Part
 from fern.data.tables.frequency import Frequency
 from fern.data.tables.native import unwrap
+from fern.data.tables.opening import readable
 from fern.data.tables.readers import Reading, Source, open_source, table_source
 from fern.data.tables.roles import Roles
 from fern.data.tables.timegrid import GridScan, TimeGrid, grid_without_time
@@ -127,7 +128,9 @@ def audit_source(
     found = []
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         for name, batches in pieces:
-            grid, columns = _scan(batches if part is None else _rows(batches, part), source, pool, outlier_limit)
+            # Numbers near the largest that float64 has overflow in squares and differences, and are told as infinite.
+            with readable(source.name), np.errstate(all="ignore"):
+                grid, columns = _scan(batches if part is None else _rows(batches, part), source, pool, outlier_limit)
             where = f"{source.name}, series {name!r}" if name else source.name
             if grid.rows == 0:
                 raise FernError(f"{where}: has no rows" + (f" in the part {part}" if part else ""))

@@ -56,12 +56,14 @@ def sparkline(picture: Picture, *, width: int = _SPARKS) -> str:
         '▁▂▃▄▅▆▇█'
     """
     groups = np.array_split(picture.mean, min(width, len(picture.mean)))
-    means = np.array([np.nan if np.isnan(group).all() else np.nanmean(group) for group in groups])
-    known = picture.mean[np.isfinite(picture.mean)]
-    if len(known) == 0:
-        return " " * len(means)
-    low, high = np.percentile(known, [1, 99])
-    scaled = np.clip((means - low) / (high - low), 0, 1) if high > low else np.zeros(len(means))
+    with np.errstate(all="ignore"):  # near the largest number that float64 has, differences overflow
+        means = np.array([np.nan if np.isnan(group).all() else np.nanmean(group) for group in groups])
+        known = picture.mean[np.isfinite(picture.mean)]
+        if len(known) == 0:
+            return " " * len(means)
+        low, high = np.percentile(known, [1, 99])
+        scaled = np.clip((means - low) / (high - low), 0, 1) if high > low else np.zeros(len(means))
+    scaled = np.nan_to_num(scaled)
     return "".join(
         " " if np.isnan(mean) else _BLOCKS[round(float(level) * (len(_BLOCKS) - 1))]
         for mean, level in zip(means, scaled, strict=True)

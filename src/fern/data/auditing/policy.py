@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from fern.checks import require_number, require_whole, shown
 from fern.data.auditing.scan.column import ColumnStatistics
 from fern.data.auditing.scan.runs import RunLengths
 from fern.data.tables.frequency import Frequency, parse_duration
@@ -15,7 +16,11 @@ from fern.settings import STRICT, from_mapping, read_toml
 
 
 def _duration(value: Any) -> Any:
-    return parse_duration(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return parse_duration(value)
+    if not isinstance(value, timedelta):
+        raise FernError(f"got {shown(value)}, needs a duration such as '3 hours'")  # a bare number has no unit
+    return value
 
 
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
@@ -59,15 +64,14 @@ class Policy:
 
     def __post_init__(self) -> None:
         for name in ("sentinel_share", "zero_share", "asinh_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise FernError(f"{name}: got {getattr(self, name)}, needs a fraction from 0 to 1")
+            require_number(name, getattr(self, name), "a fraction from 0 to 1", lambda value: 0 <= value <= 1)
         if self.asinh_share > self.zero_share:
             raise FernError(f"asinh_share: got {self.asinh_share}, needs at most zero_share ({self.zero_share})")
         for name in ("drop_run", "delete_run", "stuck_run"):
-            if getattr(self, name) < timedelta(0):
-                raise FernError(f"{name}: got {getattr(self, name)}, needs a duration of 0 or more")
-        if self.stuck_steps < 1:
-            raise FernError(f"stuck_steps: got {self.stuck_steps}, needs at least 1")
+            duration = getattr(self, name)
+            if not isinstance(duration, timedelta) or duration < timedelta(0):
+                raise FernError(f"{name}: got {duration}, needs a duration of 0 or more")
+        require_whole("stuck_steps", self.stuck_steps, 1)
 
     def stuck_after(self, frequency: Frequency) -> float:
         """How many rows a value may repeat before it counts as stuck."""

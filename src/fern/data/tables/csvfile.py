@@ -12,6 +12,7 @@ import pyarrow.csv as pcsv
 
 from fern.data.tables.dialect import Dialect, decode, sniff
 from fern.data.tables.headers import repaired
+from fern.data.tables.opening import for_arrow
 from fern.errors import FernError
 
 _BLOCK_BYTES = 1 << 22
@@ -26,6 +27,7 @@ class CsvFile:
     """A CSV file whose dialect is known, and its first rows with the types that they look like."""
 
     path: Path
+    name: Path
     encoding: str
     dialect: Dialect
     raw_names: tuple[str, ...]
@@ -37,30 +39,31 @@ class CsvFile:
         path: Path,
         start: bytes,  # the first bytes
         *,
+        name: Path,  # what messages call it
         complete: bool,  # they are all
         encoding: str | None = None,
         separator: str | None = None,
         decimal: str | None = None,
     ) -> "CsvFile":
         """Find out how the file is written; what is given is not guessed."""
-        encoding, text = decode(start, name=str(path), complete=complete, encoding=encoding)
+        encoding, text = decode(start, name=str(name), complete=complete, encoding=encoding)
         if not complete and "\n" in text:
             text = text[: text.rindex("\n") + 1]
-        dialect = sniff(text, name=str(path), separator=separator, decimal=decimal)
+        dialect = sniff(text, name=str(name), separator=separator, decimal=decimal)
         try:
             head = pcsv.read_csv(
                 io.BytesIO((text if text.endswith("\n") else text + "\n").encode()),
-                read_options=pcsv.ReadOptions(use_threads=False),
+                read_options=pcsv.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, 2 * len(start))),
                 parse_options=pcsv.ParseOptions(delimiter=dialect.separator),
                 convert_options=_conversion(dialect, {}),
             )
         except pa.ArrowInvalid as error:
-            raise _in_words(path, error, []) from None
+            raise _in_words(name, error, []) from None
         raw = tuple(head.column_names)
-        head = head.rename_columns(repaired([name.strip() for name in raw]))
+        head = head.rename_columns(repaired([column.strip() for column in raw]))
         if head.num_rows == 0:
-            raise FernError(f"{path}: has a header but no rows")
-        return cls(path, encoding, dialect, raw, head)
+            raise FernError(f"{name}: has a header but no rows")
+        return cls(path, name, encoding, dialect, raw, head)
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         """All rows; columns without a type here get the one that their first rows look like."""
@@ -68,21 +71,24 @@ class CsvFile:
 
     def _stream(self, types: Mapping[str, pa.DataType], *, threads: bool) -> Iterator[pa.RecordBatch]:
         names = self.head.column_names
-        raw = {self.raw_names[names.index(column)]: type_ for column, type_ in types.items()}
+        as_written = dict(zip(names, self.raw_names, strict=True))
+        raw = {as_written[column]: type_ for column, type_ in types.items()}
         try:
-            with pcsv.open_csv(
-                self.path,
-                read_options=pcsv.ReadOptions(block_size=_BLOCK_BYTES, encoding=self.encoding, use_threads=threads),
-                parse_options=pcsv.ParseOptions(delimiter=self.dialect.separator),
-                convert_options=_conversion(self.dialect, raw),
-            ) as reader:
+            read = pcsv.ReadOptions(block_size=self._block_bytes(), encoding=self.encoding, use_threads=threads)
+            parse = pcsv.ParseOptions(delimiter=self.dialect.separator)
+            convert = _conversion(self.dialect, raw)
+            with for_arrow(self.path) as source, pcsv.open_csv(source, read, parse, convert) as reader:
                 for batch in reader:
                     yield batch.rename_columns(names)
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             if threads:  # once more without threads: only then the error names the row
                 for _ in self._stream(types, threads=False):
                     pass
-            raise _in_words(self.path, error, self.raw_names) from None
+            raise _in_words(self.name, error, self.raw_names) from None
+
+    def _block_bytes(self) -> int:
+        """A block holds some lines: more than usual where the columns are very many."""
+        return max(_BLOCK_BYTES, 256 * len(self.raw_names), 4 * sum(map(len, self.raw_names)))
 
 
 def _conversion(dialect: Dialect, types: dict[str, pa.DataType]) -> pcsv.ConvertOptions:

@@ -4,6 +4,10 @@ import codecs
 import csv
 import io
 import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fern.errors import FernError
@@ -11,6 +15,8 @@ from fern.errors import FernError
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 _LINES = 500
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+_NOT_FOR_FILES = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "mbcs", "oem")
 
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 _DOT = re.compile(rf"[+-]?(?:\d+\.\d*|\.\d+){_EXPONENT}")
@@ -39,6 +45,7 @@ def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = Non
         ('cp1252', 'T (°C)')
     """
     if encoding is not None:
+        _require_text_codec(encoding, name=name)
         try:
             return encoding, codecs.getincrementaldecoder(encoding)().decode(head, final=complete)
         except LookupError:
@@ -57,6 +64,18 @@ def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = Non
         f"{name}: unreadable encoding: neither UTF-8, UTF-16 nor Latin-1 text; is it a CSV or Parquet file? "
         "(save it as UTF-8, or give its encoding)"
     )
+
+
+def _require_text_codec(encoding: str, *, name: str) -> None:
+    """Refuse codecs that do not turn bytes into text, such as rot13 or hex."""
+    wrong = FernError(f"{name}: unknown encoding {encoding[:40]!r}; try utf-8, latin-1, utf-16")
+    try:
+        known = codecs.lookup(encoding)
+        "".encode(encoding)  # refuses what is no text encoding
+    except (LookupError, ValueError):
+        raise wrong from None
+    if known.incrementaldecoder is None or known.name in _NOT_FOR_FILES:
+        raise wrong
 
 
 def sniff(
@@ -103,10 +122,21 @@ def is_number(text: str) -> bool:
 
 def _fields(lines: list[str], separator: str) -> list[list[str]]:
     skip = separator == " "
-    return [
-        [field.strip() for field in row]
-        for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator, skipinitialspace=skip)
-    ]
+    with _wide_fields():
+        return [
+            [field.strip() for field in row]
+            for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator, skipinitialspace=skip)
+        ]
+
+
+@contextmanager
+def _wide_fields() -> Iterator[None]:
+    """Within the block a field may be as long as the text; Python's own limit is 131,072 characters."""
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _separator(lines: list[str], *, name: str) -> str:
@@ -148,9 +178,10 @@ def _check_header(header: list[str], *, name: str) -> None:
     nameless = next((i for i, field in enumerate(header) if i and not field), None)
     if nameless is not None:
         raise FernError(f"{name}: column {nameless + 1} has no name (one separator too many in the header?)")
-    doubled = sorted({field for field in named if named.count(field) > 1})
+    counted = Counter(named)
+    doubled = sorted(field for field, times in counted.items() if times > 1)
     if doubled:
-        raise FernError(f"{name}: column {doubled[0]!r} appears {named.count(doubled[0])} times in the header")
+        raise FernError(f"{name}: column {doubled[0]!r} appears {counted[doubled[0]]} times in the header")
 
 
 def _decimal(rows: list[list[str]], *, name: str) -> str:
@@ -158,7 +189,7 @@ def _decimal(rows: list[list[str]], *, name: str) -> str:
     fields = [field for row in rows for field in row if field]
     both = next((field for field in fields if _BOTH.fullmatch(field)), None)
     if both is not None:
-        raise FernError(f"{name}: {both!r} has a thousands separator; save the file without it it")
+        raise FernError(f"{name}: {both!r} has a thousands separator; save the file without it")
     commas = [field for field in fields if _COMMA.fullmatch(field)]
     if not commas:
         return "."

@@ -106,7 +106,10 @@ def parse_duration(text: str) -> timedelta:
     unit = None if match is None else _UNITS.get(match[2], _UNITS.get(match[2].removesuffix("s")))
     if match is None or unit is None:
         raise FernError(f"duration: got {text!r}, needs a number and a unit, as in '15 min', '3 hours', '1 week'")
-    return timedelta(**{unit: float(match[1])})
+    try:
+        return timedelta(**{unit: float(match[1])})
+    except OverflowError:
+        raise FernError(f"duration: got {text[:60]!r}, which is longer than {timedelta.max.days:,} days") from None
 
 
 def next_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:

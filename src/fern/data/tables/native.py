@@ -9,6 +9,8 @@ import narwhals as nw
 import pyarrow as pa
 from narwhals.exceptions import DuplicateError
 
+from fern.data.tables.opening import readable
+from fern.data.tables.roles import require_distinct
 from fern.errors import FernError, unknown_name
 
 FrameKind = Literal["pyarrow", "pandas", "polars"]
@@ -62,14 +64,14 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
     if isinstance(frame, pa.Table):
-        _check_names(frame.column_names)
+        require_distinct(frame.column_names, name="frame")
         return frame, Native("pyarrow")
     try:
         known = nw.from_native(frame)
     except TypeError:
         raise FernError(f"frame: got {type(frame).__name__}, needs a pandas, polars or pyarrow data frame") from None
     except DuplicateError:
-        _check_names([str(name) for name in frame.columns])
+        require_distinct([str(name) for name in frame.columns], name="frame")
         raise
     kind = known.implementation.name.lower()
     if kind not in get_args(FrameKind):
@@ -78,7 +80,10 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
         raise FernError("frame: got a lazy frame, needs a collected one (.collect())")
     if not isinstance(known, nw.DataFrame):
         raise FernError(f"frame: got {type(frame).__name__}, needs a data frame")
-    return _from_pandas(frame) if kind == "pandas" else (known.to_arrow(), Native("polars"))
+    if kind == "pandas":
+        return _from_pandas(frame)
+    with readable("frame"):
+        return known.to_arrow(), Native("polars")
 
 
 def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
@@ -97,10 +102,14 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
             raise FernError(f"frame: its index and a column are both called {index!r}")
         frame = frame.set_axis(names, axis=1).rename_axis(index).reset_index()
         names = [index, *names]
-    _check_names(names)
-    _check_zones(frame.set_axis(names, axis=1))
+    require_distinct(names, name="frame")
+    frame = frame.set_axis(names, axis=1)
+    dense = {name: type_.subtype for name, type_ in frame.dtypes.items() if type(type_).__name__ == "SparseDtype"}
+    if dense:
+        frame = frame.astype(dense)
+    _check_zones(frame)
     try:
-        table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise FernError(f"frame: a column has values of mixed types ({error})") from None
     except pa.ArrowException as error:  # complex numbers, say
@@ -120,9 +129,3 @@ def _check_zones(frame: Any) -> None:
                 raise FernError(
                     f"frame: column {name!r} has stamps with a time zone and stamps without; use one of them"
                 )
-
-
-def _check_names(names: list[str]) -> None:
-    doubled = next((name for name in names if names.count(name) > 1), None)
-    if doubled is not None:
-        raise FernError(f"frame: column {doubled!r} appears {names.count(doubled)} times")

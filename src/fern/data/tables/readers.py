@@ -1,6 +1,7 @@
 """Tables from files: CSV and Parquet, batch by batch, or a clear refusal before anything is done with them."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fern.data.tables.csvfile import CsvFile, one_line
-from fern.data.tables.roles import Roles, find_roles
+from fern.data.tables.opening import Opened, for_arrow, readable
+from fern.data.tables.roles import Roles, find_roles, require_distinct
 from fern.data.tables.stamps import is_time, to_stamps
 from fern.errors import FernError
 
 BATCH_ROWS = 1 << 16
 _HEAD_BYTES = 1 << 20
+_MOST_HEAD = 1 << 26  # for lines of many thousands of columns
 _OTHER_FORMATS = {b"PK\x03\x04": "an Excel or zip file", b"ARROW1": "an Arrow file", b"\x89HDF": "an HDF5 file"}
 
 
@@ -51,7 +54,9 @@ class Source:
         for batch in self.stream():
             rows += batch.num_rows
             if batch.num_rows:
-                yield _canonical(batch, self.roles)
+                with readable(self.name):
+                    made = _canonical(batch, self.roles)
+                yield made
         if rows == 0:
             raise FernError(f"{self.name}: has a header but no rows")
 
@@ -63,8 +68,12 @@ class Source:
 def open_source(path: str | Path, reading: Reading = Reading()) -> Source:  # noqa: B008 (frozen)
     """Open a CSV or Parquet file; its first rows decide the dialect and the roles of the columns."""
     path = Path(path)
-    start, complete = file_start(path)
-    return _parquet_source(path, reading) if is_parquet(start) else _csv_source(path, start, complete, reading)
+    opened = Opened(path)
+    with readable(str(path)):
+        start, complete = file_start(opened.path, name=path)
+        if is_parquet(start):
+            return _parquet_source(opened, path, reading)
+        return _csv_source(opened, path, start, complete, reading)
 
 
 def is_parquet(start: bytes) -> bool:
@@ -72,11 +81,12 @@ def is_parquet(start: bytes) -> bool:
     return start.startswith(b"PAR1")
 
 
-def open_csv(path: Path, start: bytes, complete: bool, reading: Reading) -> CsvFile:
-    """The CSV file with these first bytes."""
+def open_csv(path: Path, start: bytes, complete: bool, reading: Reading, *, name: Path) -> CsvFile:
+    """The CSV file with these first bytes, called by its ``name`` in messages."""
     return CsvFile.open(
         path,
         start,
+        name=name,
         complete=complete,
         encoding=reading.encoding,
         separator=reading.separator,
@@ -86,44 +96,52 @@ def open_csv(path: Path, start: bytes, complete: bool, reading: Reading) -> CsvF
 
 def table_source(table: pa.Table, *, name: str, reading: Reading = Reading()) -> Source:  # noqa: B008 (frozen)
     """A table in memory as a source."""
-    roles = find_roles(table, name=name, time=reading.time, series=reading.series, ignore=reading.ignore)
-    return Source(name, roles, _time_type(table, roles), lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)))
+    with readable(name):
+        roles = find_roles(table, name=name, time=reading.time, series=reading.series, ignore=reading.ignore)
+        time_type = _time_type(table, roles)
+    return Source(name, roles, time_type, lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)))
 
 
-def file_start(path: Path) -> tuple[bytes, bool]:
-    """The first bytes of a file, and whether they are all; an error where it is neither CSV nor Parquet."""
+def file_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
+    """The first bytes of a file, with two lines at least, and whether they are all; an error for other formats."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
+            while head.count(b"\n") < 3 and len(head) < _MOST_HEAD and (more := file.read(_HEAD_BYTES)):
+                head += more
             complete = not file.read(1)
     except FileNotFoundError:
-        raise FernError(f"{path}: no such file") from None
+        raise FernError(f"{name}: no such file") from None
     except IsADirectoryError:
-        raise FernError(f"{path}: is a directory, needs a CSV or Parquet file") from None
+        raise FernError(f"{name}: is a directory, needs a CSV or Parquet file") from None
     except PermissionError:
-        raise FernError(f"{path}: no permission to read it") from None
+        raise FernError(f"{name}: no permission to read it") from None
     except OSError as error:
-        raise FernError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise FernError(f"{name}: cannot be read ({error.strerror or error})") from None
     if not head:
-        raise FernError(f"{path}: is empty (0 bytes), needs a header line and rows of values")
+        raise FernError(f"{name}: is empty (0 bytes), needs a header line and rows of values")
     for magic, kind in _OTHER_FORMATS.items():
         if head.startswith(magic):
-            raise FernError(f"{path}: is {kind}, needs CSV or Parquet")
-    if path.suffix.lower() in (".parquet", ".pq") and not is_parquet(head):
-        raise FernError(f"{path}: is not a Parquet file despite its name (its first bytes are {head[:4]!r})")
+            raise FernError(f"{name}: is {kind}, needs CSV or Parquet")
+    if name.suffix.lower() in (".parquet", ".pq") and not is_parquet(head):
+        raise FernError(f"{name}: is not a Parquet file despite its name (its first bytes are {head[:4]!r})")
     return head, complete
 
 
-def _csv_source(path: Path, start: bytes, complete: bool, reading: Reading) -> Source:
-    file = open_csv(path, start, complete, reading)
+def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, reading: Reading) -> Source:
+    file = open_csv(opened.path, start, complete, reading, name=name)
     head = file.head
-    roles = find_roles(head, name=str(path), time=reading.time, series=reading.series, ignore=reading.ignore)
+    roles = find_roles(head, name=str(name), time=reading.time, series=reading.series, ignore=reading.ignore)
     types = {column: _csv_type(head, column) for column in roles.values}
     if roles.series is not None:
         types[roles.series] = pa.string()
     if roles.time is not None:
         types[roles.time] = _csv_time_type(head, roles.time, roles.time_format)
-    return Source(str(path), roles, _time_type(head, roles), lambda: file.batches(types))
+
+    def stream(held: Opened = opened) -> Iterator[pa.RecordBatch]:  # a copy of a pipe lasts as long as this function
+        yield from file.batches(types)
+
+    return Source(str(name), roles, _time_type(head, roles), stream)
 
 
 def _csv_type(head: pa.Table, column: str) -> pa.DataType:
@@ -139,17 +157,17 @@ def _csv_time_type(head: pa.Table, column: str, form: str | None) -> pa.DataType
     return pa.string() if form else pa.int64()
 
 
-def _parquet_source(path: Path, reading: Reading) -> Source:
-    def opened() -> pq.ParquetFile:
+def _parquet_source(given: Opened, path: Path, reading: Reading) -> Source:
+    @contextmanager
+    def opened() -> Iterator[pq.ParquetFile]:
         # Neither mapped nor read ahead: a row group of any size is read through a small buffer, piece by piece.
-        return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+        with for_arrow(given.path) as source, pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as file:
+            yield file
 
-    try:
-        with opened() as file:
-            schema = file.schema_arrow
-            first = next(file.iter_batches(batch_size=10_000), None)
-    except (pa.ArrowException, OSError) as error:
-        raise FernError(f"{path}: damaged or truncated Parquet file ({one_line(error)})") from None
+    with _undamaged(path), opened() as file:
+        schema = file.schema_arrow
+        require_distinct(schema.names, name=str(path))
+        first = next(file.iter_batches(batch_size=10_000), None)
     if first is None or first.num_rows == 0:
         raise FernError(f"{path}: has columns but no rows")
     head = pa.Table.from_batches([first], schema)
@@ -157,13 +175,18 @@ def _parquet_source(path: Path, reading: Reading) -> Source:
     wanted = [name for name in (roles.time, roles.series, *roles.values) if name is not None]
 
     def stream() -> Iterator[pa.RecordBatch]:
-        try:
-            with opened() as file:
-                yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
-        except (pa.ArrowException, OSError) as error:
-            raise FernError(f"{path}: damaged or truncated Parquet file ({one_line(error)})") from None
+        with _undamaged(path), opened() as file:
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
 
     return Source(str(path), roles, _time_type(head, roles), stream)
+
+
+@contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FernError(f"{path}: damaged or truncated Parquet file ({one_line(error)})") from None
 
 
 def _time_type(head: pa.Table, roles: Roles) -> pa.DataType | None:

@@ -1,5 +1,6 @@
 """Which column of a table is time, which names the series and which hold values."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,7 @@ def find_roles(
         'date'
     """
     names = table.column_names
+    require_distinct(names, name=name)
     for asked in (time, series, *ignore):
         if asked is not None and asked not in names:
             raise FernError(f"{name}: {unknown_name('column', asked, names)}")
@@ -58,6 +60,13 @@ def find_roles(
     for column in values:
         check_values(table, column, name=name)
     return Roles(values, time, form, series, (*ignore, *numbers))
+
+
+def require_distinct(names: Sequence[str], *, name: str) -> None:
+    """Refuse two columns of one name, and names that are no text."""
+    doubled, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise FernError(f"{name}: column {doubled!r} appears {times} times")
 
 
 def find_time(
@@ -115,7 +124,7 @@ def is_row_number(table: pa.Table, column: str) -> bool:
     """Whether a column holds nothing but the rows' numbers, as pandas writes them into files."""
     if column.startswith("__index_level_"):  # pandas' row labels in a Parquet file
         return bool(pa.types.is_integer(table.schema.field(column).type))
-    if column != table.column_names[0] or not (column == "" or column.startswith("Unnamed: ")):
+    if column != table.field(0).name or not (column == "" or column.startswith("Unnamed: ")):
         return False
     data = table[column]
     return bool(pa.types.is_integer(data.type) and data[:2].to_pylist() in ([0], [1], [0, 1], [1, 2]))

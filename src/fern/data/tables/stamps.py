@@ -88,7 +88,10 @@ def to_stamps(
         TimestampType(timestamp[ns])
     """
     if pa.types.is_integer(column.type) and form is None:
-        return pc.cast(column, pa.int64())
+        try:
+            return pc.cast(column, pa.int64())
+        except pa.ArrowInvalid:
+            raise FernError(f"time column {name!r}: has numbers beyond 2^63, needs smaller ones") from None
     if pa.types.is_integer(column.type):
         column = pc.cast(column, pa.string())
     if is_time(column.type):
@@ -132,7 +135,9 @@ def as_text(stamp: pa.Scalar | None) -> str | None:
 def _in_nanoseconds(column: pa.Array | pa.ChunkedArray, zone: str | None, *, name: str) -> pa.Array:
     try:
         return pc.cast(column, pa.timestamp("ns", tz=zone))
-    except pa.ArrowInvalid:
+    except pa.ArrowInvalid as error:
+        if "timezone" in str(error).lower() or "time zone" in str(error).lower():
+            raise FernError(f"time column {name!r}: unknown time zone {zone!r}") from None
         raise FernError(f"time column {name!r}: has years outside 1678 to 2262") from None
 
 

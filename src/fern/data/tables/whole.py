@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fern.data.tables.csvfile import CsvFile, one_line
+from fern.data.tables.opening import Opened, for_arrow, readable
 from fern.data.tables.readers import Reading, file_start, is_parquet, open_csv
-from fern.data.tables.roles import ID, find_time
+from fern.data.tables.roles import ID, find_time, require_distinct
 from fern.errors import FernError, unknown_name
 
 
@@ -25,12 +26,14 @@ def read_table(path: str | Path, reading: Reading = Reading()) -> pa.Table:  # n
         {'Tag': ['31.01.2020', '01.02.2020'], 'Last': [1.5, 2.25]}
     """
     path = Path(path)
-    start, complete = file_start(path)
-    if is_parquet(start):
-        return _parquet(path)
-    file = open_csv(path, start, complete, reading)
-    _require_columns(file.head, (reading.time, reading.series), name=str(path))
-    table = pa.Table.from_batches(file.batches(_types(file, reading)))
+    opened = Opened(path)
+    with readable(str(path)):
+        start, complete = file_start(opened.path, name=path)
+        if is_parquet(start):
+            return _parquet(opened.path, name=path)
+        file = open_csv(opened.path, start, complete, reading, name=path)
+        _require_columns(file.head, (reading.time, reading.series), name=str(path))
+        table = pa.Table.from_batches(file.batches(_types(file, reading)))
     if table.num_rows == 0:
         raise FernError(f"{path}: has a header but no rows")
     return table
@@ -46,7 +49,7 @@ def _types(file: CsvFile, reading: Reading) -> dict[str, pa.DataType]:
     head = file.head
     identifier = reading.series or ID
     others = [column for column in head.column_names if column != identifier]
-    time, _ = find_time(head, others, name=str(file.path), asked=reading.time)
+    time, _ = find_time(head, others, name=str(file.name), asked=reading.time)
     return {
         column: pa.string() if column == identifier else _type(head.schema.field(column).type, is_time=column == time)
         for column in head.column_names
@@ -62,11 +65,13 @@ def _type(found: pa.DataType, *, is_time: bool) -> pa.DataType:
     return found if pa.types.is_boolean(found) else pa.string()
 
 
-def _parquet(path: Path) -> pa.Table:
+def _parquet(path: Path, *, name: Path) -> pa.Table:
     try:
-        table = pq.read_table(path, partitioning=None)
-    except (pa.ArrowException, OSError) as error:
-        raise FernError(f"{path}: damaged or truncated Parquet file ({one_line(error)})") from None
+        with for_arrow(path) as source, pq.ParquetFile(source) as file:
+            require_distinct(file.schema_arrow.names, name=str(name))
+            table = file.read()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FernError(f"{name}: damaged or truncated Parquet file ({one_line(error)})") from None
     if table.num_rows == 0:
-        raise FernError(f"{path}: has columns but no rows")
+        raise FernError(f"{name}: has columns but no rows")
     return table.replace_schema_metadata(None)

@@ -1,5 +1,6 @@
 """sktime forecasters as forecasters of windows. Needs the extra ``sktime``."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -44,5 +45,8 @@ class SktimeForecaster(FunctionForecaster):
 
     def _forecast_one(self, context: NDArray[Any], horizon: int) -> Any:
         steps = np.arange(1, horizon + 1)
-        # Classical methods are written for float64, and several lose their footing in float32.
-        return self.forecaster.clone().fit(context.astype(np.float64), fh=steps).predict()
+        with warnings.catch_warnings():
+            # What sktime will change one day it announces with every new object: here, with every window.
+            warnings.simplefilter("ignore", FutureWarning)
+            # Classical methods are written for float64, and several lose their footing in float32.
+            return self.forecaster.clone().fit(context.astype(np.float64), fh=steps).predict()

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fern.caching import cached_njit
+
 Array = Any
 Bounds = Any
 _FAST = {"contract", "arcp", "nsz", "reassoc"}
@@ -45,7 +47,7 @@ def _slope(x: Any, bounds: Bounds) -> Any:
     return r * r * r
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def clamp(raw: Array, bounds: Bounds, scale: Array, shift: Array) -> None:
     """Write the clamped scales and shifts."""
     of_scale, of_shift = bounds
@@ -57,7 +59,7 @@ def clamp(raw: Array, bounds: Bounds, scale: Array, shift: Array) -> None:
             shift[i, j] = _clamped(raw[i, n + j], of_shift)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def clamp_backward(raw: Array, bounds: Bounds, grad_scale: Array, grad_shift: Array, grad_raw: Array) -> None:
     """The gradient of `clamp`."""
     of_scale, of_shift = bounds
@@ -69,7 +71,7 @@ def clamp_backward(raw: Array, bounds: Bounds, grad_scale: Array, grad_shift: Ar
             grad_raw[i, n + j] = grad_shift[i, j] * _slope(raw[i, n + j], of_shift)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def affine(raw: Array, state: Array, bounds: Bounds, out: Array) -> None:
     """out = scale · state + shift."""
     of_scale, of_shift = bounds
@@ -80,7 +82,7 @@ def affine(raw: Array, state: Array, bounds: Bounds, out: Array) -> None:
             out[i, j] = scale * state[i, j] + _clamped(raw[i, n + j], of_shift)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def affine_backward(raw: Array, state: Array, bounds: Bounds, grad: Array, grad_raw: Array, grad_state: Array) -> None:
     """The gradient of `affine`."""
     of_scale, of_shift = bounds
@@ -94,7 +96,7 @@ def affine_backward(raw: Array, state: Array, bounds: Bounds, grad: Array, grad_
             grad_state[i, j] = grad[i, j] * _clamped(raw[i, j], of_scale)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def rotate(raw: Array, state: Array, bounds: Bounds, out: Array) -> None:
     """out = (a + ib)(u + iv) + shift for each pair (u, v) of neighbours; a last odd element is scaled by a."""
     of_scale, of_shift = bounds
@@ -113,7 +115,7 @@ def rotate(raw: Array, state: Array, bounds: Bounds, out: Array) -> None:
             out[i, n - 1] += scale[n - 1] * state[i, n - 1]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def rotate_backward(raw: Array, state: Array, bounds: Bounds, grad: Array, grad_raw: Array, grad_state: Array) -> None:
     """The gradient of `rotate`."""
     of_scale, of_shift = bounds

@@ -9,8 +9,8 @@ Numba's cache watches the file of a cached kernel only: after a change in ``_cou
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from fern.caching import cached_njit
 from fern.models.fern_parts import _coupling_kernels as kernels
 
 Array = Any
@@ -18,7 +18,7 @@ Linear = Any  # (weight (out, in), bias (out,))
 _FAST = {"contract", "arcp", "nsz", "reassoc"}  # NaN and infinity must come through
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def _dots(a: Array, b: Array, c: Array, d: Array, x: Array) -> Any:
     """Four dot products with x, which is loaded once for all: the processor waits for loads, not for sums."""
     nothing = x.dtype.type(0)
@@ -31,7 +31,7 @@ def _dots(a: Array, b: Array, c: Array, d: Array, x: Array) -> Any:
     return s0, s1, s2, s3
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def _linear(linear: Linear, x: Array, out: Array) -> None:
     """out = x weightᵀ + bias."""
     weight, bias = linear
@@ -45,7 +45,7 @@ def _linear(linear: Linear, x: Array, out: Array) -> None:
             out[i, j2], out[i, j3] = s2 + bias[j2], s3 + bias[j3]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def _features(linear: Linear, x: Array, out: Array) -> None:
     """out = relu(x weightᵀ + bias)."""
     _linear(linear, x, out)
@@ -54,7 +54,7 @@ def _features(linear: Linear, x: Array, out: Array) -> None:
             out[i, j] = out[i, j] if not out[i, j] < 0 else out.dtype.type(0)
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def run(
     x: Array,  # (N, L)
     z: Array,  # (N, latent), overwritten

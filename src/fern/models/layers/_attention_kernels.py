@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fern.caching import cached_njit
 from fern.models.layers._lane_functions import (
     LOG2_E,
     exponential,
@@ -37,7 +38,7 @@ _ONE = np.float32(1.0)
 
 
 def _kernel(function: Any) -> Any:
-    return njit(nogil=True, cache=True, error_model="numpy")(function)
+    return cached_njit(nogil=True, error_model="numpy")(function)
 
 
 def _part(function: Any) -> Any:

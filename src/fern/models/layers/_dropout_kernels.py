@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fern.caching import cached_njit
+
 Array = Any  # of float32, one-dimensional, contiguous
 Keys = Any  # of `fern.models.layers.dropout`
 
@@ -26,7 +28,7 @@ def _round(x: Any, number: int) -> Any:
     return np.uint32(np.uint32(x ^ np.uint32(x >> _SHIFTS[number])) * _FACTORS[number])
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def mask(x: Array, keys: Keys, out: Array) -> None:
     """out[n] = scale · x[n] where the upper 16 bits of the hash of n are at most ``last``, else 0."""
     first, second, last, scale = keys

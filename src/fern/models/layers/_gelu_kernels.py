@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fern.caching import cached_njit
 from fern.models.layers._lane_functions import (
     LOG2_E,
     copysign,
@@ -59,7 +60,7 @@ def _both(h: Value) -> Any:
     return mul(h, share), fma(mul(h, spread(_DENSITY)), bell, share)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@cached_njit(nogil=True, error_model="numpy")
 def gelu(h: Array, start: int, keys: Keys) -> None:
     """h ← mask · h Φ(h), with the masks of entries ``start``, start + 1, … of the whole; 16 divides start."""
     first, second, last, scale = keys
@@ -80,7 +81,7 @@ def _store_both(h: Array, n: int, mask: Value, grad: Array) -> None:
     store(grad, n, mul(load(grad, n), mul(slope, mask)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@cached_njit(nogil=True, error_model="numpy")
 def gelu_backward(h: Array, start: int, keys: Keys, grad: Array) -> None:
     """`gelu` again, and grad ← grad · mask · (Φ(h) + h φ(h))."""
     first, second, last, scale = keys

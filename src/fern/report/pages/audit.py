@@ -70,12 +70,14 @@ def plot(picture: Picture) -> Html:
     if not known.any():
         return element("svg", {**size, "aria-label": "no values"})
     # The scale leaves out the farthest per cent, so that a code does not flatten everything else.
-    low, high = float(np.nanpercentile(picture.low, 1)), float(np.nanpercentile(picture.high, 99))
+    with np.errstate(all="ignore"):  # near the largest number that float64 has, differences overflow
+        low, high = float(np.nanpercentile(picture.low, 1)), float(np.nanpercentile(picture.high, 99))
     spread = (high - low) or 1.0
     x = (np.arange(count) + 0.5) * _WIDTH / count
 
     def height(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> list[float]:
-        scaled = np.clip((values - low) / spread, 0, 1)
+        with np.errstate(all="ignore"):
+            scaled = np.nan_to_num(np.clip((values - low) / spread, 0, 1))
         return [float(v) for v in np.round(_HEIGHT - 3 - scaled * (_HEIGHT - 6), 1)]
 
     shapes = []

@@ -97,9 +97,13 @@ class Checkpoints:
         try:
             whole, tensors, _ = read_tensors(path, format_=FORMAT)
             require_same(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
+            if not isinstance(whole["run"], dict):
+                raise FernError(f"resume: {path} holds no state of a run")
+            self._best_checksum = whole["best_sha256"]
         except FernError as error:
             raise Unresumable(str(error)) from None
-        self._best_checksum = whole["best_sha256"]
+        except (KeyError, TypeError, AttributeError, ValueError) as error:  # forged: the checksum fits, the rest not
+            raise Unresumable(f"resume: {path} is no checkpoint of a run ({type(error).__name__}: {error})") from None
         return whole["run"], tensors
 
     def load_best(self, run: TrainingRun, *, mend: bool) -> Tensors:

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fern.caching import cached_njit
 
 Integers = NDArray[np.int64]
 
 SLOTS = 1 << 15
-_FULL = SLOTS * 3 // 4
+_FIRST_SLOTS = 1 << 6  # a table with thousands of columns has as many of these
 _SAMPLED = 512
 
 
@@ -39,17 +40,28 @@ class CommonValues:
     """
 
     def __init__(self) -> None:
-        self._keys = np.zeros(SLOTS, np.uint64)
-        self._counts = np.zeros(SLOTS, np.int64)
-        self._runs = np.zeros(SLOTS, np.int64)
+        self._keys = np.zeros(_FIRST_SLOTS, np.uint64)
+        self._counts = np.zeros(_FIRST_SLOTS, np.int64)
+        self._runs = np.zeros(_FIRST_SLOTS, np.int64)
         self._used = 0
         self.slack = 0
 
     def add(self, values: NDArray[np.float64], lengths: Integers) -> None:
         """Runs of values and their lengths."""
-        self._used, self.slack = _count(
-            values.view(np.uint64), lengths, self._keys, self._counts, self._runs, self._used, self.slack
-        )
+        bits, done = values.view(np.uint64), 0
+        while True:
+            table = self._keys, self._counts, self._runs
+            done, self._used, self.slack = _count(bits, lengths, *table, done, self._used, self.slack)
+            if done == len(bits):
+                return
+            self._grow()
+
+    def _grow(self) -> None:
+        """Twice as many slots, with the same counts in them."""
+        slots = 2 * len(self._keys)
+        keys, counts, runs = np.zeros(slots, np.uint64), np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+        _move(self._keys, self._counts, self._runs, keys, counts, runs, 0)
+        self._keys, self._counts, self._runs = keys, counts, runs
 
     def distinct(self) -> int | None:
         """How many different values there are; None where there are too many to know."""
@@ -72,62 +84,80 @@ class CommonValues:
         ]
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _slot(key: Any) -> Any:
+@cached_njit(nogil=True, inline="always")
+def _slot(key: Any, slots: int) -> Any:
     """A hash of the value's bits."""
     mixed = (key ^ (key >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((mixed >> np.uint64(40)) & np.uint64(SLOTS - 1))
+    return np.int64((mixed >> np.uint64(40)) & np.uint64(slots - 1))
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _count(
     bits: Any,
     lengths: Integers,
     keys: Any,
     counts: Integers,
     runs: Integers,
+    first: int,
     used: int,
     slack: int,
-) -> tuple[int, int]:
-    for i in range(len(bits)):
+) -> tuple[int, int, int]:
+    """Count from ``first`` on; returns how far it came before the table was too small, and (used, slack)."""
+    slots = len(keys)
+    for i in range(first, len(bits)):
+        if used > slots * 3 // 4:
+            if slots < SLOTS:
+                return i, used, slack
+            used, cut = _thin(keys, counts, runs)
+            slack += cut
         key, length = bits[i], lengths[i]
-        slot = _slot(key)
+        slot = _slot(key, slots)
         while counts[slot] > 0 and keys[slot] != key:
-            slot = (slot + 1) & (SLOTS - 1)
+            slot = (slot + 1) & (slots - 1)
         if counts[slot] == 0:
             keys[slot] = key
             used += 1
         counts[slot] += length
         runs[slot] = max(runs[slot], length)
-        if used > _FULL:
-            used, cut = _thin(keys, counts, runs)
-            slack += cut
-    return used, slack
+    if used > slots * 3 // 4 and slots >= SLOTS:
+        used, cut = _thin(keys, counts, runs)
+        slack += cut
+    return len(bits), used, slack
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _thin(keys: Any, counts: Integers, runs: Integers) -> tuple[int, int]:
     """Subtract about the median count from all counters, drop those left with nothing; returns (left, subtracted)."""
     sample, found, slot = np.empty(_SAMPLED, np.int64), 0, 0
     while found < _SAMPLED and slot < SLOTS:  # slots are in hash order: the first are a fair sample
         if counts[slot] > 0:
-            place = found  # sorted as it grows: np.sort takes Numba seconds to compile
-            while place > 0 and sample[place - 1] > counts[slot]:
-                sample[place] = sample[place - 1]
-                place -= 1
-            sample[place] = counts[slot]
+            sample[found] = counts[slot]
             found += 1
         slot += 1
-    cut = sample[found // 2]
+    cut = np.sort(sample[:found])[found // 2]
     old_keys, old_counts, old_runs = keys.copy(), counts.copy(), runs.copy()
     counts[:] = 0
     runs[:] = 0
-    left = 0
-    for old in range(SLOTS):
-        if old_counts[old] > cut:
-            slot = _slot(old_keys[old])
-            while counts[slot] > 0:
-                slot = (slot + 1) & (SLOTS - 1)
-            keys[slot], counts[slot], runs[slot] = old_keys[old], old_counts[old] - cut, old_runs[old]
+    return _move(old_keys, old_counts, old_runs, keys, counts, runs, cut), cut
+
+
+@cached_njit(nogil=True)
+def _move(
+    keys: Any,
+    counts: Integers,
+    runs: Integers,
+    into_keys: Any,
+    into_counts: Integers,
+    into_runs: Integers,
+    cut: int,
+) -> int:
+    """Put the counters above ``cut``, less that, into an empty table; returns how many they are."""
+    left, slots = 0, len(into_keys)
+    for old in range(len(keys)):
+        if counts[old] > cut:
+            slot = _slot(keys[old], slots)
+            while into_counts[slot] > 0:
+                slot = (slot + 1) & (slots - 1)
+            into_keys[slot], into_counts[slot], into_runs[slot] = keys[old], counts[old] - cut, runs[old]
             left += 1
-    return left, cut
+    return left

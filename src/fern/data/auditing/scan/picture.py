@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fern.caching import cached_njit
 
 Floats = NDArray[np.float64]
 
@@ -63,7 +64,7 @@ def _empty(stretches: int) -> Floats:
     return np.tile(np.array([0.0, 0.0, np.inf, -np.inf]), (stretches, 1))
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _draw(values: Floats, rows: int, rows_each: int, stretches: Floats) -> None:
     first = 0
     while first < len(values):

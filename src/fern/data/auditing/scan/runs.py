@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fern.caching import cached_njit
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -18,6 +19,7 @@ EXACT_LENGTHS = 2048
 """Runs up to this length are counted by length; longer ones in 32 bins to a doubling (known to 3 %)."""
 _PER_OCTAVE = 32
 _BINS = EXACT_LENGTHS + _PER_OCTAVE * 48
+_FIRST_BINS = 64  # a table with thousands of columns has as many of these
 
 CODES = np.array(
     [sign * size for size in (99, 99.9, 99.99, 999, 999.9, 999.99, 9999, 9999.9, 99999, 999999) for sign in (1, -1)]
@@ -115,8 +117,8 @@ class RunScan:
     def __init__(self) -> None:
         self._open_value, self._open_length = np.nan, 0
         self._rows = 0  # rows in ended runs
-        self._runs = np.zeros((_KINDS, _BINS), np.int64)
-        self._entries = np.zeros((_KINDS, _BINS), np.int64)
+        self._runs = np.zeros((_KINDS, _FIRST_BINS), np.int64)  # up to _BINS, as runs are longer
+        self._entries = np.zeros((_KINDS, _FIRST_BINS), np.int64)
         self._longest = np.zeros((_KINDS, 2), np.int64)  # length, first row
         self._longest_value = np.zeros(_KINDS)
         self._limits = np.array([np.inf, -np.inf])
@@ -167,6 +169,10 @@ class RunScan:
         ]
 
     def _enter(self, values: Floats, lengths: Integers) -> tuple[Floats, Integers]:
+        needed = int(_length_bin(int(lengths.max()))) + 1 if len(lengths) else 0
+        if needed > self._runs.shape[1]:
+            room = ((0, 0), (0, min(2 * needed, _BINS) - self._runs.shape[1]))
+            self._runs, self._entries = np.pad(self._runs, room), np.pad(self._entries, room)
         self._rows = _enter(
             values,
             lengths,
@@ -183,7 +189,7 @@ class RunScan:
         return (values, lengths) if others.all() else (values[others], lengths[others])
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _split(
     values: Floats,
     open_value: float,
@@ -207,7 +213,7 @@ def _split(
     return count, open_value, open_length
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _length_bin(length: int) -> int:
     if length <= EXACT_LENGTHS:
         return length - 1
@@ -220,7 +226,7 @@ def _length_bin(length: int) -> int:
     return place
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _enter(
     values: Floats,
     lengths: Integers,

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fern.caching import cached_njit
 
 Floats = NDArray[np.float64]
 
@@ -82,7 +83,7 @@ class WalkScan:
         return WalkTest(ratios, float(slope / error) if error > 0 else float("-inf"))
 
 
-@njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _add(joined: Floats, origin: float, steps: Floats, levels: Floats) -> None:
     reach = LAGS[-1]
     for i in range(len(LAGS)):

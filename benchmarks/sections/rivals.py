@@ -1,0 +1,130 @@
+"""What wins where: Fern beside simple rivals on the shock scenarios, under observation noise and over long horizons."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from fern.benchmark.problem import NOISE
+from fern.benchmark.rows import Row
+from fern.benchmark.significance.ranks import friedman, nemenyi
+from fern.benchmark.tasks import ORACLE, read_task
+from fern.report.tables.labels import model_label, seen_by
+from fern.report.tables.rendering import render
+from fern.report.tables.tables import build_table
+
+COMPARED = ("fern", "dlinear", "analog", "polymap", "last-value")
+"""The models of the shock table that are compared over all datasets: those whose runs are complete, or nearly."""
+
+ALPHA = 0.05
+LEAST_DATASETS = 3
+
+NOISE_EXPLAINED = """\
+Rows that models learn from and see carry independent normal noise; forecasts are judged by the true rows. `fern` and
+`dlinear` are trained by the preset `default`, `analog` and `polymap` are fitted and choose their settings on noisy
+validation windows. The oracle knows the true state; what the best filter of noisy rows would reach is not known.
+"""
+LONG_EXPLAINED = """\
+Horizons so long that EPT, in Lyapunov times, does not end with them.
+"""
+
+Errors = Mapping[tuple[str, str], float]  # of model and dataset
+
+
+def what_wins_where(rows: Sequence[Row], models: Sequence[str] = COMPARED) -> str:
+    """Which of the models has the lowest MSE on which datasets, and whether ranks tell them apart; from shock rows."""
+    own = [row for row in rows if row.task == "shock" and row.status == "done" and row.preset in ("paper", "default")]
+    found, sees = _errors(own), {row.model: seen_by(row) for row in own}
+    present = [model for model in models if model in sees]
+    order = [choice.dataset for choice in read_task("shock").datasets]
+    common = [name for name in order if all((model, name) in found for model in present)]
+    if len(present) < 2 or not common:
+        return ""
+    won: dict[str, list[str]] = {}
+    for name in common:
+        won.setdefault(min(present, key=lambda model: found[model, name]), []).append(name)
+    told = "; ".join(
+        f"{model} ({_channels(sees[model])}) on {', '.join(won[model])}"
+        for model in sorted(won, key=lambda model: -len(won[model]))
+    )
+    listed = ", ".join(present[:-1]) + f" and {present[-1]}"
+    where = f"on the {len(common)} of {len(order)} datasets that all of them have run"
+    return "\n".join([f"Of {listed}, {where}, the lowest MSE has {told}.", *_ranked(found, present, common)])
+
+
+def noise(rows: Sequence[Row]) -> list[str]:
+    """The section on observation noise; nothing where there is no row."""
+    task = read_task("noise")
+    own = [row for row in rows if row.task == task.name]
+    if not own:
+        return []
+    table = render(build_table(own, task=task), "md").partition("\n")[2].strip()
+    return [
+        f"## {task.title}\n",
+        NOISE_EXPLAINED,
+        table,
+        "",
+        *_best_by_noise(own),
+        "",
+        f"`fern bench run {task.name} --out benchmarks/runs` continues from these rows.\n",
+    ]
+
+
+def long(rows: Sequence[Row]) -> list[str]:
+    """The section on long horizons; nothing where there is no row."""
+    task = read_task("long")
+    own = [row for row in rows if row.task == task.name]
+    if not own:
+        return []
+    table = render(build_table(own, task=task), "md").partition("\n")[2].strip()
+    command = f"`fern bench run {task.name} --out benchmarks/runs` continues from these rows.\n"
+    return [f"## {task.title}\n", LONG_EXPLAINED, table, "", command]
+
+
+def _best_by_noise(rows: Sequence[Row]) -> list[str]:
+    """A line for each noise: who has the lowest MSE on which system, of how many models that have run there."""
+    lines = []
+    for share in sorted({row.data_settings.get(NOISE, 0.0) for row in rows}):
+        here = [row for row in rows if row.data_settings.get(NOISE, 0.0) == share and row.model != ORACLE]
+        found = _errors([row for row in here if row.status == "done"])
+        told = []
+        for dataset in dict.fromkeys(dataset for _, dataset in found):
+            ran = {model: mse for (model, name), mse in found.items() if name == dataset}
+            best = min(ran, key=lambda model: ran[model])
+            told.append(f"{best} on {dataset} ({ran[best]:.3g}, of {len(ran)} models)")
+        lines.append(f"- Lowest MSE at noise {share:.0%}: {'; '.join(told)}.")
+    return lines
+
+
+def _errors(rows: Sequence[Row]) -> Errors:
+    """The mean MSE over seeds."""
+    gathered: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        gathered.setdefault((model_label(row), row.dataset), []).append(row.metrics["mse"])
+    return {place: fmean(values) for place, values in gathered.items()}
+
+
+def _ranked(found: Errors, models: Sequence[str], datasets: Sequence[str]) -> list[str]:
+    """The Friedman test over the datasets, and which models Nemenyi's critical difference keeps apart from Fern."""
+    if len(datasets) < LEAST_DATASETS:
+        return []
+    ranks = friedman([[found[model, name] for model in models] for name in datasets])
+    critical = nemenyi(models=len(models), scenarios=len(datasets), alpha=ALPHA)
+    average = dict(zip(models, (float(rank) for rank in ranks.average), strict=True))
+    told = ", ".join(f"{model} {average[model]:.2f}" for model in sorted(models, key=lambda model: average[model]))
+    head = f"Average ranks over them: {told}; critical difference (Nemenyi, {ALPHA:.0%}) {critical:.2f}."
+    if ranks.f_p_value >= ALPHA:
+        return [f"{head} The models are not distinguishable."]
+    first = models[0]
+    apart = [model for model in models[1:] if abs(average[model] - average[first]) > critical]
+    alike = [model for model in models[1:] if model not in apart]
+    better = [model for model in apart if average[model] < average[first]]
+    worse = [model for model in apart if model not in better]
+    verdicts = [
+        f"{word} {first}: {', '.join(names)}"
+        for word, names in (("better than", better), ("not distinguishable from", alike), ("worse than", worse))
+        if names
+    ]
+    return [f"{head} By it, {'; '.join(verdicts)}."]
+
+
+def _channels(sees: str | None) -> str:
+    return {"own": "own channel", "all": "all channels"}.get(sees or "", "unknown channels")

@@ -1,0 +1,209 @@
+"""Fern rolled on: the flow map of one patch of all channels, applied again and again over the horizon."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+
+import torch
+from torch import Generator, Tensor
+
+from fern.checks import require_whole
+from fern.errors import FernError
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
+from fern.models.fern import Fern, FernConfig
+from fern.models.registry import register_model
+from fern.transport import Ellipsoid
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolledFernConfig(ModelConfig):
+    """The settings of `RolledFern`.
+
+    ``seen``     rows of all channels that a patch is forecast from, the newest of the context; at most
+                 ``context_length``.
+    ``step``     rows of a patch: what is forecast at once and then rolled on from. Longer than the horizon, it is cut.
+    ``unroll``   patches that the training loss looks at, each from the forecast of the one before.
+    ``limit``    deviations from the training mean that values are held within before the roll goes on from them: one
+                 that leaves the attractor does not overflow.
+    ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``  as in `FernConfig`.
+    """
+
+    seen: int = 24
+    step: int = 24
+    unroll: int = 1
+    limit: float = 4.0
+    hidden: int = 256
+    latent: int = 64
+    layers: int = 5
+    reflections: int = 8
+    noise: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("seen", "step", "unroll"):
+            require_whole(name, getattr(self, name), 1)
+        if not self.limit > 0:
+            raise FernError(f"limit: got {self.limit}, needs a number above 0")
+        self.patch()  # checks the rest
+
+    @property
+    def sees(self) -> Sees:
+        """All channels: a state belongs together."""
+        return "all"
+
+    @property
+    def rows_seen(self) -> int:
+        """``seen``, cut to the context."""
+        return min(self.seen, self.context_length)
+
+    @property
+    def rows_made(self) -> int:
+        """``step``, cut to the horizon."""
+        return min(self.step, self.horizon)
+
+    def patch(self) -> FernConfig:
+        """The settings of the model of one patch."""
+        return FernConfig(
+            context_length=self.rows_seen,
+            horizon=self.rows_made,
+            channels=self.channels,
+            patch_size=None,
+            reflections=self.reflections,
+            hidden=self.hidden,
+            latent=self.latent,
+            layers=self.layers,
+            noise=self.noise,
+            channels_seen="all",
+        )
+
+
+class RolledFern(Forecaster):
+    """Fern for systems whose state is seen: learns one patch of the flow and rolls it.
+
+    With the newest rows x of all channels, standardised by the training mean and deviation, a `Fern` of one patch says
+    what follows as a difference from the last row, d ~ N(At, aA²) for each channel; then x ← (x, x_last + d), and so
+    on. Direct forecasts over many Lyapunov times have to learn every step of the horizon anew; one patch is the same
+    smooth map everywhere.
+
+    The law is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over later
+    patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it.
+
+    Example:
+        >>> config = RolledFernConfig(context_length=48, horizon=60, channels=3, seen=12, step=24)
+        >>> forecast = RolledFern(config).eval()(torch.randn(2, 48, 3), samples=4)
+        >>> forecast.mean.shape, forecast.samples.shape, forecast.ellipsoid.batch_shape
+        (torch.Size([2, 60, 3]), torch.Size([4, 2, 60, 3]), torch.Size([2, 3]))
+    """
+
+    has_law = True
+    config: RolledFernConfig
+    level: Tensor  # (C,)
+    scale: Tensor  # (C,)
+
+    def __init__(self, config: RolledFernConfig) -> None:
+        super().__init__(config)
+        self.patch = Fern(config.patch())
+        self.register_buffer("level", torch.zeros(config.channels))
+        self.register_buffer("scale", torch.ones(config.channels))
+
+    def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Learn level and scale of each channel from the contexts."""
+        total = self.level.new_zeros((2, *self.level.shape), dtype=torch.float64)
+        count = 0
+        for past, _ in batches:
+            rows = past.double().flatten(0, 1)
+            total += torch.stack((rows.sum(0), rows.square().sum(0))).to(total.device)
+            count += len(rows)
+        mean, square = total / max(count, 1)
+        deviation = (square - mean.square()).clamp_min(0.0).sqrt()
+        # A constant channel leaves rounding dust instead of 0.
+        moving = deviation > 1e-6 * mean.abs()
+        self.level.copy_(mean)
+        self.scale.copy_(torch.where(moving, deviation, 1.0))
+
+    def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
+        """The path rolled on from its own mean (in training: from draws), and the particles."""
+        x = self._standardised(past)
+        path, laws = self._rolled(x, ceil(self.config.horizon / self.config.rows_made), generator)
+        law = _joined(laws, horizon=self.config.horizon).affine(self.scale, self.level)
+        drawn = self._particles(x, samples, generator) if samples else None
+        return Forecast(mean=self._restored(path[:, : self.config.horizon]), ellipsoid=law, samples=drawn)
+
+    def loss(
+        self,
+        past: Tensor,
+        future: Tensor,
+        criterion: Criterion,
+        *,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """The criterion on the first ``unroll`` patches, in deviations of each channel."""
+        self._check_past(past)
+        self.check_future(past, future)
+        config = self.config
+        patches = min(config.unroll, ceil(config.horizon / config.rows_made))
+        steps = min(patches * config.rows_made, config.horizon)
+        path, laws = self._rolled(self._standardised(past), patches, generator)
+        forecast = Forecast(mean=path[:, :steps], ellipsoid=_joined(laws, horizon=steps))
+        return criterion(forecast, self._standardised(future[:, :steps]))
+
+    def _rolled(
+        self,
+        x: Tensor,  # (B, L, C) standardised
+        patches: int,
+        generator: Generator | None,
+    ) -> tuple[Tensor, list[Ellipsoid]]:  # (B, patches·step, C)
+        """The path, and the law of each patch given the path before it."""
+        x = x[:, -self.config.rows_seen :]
+        made, laws = [], []
+        for _ in range(patches):
+            last = x[:, -1:]
+            found = self.patch.forecast(x, samples=0, generator=generator)
+            assert found.ellipsoid is not None
+            laws.append(found.ellipsoid.affine(1.0, last[:, 0]))
+            made.append(last + found.mean)
+            x = self._after(x, made[-1])
+        return torch.cat(made, dim=1), laws
+
+    def _particles(self, x: Tensor, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
+        """Paths that roll on from their own draws."""
+        config, batch = self.config, len(x)
+        x = x[:, -config.rows_seen :].repeat(samples, 1, 1)
+        made = []
+        for _ in range(ceil(config.horizon / config.rows_made)):
+            found = self.patch.forecast(x, samples=1, generator=generator)
+            assert found.samples is not None
+            made.append(x[:, -1:] + found.samples[0])
+            x = self._after(x, made[-1])
+        paths = torch.cat(made, dim=1)[:, : config.horizon]
+        return self._restored(paths).view(samples, batch, config.horizon, config.channels)
+
+    def _after(self, x: Tensor, following: Tensor) -> Tensor:  # (B, seen, C)
+        """What is seen after a patch, held within the limit."""
+        held = following.clamp(-self.config.limit, self.config.limit)
+        return torch.cat((x, held), dim=1)[:, -self.config.rows_seen :]
+
+    def _standardised(self, values: Tensor) -> Tensor:  # (B, T, C)
+        return (values - self.level) / self.scale
+
+    def _restored(self, values: Tensor) -> Tensor:  # (B, T, C)
+        return values * self.scale + self.level
+
+
+def _joined(laws: list[Ellipsoid], *, horizon: int) -> Ellipsoid:
+    """The laws of successive patches as one, independent given the path they were made on.
+
+    Their means are its offset: a last patch that is cut keeps the mean it had whole.
+    """
+    return Ellipsoid(
+        torch.cat([law.eigenvalues for law in laws], dim=-2),
+        None,
+        torch.cat([law.reflections for law in laws], dim=-3),
+        offset=torch.stack([law.mean for law in laws], dim=-2),
+        base_variance=laws[0].base_variance,
+        horizon=horizon,
+        validate_args=False,
+    )
+
+
+register_model("fern-rolled", RolledFernConfig, RolledFern, presets={"chaos": {}})

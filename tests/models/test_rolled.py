@@ -1,0 +1,122 @@
+"""Fern rolled on: one patch of the flow, applied again and again."""
+
+import pytest
+import torch
+
+from fern.errors import FernError
+from fern.models import Forecast, RolledFern, RolledFernConfig, build_model
+
+SIZES = {"context_length": 20, "horizon": 30, "channels": 2}
+SMALL = {"seen": 8, "step": 12, "hidden": 16, "latent": 4, "layers": 2, "reflections": 2}
+
+
+def rolled(**settings: object) -> RolledFern:
+    model = build_model("fern-rolled", generator=torch.Generator().manual_seed(7), **SIZES, **SMALL | settings)
+    assert isinstance(model, RolledFern)
+    return model.eval()
+
+
+def past(batch: int = 3, seed: int = 1) -> torch.Tensor:
+    return 2.0 + 3.0 * torch.randn(batch, 20, 2, generator=torch.Generator().manual_seed(seed))
+
+
+@torch.no_grad()
+def test_a_longer_forecast_begins_with_the_shorter_one() -> None:
+    short, long = rolled(), build_model("fern-rolled", **{**SIZES, "horizon": 55}, **SMALL).eval()
+    long.load_state_dict(short.state_dict())
+    torch.testing.assert_close(long(past()).mean[:, :30], short(past()).mean, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_forecast_rolls_on_as_one_from_its_own_first_patch_does() -> None:
+    model, x = rolled(), past()
+    first = model(x).mean[:, :12]
+    after = torch.cat((x, first), dim=1)[:, -20:]
+    torch.testing.assert_close(model(x).mean[:, 12:], model(after).mean[:, :18], rtol=0, atol=1e-4)
+
+
+@torch.no_grad()
+def test_only_the_newest_rows_are_seen_and_every_channel_of_them() -> None:
+    model, x = rolled(), past()
+    older, newest, other = x.clone(), x.clone(), x.clone()
+    older[:, :12] += 1.0
+    newest[:, -8] += 1.0
+    other[:, -3, 1] += 1.0
+    mean = model(x).mean
+    assert torch.equal(model(older).mean, mean)
+    assert not torch.equal(model(newest).mean, mean)
+    assert not torch.equal(model(other).mean[..., 0], mean[..., 0])
+
+
+@torch.no_grad()
+def test_the_law_has_the_mean_of_the_path_and_the_units_of_the_data() -> None:
+    model = rolled()
+    model.prepare([(past(50), past(50))])
+    found = model(past())
+    torch.testing.assert_close(found.ellipsoid.mean.transpose(1, 2), found.mean, rtol=0, atol=1e-4)
+    moved = rolled()
+    moved.prepare([(10 * past(50) - 4, past(50))])
+    torch.testing.assert_close(moved(10 * past() - 4).mean, 10 * found.mean - 4, rtol=0, atol=1e-2)
+
+
+@torch.no_grad()
+def test_particles_spread_over_later_patches_where_the_law_of_each_does_not() -> None:
+    model = rolled(noise=0.5)
+    model.prepare([(past(50), past(50))])
+    drawn = model(past(1), samples=400, generator=torch.Generator().manual_seed(2)).samples
+    assert drawn is not None and drawn.shape == (400, 1, 30, 2)
+    law = model(past(1)).ellipsoid
+    spread, first = drawn.std(0)[0], law.stddev.transpose(1, 2)[0]
+    assert (spread[-6:].mean() > first[-6:].mean()).item()
+
+
+@torch.no_grad()
+def test_a_roll_that_leaves_the_data_stays_finite() -> None:
+    model = rolled()
+    for parameter in model.parameters():
+        parameter.mul_(30.0)
+    assert bool(torch.isfinite(model(1e3 * past()).mean).all())
+
+
+@pytest.mark.parametrize(("unroll", "steps"), [(1, 12), (2, 24), (9, 30)])
+def test_the_loss_looks_at_the_patches_that_are_unrolled(unroll: int, steps: int) -> None:
+    model, seen = rolled(unroll=unroll), []
+
+    def criterion(forecast: Forecast, future: torch.Tensor) -> torch.Tensor:
+        seen.append((forecast.mean.shape[1], forecast.ellipsoid.event_shape[0], future.shape[1]))
+        return (forecast.mean - future).square().mean()
+
+    loss = model.train().loss(past(), torch.zeros(3, 30, 2), criterion, generator=torch.Generator().manual_seed(1))
+    loss.backward()
+    assert seen == [(steps,) * 3]
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_a_channel_that_never_moves_is_divided_by_one() -> None:
+    model = rolled()
+    still = past(50)
+    still[..., 1] = 1e5
+    model.prepare([(still, still)])
+    assert model.scale[1] == 1.0 and model.level[1] == 1e5
+    assert bool(torch.isfinite(model(still[:3]).mean).all())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seen": 0}, "seen: got 0"),
+        ({"step": 0}, "step: got 0"),
+        ({"unroll": 0}, "unroll: got 0"),
+        ({"limit": 0.0}, "limit: got 0.0"),
+        ({"noise": -1.0}, "noise: got -1.0"),
+        ({"sten": 3}, "sten.*step"),
+    ],
+)
+def test_settings_that_make_no_sense_are_told(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(FernError, match=message):
+        rolled(**settings)
+
+
+def test_steps_beyond_the_window_are_cut_to_it() -> None:
+    config = RolledFernConfig(context_length=5, horizon=6, channels=1)
+    assert (config.rows_seen, config.rows_made) == (5, 6)
