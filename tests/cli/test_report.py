@@ -4,12 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.benchmark.support import row_for, tiny_plan
+from tests.report.pages.support import Seen
 
 from fern.benchmark.store import Store
+from fern.report.numbers import number
 
 
 @pytest.fixture
@@ -60,6 +63,32 @@ def test_an_audit_becomes_a_page(fern):
     ran = fern("report", "audit", "x.parquet", "-o", "report.html")
     assert ran.code == 0, ran.err
     assert "&lt;b&gt;" in Path("report.html").read_text()
+
+
+def test_a_forecast_becomes_a_page(fern):
+    days = np.datetime64("2024-01-01", "s") + np.arange(200) * np.timedelta64(1, "D").astype("timedelta64[s]")
+    load = 10 + np.sin(np.arange(200) * 2 * np.pi / 7)
+    pq.write_table(pa.table({"day": pa.array(days), "<load>": load}), "load.parquet")
+    ran = fern("report", "forecast", "load.parquet", "--horizon", 7, "--model", "last-value", "-o", "report.html")
+    assert ran.code == 0, ran.err
+    seen = Seen(Path("report.html").read_text())
+    assert "Forecast of load.parquet" in seen.text
+    assert "<load>" in seen.text
+    assert [given["id"] for tag, given in seen.tags if tag == "section"] == [
+        "forecast",
+        "coverage",
+        "diagnostics",
+        "data",
+    ]
+    forecast = next(table for table in seen.tables if "day" in table[0])
+    assert [line[1] for line in forecast[1:]] == [number(float(load[-1]))] * 7
+    assert "fern report forecast load.parquet" in seen.text
+
+
+def test_a_horizon_is_asked_for_before_anything_is_read(fern):
+    ran = fern("report", "forecast", "load.csv", "-o", "report.html")
+    assert ran.code == 2
+    assert "--horizon" in ran.err
 
 
 def test_a_page_is_not_written_over_what_it_is_made_of(fern):

@@ -13,11 +13,14 @@ from tests.report.pages.support import Seen
 
 from fern.benchmark.store import Store
 from fern.data import audit
+from fern.diagnostics import Alarm, EigenProfile
 from fern.errors import FernError
+from fern.report.figures.coverage import Covered
 from fern.report.figures.fan import Fan, fan_figure
 from fern.report.pages.audit import audit_page
 from fern.report.pages.benchmark import benchmark_page
 from fern.report.pages.drawing import drawing
+from fern.report.pages.forecast import ForecastShown, Profile, forecast_page
 from fern.report.pages.listing import Entry, Head, listing
 from fern.report.pages.markup import element
 from fern.report.pages.shell import Section, content_security_policy, page
@@ -65,7 +68,34 @@ def of_figure(name):
     return page(name, [Section("one", name, drawing(drawn, name="fan", alt=name, caption=name))], lead=name)
 
 
-PAGES = {"rows": of_rows, "series": of_audit, "columns": of_columns, "table": of_table, "figure": of_figure}
+def of_forecast(name):
+    values, flat = np.arange(8.0), np.ones((30, 1))
+    alarm = Alarm("variance collapse", 0, 5, 9, 0.5, 0.1)
+    shown = ForecastShown(
+        name=name,
+        lead=name,
+        fan=fan_figure([Fan(name, np.arange(8), values, np.arange(8, 12), values[:4])]),
+        fan_alt=name,
+        rows=[{name: name, "Fern": 1.0}],
+        csv=name.encode(),
+        notes=(name,),
+        command=name,
+        covered=(Covered(name, 90.0, 0.8, 0.05, 40.0),),
+        profiles=(Profile(name, EigenProfile(0, flat, flat, flat, flat, flat, flat), 0, (alarm,)),),
+        rates=({"rule": name, "lift": 1.0},),
+        audit=audit(pa.table({name: np.arange(1.0, 41.0)})),
+    )
+    return forecast_page(shown)
+
+
+PAGES = {
+    "forecast": of_forecast,
+    "rows": of_rows,
+    "series": of_audit,
+    "columns": of_columns,
+    "table": of_table,
+    "figure": of_figure,
+}
 
 
 @pytest.mark.parametrize("made", PAGES.values(), ids=PAGES)

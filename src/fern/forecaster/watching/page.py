@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -42,7 +43,10 @@ def page_of(
     rows = made.to_pylist()
     findings, measured = state.findings, HELD_OUT
     if findings is None and df is not None:
-        findings, measured = examined(state, forecaster.read(df)), OWN_ROWS
+        table = forecaster.read(df)
+        findings, measured = examined(state, table), OWN_ROWS
+        scales = {one.name: state.scale(one.name, one.values) for one in table.series}
+        state = replace(state, form=table.form, scales=scales)
     found = findings or Findings()
     return forecast_page(
         ForecastShown(

@@ -61,9 +61,10 @@ def error_growth_figure(
     axis.set_xlabel("steps ahead")
     axis.set_ylabel(safe_text(label, "figure"))
     if lyapunov_times_a_step:
-        per = lyapunov_times_a_step
-        both_ways: Any = (lambda step: step * per, lambda time: time / per)
-        above = axis.secondary_xaxis("top", functions=both_ways)
+        scale = np.float64(lyapunov_times_a_step)
+        above = axis.secondary_xaxis(
+            "top", functions=(lambda step: np.asarray(step) * scale, lambda time: np.asarray(time) / scale)
+        )
         above.set_xlabel("Lyapunov times")
     axis.legend(loc="lower right", fontsize="small", frameon=False, ncols=2)
     axis.grid(color="#e6e6e6", linewidth=0.6)
