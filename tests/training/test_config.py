@@ -93,8 +93,8 @@ def test_settings_from_a_file_are_read_strictly() -> None:
     [
         ({"preset": ["shock"]}, "unknown preset"),
         ({"smoothing": "0.9"}, "smoothing: got '0.9', needs a number between 0 and 1"),
-        ({"keep": 3}, "unknown keep 3"),
-        ({"distance": 5}, "unknown distance 5"),
+        ({"keep": 3}, "unknown keep '3'"),
+        ({"distance": 5}, "unknown distance '5'"),
         ({"preset": "shok"}, "unknown preset 'shok': did you mean 'shock'"),
         ({"epoch": 3}, "unknown training setting 'epoch': did you mean 'epochs'"),
         ({"loss": "hubert"}, "unknown loss 'hubert': did you mean 'huber'"),

@@ -242,7 +242,7 @@ def test_a_full_disk_ends_the_run_clearly_and_leaves_the_earlier_checkpoint(
 
     with monkeypatch.context() as patch:
         patch.setattr(tensorfile, "save_file", full)
-        with pytest.raises(FernError, match=r"last\.safetensors: cannot be written \(No space left on device\)"):
+        with pytest.raises(FernError, match=r"last\.safetensors: was not written \(No space left on device\)"):
             run(fern(), windows, config)
     assert sorted(path.name for path in Path("run").iterdir()) == ["best.safetensors", "last.safetensors"]
     assert same(run(fern(), windows, config, resume=True), whole)
@@ -271,5 +271,5 @@ print(read_tensors(file, format_="t")[1]["w"].sum().item(), [path.name for path 
 def test_a_write_that_the_system_refuses_half_way_is_a_clear_error_too() -> None:
     # A real refusal by the kernel, here of a file that grows too large, as safetensors itself meets it.
     done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True)
-    assert "a.safetensors: cannot be written" in done.stdout
+    assert "a.safetensors: was not written" in done.stdout
     assert "0.0 ['a.safetensors']" in done.stdout
