@@ -34,7 +34,7 @@ def attractor_figure(
         >>> rng = np.random.default_rng(0)
         >>> values = rng.normal(size=(50, 3)).cumsum(axis=0)
         >>> drawn = attractor_figure(values, values, np.ones(50), channel_names=("x", "y", "z"))
-        >>> [axis.get_title() for axis in drawn.axes[:2]]
+        >>> [axis.get_title() for axis in drawn.axes[::2]]
         ['truth', 'reconstruction']
     """
     if truth.ndim != 2 or truth.shape != forecast.shape or truth.shape[1] < 2 or len(truth) < 2:
