@@ -29,7 +29,7 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
 
     Example:
         >>> made = page("Two < three", [Section("all", "All", element("p", {}, "Nothing."))])
-        >>> made.startswith("<!doctype html>"), "Two &lt; three" in made, "default-src 'none'" in made
+        >>> made.startswith("<!doctype html>"), "Two &lt; three" in made, "default-src &#x27;none&#x27;" in made
         (True, True, True)
     """
     links = [element("a", {"href": f"#{section.anchor}"}, section.title) for section in sections]
