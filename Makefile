@@ -7,11 +7,7 @@ WORKERS ?= 2
 # The suite starts some hundred interpreters: without bytecode on disk each compiles the package again.
 export PYTHONDONTWRITEBYTECODE =
 
-<<<<<<< HEAD
-.PHONY: demo test test-slow test-integrations lint format bench docs clean
-=======
-.PHONY: demo test test-slow test-browser lint format bench docs clean
->>>>>>> 9c03ae0eb0ca89fcc2986d397ddec586fc5df201
+.PHONY: demo test test-slow test-integrations test-browser lint format bench docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -24,20 +20,18 @@ $(VENV)/.docs-installed: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
-<<<<<<< HEAD
 $(VENV)/.extras-installed: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[sktime,neuralforecast,fev,statsforecast,chronos]'
 	touch $@
 
 demo: $(STAMP)   ## simulate a shocked system and draw it, into demo/
-=======
+
 $(VENV)/.browser-installed: $(STAMP)
 	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
 	touch $@
 
 demo: $(STAMP)   ## forecast a shocked system and a table, and show it on a page, demo/report.html
->>>>>>> 9c03ae0eb0ca89fcc2986d397ddec586fc5df201
 	$(BIN)/fern demo --out demo
 
 test: $(STAMP)   ## the default suite
@@ -46,14 +40,12 @@ test: $(STAMP)   ## the default suite
 test-slow: $(STAMP)   ## what takes minutes: trainings and long measurements
 	$(BIN)/python -m pytest -m slow
 
-<<<<<<< HEAD
 test-integrations: $(VENV)/.extras-installed   ## every test of other libraries, with all of them installed
 	$(BIN)/python -m pytest -m '' tests/integrations
 	$(BIN)/python -m pytest tests/test_documentation.py -k 'extra or integrations'
-=======
+
 test-browser: $(VENV)/.browser-installed   ## the pages in headless Chromium (FERN_CHROMIUM names another)
 	$(BIN)/python -m pytest -m browser tests/browser
->>>>>>> 9c03ae0eb0ca89fcc2986d397ddec586fc5df201
 
 lint: $(STAMP)   ## format, lint and types
 	$(BIN)/ruff format --check .
