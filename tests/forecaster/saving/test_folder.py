@@ -155,6 +155,10 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "channels that do not fit": (set_in("state", "channel_names", to=["a", "b"]), "channels"),
     "no state": (set_in("state", to=None), "a part is missing or of the wrong kind"),
     "no calibration settings": (set_in("state", "calibration", to={"format": 2}), "a part is missing"),
+    "a calibration of another format": (
+        set_in("state", "calibration", to={"format": 1}),
+        "format 1 is not known, needs 2",
+    ),
 }
 
 
