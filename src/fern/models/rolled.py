@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil
+from itertools import combinations_with_replacement
+from math import ceil, comb
 
 import torch
 from torch import Generator, Tensor
@@ -13,6 +14,12 @@ from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern import Fern, FernConfig
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
+
+MOST_TERMS = 512
+"""Of the polynomial: beyond, its degree is cut."""
+
+LEAST_UNIT = 1e-6
+"""Deviations that what the polynomial leaves counts as, at least: float32 knows no less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,23 +32,28 @@ class RolledFernConfig(ModelConfig):
     ``unroll``   patches that the training loss looks at, each from the forecast of the one before.
     ``limit``    deviations from the training mean that values are held within before the roll goes on from them: one
                  that leaves the attractor does not overflow.
-    ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``  as in `FernConfig`.
+    ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training; the
+                 network learns what it leaves. 0: a constant. Cut where it would have more than `MOST_TERMS` terms.
+    ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``  as in `FernConfig`.
     """
 
-    seen: int = 24
-    step: int = 24
+    seen: int = 4
+    step: int = 4
     unroll: int = 1
     limit: float = 4.0
-    hidden: int = 256
-    latent: int = 64
+    degree: int = 3
+    hidden: int = 128
+    latent: int = 32
     layers: int = 5
-    reflections: int = 8
+    reflections: int = 2
     noise: float = 1e-6
+    activation: str = "silu"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("seen", "step", "unroll"):
             require_whole(name, getattr(self, name), 1)
+        require_whole("degree", self.degree, 0)
         if not self.limit > 0:
             raise FernError(f"limit: got {self.limit}, needs a number above 0")
         self.patch()  # checks the rest
@@ -73,17 +85,35 @@ class RolledFernConfig(ModelConfig):
             latent=self.latent,
             layers=self.layers,
             noise=self.noise,
+            activation=self.activation,
             channels_seen="all",
         )
+
+    def terms(self) -> tuple[tuple[int, ...], ...]:
+        """The channels whose product is each term of the polynomial, the constant first.
+
+        Example:
+            >>> RolledFernConfig(context_length=9, horizon=9, channels=2, degree=2).terms()
+            ((), (0,), (1,), (0, 0), (0, 1), (1, 1))
+        """
+        degree = self.degree
+        while comb(self.channels + degree, degree) > MOST_TERMS:
+            degree -= 1
+        powers = (combinations_with_replacement(range(self.channels), power) for power in range(degree + 1))
+        return tuple(term for found in powers for term in found)
 
 
 class RolledFern(Forecaster):
     """Fern for systems whose state is seen: learns one patch of the flow and rolls it.
 
-    With the newest rows x of all channels, standardised by the training mean and deviation, a `Fern` of one patch says
-    what follows as a difference from the last row, d ~ N(At, aA²) for each channel; then x ← (x, x_last + d), and so
-    on. Direct forecasts over many Lyapunov times have to learn every step of the horizon anew; one patch is the same
-    smooth map everywhere.
+    With the newest rows x of all channels, standardised by the training mean and deviation, what follows is
+
+        x_last + P(x_last) + u·d        d ~ N(At, aA²) for each channel, from a `Fern` of one patch that sees x
+
+    with P the polynomial that fits the training windows best, and u the deviation of what it leaves in each channel;
+    then x ← (x, what followed), and so on. Direct forecasts over many Lyapunov times have to learn every step of the
+    horizon anew; one short patch is the same smooth map everywhere, P has most of it where the flow is smooth, and the
+    network is left with a target of size 1. The loss is measured in u.
 
     The law is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over later
     patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it.
@@ -99,27 +129,54 @@ class RolledFern(Forecaster):
     config: RolledFernConfig
     level: Tensor  # (C,)
     scale: Tensor  # (C,)
+    unit: Tensor  # (C,)
+    polynomial: Tensor  # (terms, step·C)
 
     def __init__(self, config: RolledFernConfig) -> None:
         super().__init__(config)
         self.patch = Fern(config.patch())
         self.register_buffer("level", torch.zeros(config.channels))
         self.register_buffer("scale", torch.ones(config.channels))
+        self.register_buffer("unit", torch.ones(config.channels))
+        self.terms = config.terms()
+        self.register_buffer("polynomial", torch.zeros(len(self.terms), config.rows_made * config.channels))
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
-        """Learn level and scale of each channel from the contexts."""
+        """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
         total = self.level.new_zeros((2, *self.level.shape), dtype=torch.float64)
         count = 0
-        for past, _ in batches:
+        states, patches = [], []
+        for past, future in batches:
             rows = past.double().flatten(0, 1)
             total += torch.stack((rows.sum(0), rows.square().sum(0))).to(total.device)
             count += len(rows)
+            states.append(past[:, -1])
+            patches.append(future[:, : self.config.rows_made])
         mean, square = total / max(count, 1)
         deviation = (square - mean.square()).clamp_min(0.0).sqrt()
         # A constant channel leaves rounding dust instead of 0.
         moving = deviation > 1e-6 * mean.abs()
         self.level.copy_(mean)
         self.scale.copy_(torch.where(moving, deviation, 1.0))
+        if states:
+            self._fit(torch.cat(states), torch.cat(patches))
+
+    def _fit(
+        self,
+        states: Tensor,  # (n, C)
+        patches: Tensor,  # (n, step, C)
+    ) -> None:
+        """The polynomial by least squares in float64, and the deviation of what it leaves."""
+        state = self._standardised(states.double())
+        wanted = (self._standardised(patches.double()) - state[:, None]).flatten(1)
+        features = self._features(state)
+        found = torch.linalg.lstsq(features, wanted, driver="gelsd").solution
+        left = (wanted - features @ found).view_as(patches)
+        self.polynomial.copy_(found)
+        self.unit.copy_(left.square().mean(dim=(0, 1)).sqrt().clamp_min(LEAST_UNIT))
+
+    def _features(self, state: Tensor) -> Tensor:  # (B, C) -> (B, terms)
+        return torch.stack([state[:, list(term)].prod(dim=1) for term in self.terms], dim=1)
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The path rolled on from its own mean (in training: from draws), and the particles."""
@@ -137,15 +194,16 @@ class RolledFern(Forecaster):
         *,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The criterion on the first ``unroll`` patches, in deviations of each channel."""
+        """The criterion on the first ``unroll`` patches, in deviations of what the polynomial leaves."""
         self._check_past(past)
         self.check_future(past, future)
         config = self.config
         patches = min(config.unroll, ceil(config.horizon / config.rows_made))
         steps = min(patches * config.rows_made, config.horizon)
         path, laws = self._rolled(self._standardised(past), patches, generator)
-        forecast = Forecast(mean=path[:, :steps], ellipsoid=_joined(laws, horizon=steps))
-        return criterion(forecast, self._standardised(future[:, :steps]))
+        law = _joined(laws, horizon=steps).affine(1.0 / self.unit)
+        forecast = Forecast(mean=path[:, :steps] / self.unit, ellipsoid=law)
+        return criterion(forecast, self._standardised(future[:, :steps]) / self.unit)
 
     def _rolled(
         self,
@@ -157,11 +215,10 @@ class RolledFern(Forecaster):
         x = x[:, -self.config.rows_seen :]
         made, laws = [], []
         for _ in range(patches):
-            last = x[:, -1:]
-            found = self.patch.forecast(x, samples=0, generator=generator)
+            base, found = self._base(x), self.patch.forecast(x, samples=0, generator=generator)
             assert found.ellipsoid is not None
-            laws.append(found.ellipsoid.affine(1.0, last[:, 0]))
-            made.append(last + found.mean)
+            laws.append(found.ellipsoid.affine(self.unit, base.transpose(1, 2)))
+            made.append(base + self.unit * found.mean)
             x = self._after(x, made[-1])
         return torch.cat(made, dim=1), laws
 
@@ -173,10 +230,16 @@ class RolledFern(Forecaster):
         for _ in range(ceil(config.horizon / config.rows_made)):
             found = self.patch.forecast(x, samples=1, generator=generator)
             assert found.samples is not None
-            made.append(x[:, -1:] + found.samples[0])
+            made.append(self._base(x) + self.unit * found.samples[0])
             x = self._after(x, made[-1])
         paths = torch.cat(made, dim=1)[:, : config.horizon]
         return self._restored(paths).view(samples, batch, config.horizon, config.channels)
+
+    def _base(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (B, step, C)
+        """What follows by the polynomial alone."""
+        last = x[:, -1]
+        rise = self._features(last) @ self.polynomial
+        return last[:, None] + rise.view(len(x), -1, self.config.channels)
 
     def _after(self, x: Tensor, following: Tensor) -> Tensor:  # (B, seen, C)
         """What is seen after a patch, held within the limit."""
