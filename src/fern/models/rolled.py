@@ -8,8 +8,7 @@ from math import ceil, comb
 import torch
 from torch import Generator, Tensor
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.checks import require_number, require_whole
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern import Fern, FernConfig
 from fern.models.registry import register_model
@@ -17,6 +16,9 @@ from fern.transport import Ellipsoid
 
 MOST_TERMS = 512
 """Of the polynomial: beyond, its degree is cut."""
+
+UNKNOWN = 1e6
+"""Deviations that a model which has seen no training rows holds values within."""
 
 LEAST_UNIT = 1e-6
 """Deviations that what the polynomial leaves counts as, at least: float32 knows no less."""
@@ -30,17 +32,17 @@ class RolledFernConfig(ModelConfig):
                  ``context_length``.
     ``step``     rows of a patch: what is forecast at once and then rolled on from. Longer than the horizon, it is cut.
     ``unroll``   patches that the training loss looks at, each from the forecast of the one before.
-    ``limit``    deviations from the training mean that values are held within before the roll goes on from them: one
-                 that leaves the attractor does not overflow.
+    ``margin``   share of the range of the training rows by which values may leave it; beyond they are held before the
+                 roll goes on from them: one that leaves the attractor does not overflow.
     ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training; the
                  network learns what it leaves. 0: a constant. Cut where it would have more than `MOST_TERMS` terms.
     ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``  as in `FernConfig`.
     """
 
-    seen: int = 4
+    seen: int = 8
     step: int = 4
-    unroll: int = 1
-    limit: float = 4.0
+    unroll: int = 2
+    margin: float = 0.1
     degree: int = 3
     hidden: int = 128
     latent: int = 32
@@ -54,8 +56,7 @@ class RolledFernConfig(ModelConfig):
         for name in ("seen", "step", "unroll"):
             require_whole(name, getattr(self, name), 1)
         require_whole("degree", self.degree, 0)
-        if not self.limit > 0:
-            raise FernError(f"limit: got {self.limit}, needs a number above 0")
+        require_number("margin", self.margin, "a share of the range, at least 0", lambda value: value >= 0)
         self.patch()  # checks the rest
 
     @property
@@ -129,6 +130,8 @@ class RolledFern(Forecaster):
     config: RolledFernConfig
     level: Tensor  # (C,)
     scale: Tensor  # (C,)
+    lowest: Tensor  # (C,) standardised, as is
+    highest: Tensor  # (C,)
     unit: Tensor  # (C,)
     polynomial: Tensor  # (terms, step·C)
 
@@ -137,6 +140,8 @@ class RolledFern(Forecaster):
         self.patch = Fern(config.patch())
         self.register_buffer("level", torch.zeros(config.channels))
         self.register_buffer("scale", torch.ones(config.channels))
+        self.register_buffer("lowest", torch.full((config.channels,), -UNKNOWN))
+        self.register_buffer("highest", torch.full((config.channels,), UNKNOWN))
         self.register_buffer("unit", torch.ones(config.channels))
         self.terms = config.terms()
         self.register_buffer("polynomial", torch.zeros(len(self.terms), config.rows_made * config.channels))
@@ -145,9 +150,10 @@ class RolledFern(Forecaster):
         """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
         total = self.level.new_zeros((2, *self.level.shape), dtype=torch.float64)
         count = 0
-        states, patches = [], []
+        states, patches, ranges = [], [], []
         for past, future in batches:
             rows = past.double().flatten(0, 1)
+            ranges.append(torch.stack(rows.aminmax(dim=0)))
             total += torch.stack((rows.sum(0), rows.square().sum(0))).to(total.device)
             count += len(rows)
             states.append(past[:, -1])
@@ -159,7 +165,15 @@ class RolledFern(Forecaster):
         self.level.copy_(mean)
         self.scale.copy_(torch.where(moving, deviation, 1.0))
         if states:
+            low, high = self._standardised(torch.stack(ranges)).unbind(1)
+            self._hold(low.amin(dim=0), high.amax(dim=0))
             self._fit(torch.cat(states), torch.cat(patches))
+
+    def _hold(self, low: Tensor, high: Tensor) -> None:  # (C,) each
+        """Values within this range, and a margin, from now on."""
+        beyond = self.config.margin * (high - low)
+        self.lowest.copy_(low - beyond)
+        self.highest.copy_(high + beyond)
 
     def _fit(
         self,
@@ -236,15 +250,17 @@ class RolledFern(Forecaster):
         return self._restored(paths).view(samples, batch, config.horizon, config.channels)
 
     def _base(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (B, step, C)
-        """What follows by the polynomial alone."""
+        """What follows by the polynomial alone, held within the range: far out a polynomial knows nothing."""
         last = x[:, -1]
         rise = self._features(last) @ self.polynomial
-        return last[:, None] + rise.view(len(x), -1, self.config.channels)
+        return self._held(last[:, None] + rise.view(len(x), -1, self.config.channels))
 
     def _after(self, x: Tensor, following: Tensor) -> Tensor:  # (B, seen, C)
-        """What is seen after a patch, held within the limit."""
-        held = following.clamp(-self.config.limit, self.config.limit)
-        return torch.cat((x, held), dim=1)[:, -self.config.rows_seen :]
+        """What is seen after a patch, held within the range."""
+        return torch.cat((x, self._held(following)), dim=1)[:, -self.config.rows_seen :]
+
+    def _held(self, values: Tensor) -> Tensor:  # (B, T, C)
+        return values.clamp(self.lowest, self.highest)
 
     def _standardised(self, values: Tensor) -> Tensor:  # (B, T, C)
         return (values - self.level) / self.scale
