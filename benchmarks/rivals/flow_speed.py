@@ -48,7 +48,13 @@ def main() -> None:
 
 
 def measure(
-    name: str, *, seed: int, epochs: int = EPOCHS, steps: int | None = None, length: int = LENGTH
+    name: str,
+    *,
+    seed: int,
+    epochs: int = EPOCHS,
+    steps_per_epoch: int = STEPS_PER_EPOCH,
+    steps: int | None = None,
+    length: int = LENGTH,
 ) -> dict[str, Any]:
     """The row of one flow; ``steps`` is another length of it."""
     dataset = load_dataset(DatasetChoice(dataset=name, steps=steps))
@@ -57,7 +63,7 @@ def measure(
     model = build_model("fern", preset="paper", context_length=length, horizon=length, channels=channels)
     grace = min(3, epochs - 1)
     config = TrainConfig(
-        preset="shock", epochs=epochs, grace=grace, steps_per_epoch=STEPS_PER_EPOCH, seed=seed, threads=1
+        preset="shock", epochs=epochs, grace=grace, steps_per_epoch=steps_per_epoch, seed=seed, threads=1
     )
     began = time.process_time()
     train(model, problem.train, thinned(problem, "validation", 4), config, progress="silent")

@@ -22,6 +22,34 @@ Fern by the shock protocol with one reading of the paper changed at a time; erro
 that validation keeps.
 """
 
+ROLLED = """\
+`fern-rolled` by its preset `chaos`, and with one setting changed at a time. Errors over every fourth validation window,
+336 steps; under noise the windows are noisy too, and so their MSE holds the noise's variance. Processor seconds are of
+training with its evaluations, on a machine that did other work besides.
+"""
+
+
+def rolled(rows: Sequence[Result]) -> list[str]:
+    """A line for each system, noise and way, the preset first; nothing where there is no row."""
+    if not rows:
+        return []
+    lines = [
+        "## A rolled Fern at chaos: what its settings do\n",
+        ROLLED,
+        "| dataset | noise | way | MSE | EPT | kept epoch | processor s |",
+        "|:---|---:|:---|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {row['dataset']} | {row['noise']:.0%} | {row['way']} | {number(row['validation']['mse'])} | "
+        f"{row['validation']['ept']:.1f} | {row['best_epoch']} of {row['epochs']} | {row['processor_seconds']:.0f} |"
+        for row in sorted(rows, key=_place_of_way)
+    ]
+    return [*lines, "", "`python -m benchmarks.rivals.rolled` makes those of LORENZ_BASE that are not there.\n"]
+
+
+def _place_of_way(row: Result) -> tuple[str, float, bool, float]:
+    return row["dataset"], row["noise"], row["way"] != "chaos", row["validation"]["mse"]
+
 
 def pfnn(rows: Sequence[Result]) -> list[str]:
     """What PFNN's terms do; nothing where there is no row."""

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
-from benchmarks.rivals import flow_speed, pfnn, protocol
+from benchmarks.rivals import flow_speed, pfnn, protocol, rolled
 from benchmarks.sections import analyses
 
 from fern.models import build_model
+from fern.training import TrainConfig
 
 
 def test_pfnn_is_trained_in_every_way_and_the_weights_beside_means_are_n_times_those_beside_sums():
@@ -31,7 +32,7 @@ def test_a_way_that_diverges_is_shown_as_such():
 
 
 def test_the_speed_of_the_flow_is_set_against_the_largest_eigenvalue():
-    row = flow_speed.measure("LORENZ_BASE", seed=7, epochs=1, steps=2000, length=48)
+    row = flow_speed.measure("LORENZ_BASE", seed=7, epochs=1, steps_per_epoch=5, steps=2000, length=48)
     assert row["patches"] == row["windows"] * 2  # 48 steps are two patches
     assert set(row["correlation"]) == {
         "speed of the flow",
@@ -73,5 +74,22 @@ def test_every_way_of_the_protocol_is_run_by_validation_alone():
     assert "| LORENZ_STATE | both |" in text
 
 
+def test_a_rolled_fern_is_trained_in_a_way_and_judged_by_validation_alone():
+    short = {"epochs": 1, "steps_per_epoch": 5, "patience": 1}
+    ways = [
+        rolled.run("LORENZ_BASE", way, noise=0.01, seed=7, steps=1500, length=24, training=short)
+        for way in ("relu", "chaos")
+    ]
+    assert all(0.0 < row["validation"]["ept"] <= 24 for row in ways)
+    lines = analyses.rolled(ways)
+    assert [line.split(" | ")[2] for line in lines if line.startswith("| LORENZ_BASE")] == ["chaos", "relu"]
+
+
+@pytest.mark.parametrize("way", rolled.WAYS)
+def test_every_way_is_one_that_the_model_and_training_have(way):
+    build_model("fern-rolled", preset="chaos", context_length=48, horizon=48, channels=3, **rolled.WAYS[way].model)
+    assert TrainConfig(preset="chaos", **rolled.WAYS[way].train).epochs > 0
+
+
 def test_without_rows_there_is_no_section():
-    assert analyses.pfnn([]) == analyses.flow_speed([]) == analyses.protocol([]) == []
+    assert analyses.rolled([]) == analyses.pfnn([]) == analyses.flow_speed([]) == analyses.protocol([]) == []
