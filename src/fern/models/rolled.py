@@ -111,7 +111,7 @@ class RolledFern(Forecaster):
 
         x_last + P(x_last) + u·d        d ~ N(At, aA²) for each channel, from a `Fern` of one patch that sees x
 
-    with P the polynomial that fits the training windows best, and u the deviation of what it leaves in each channel;
+    with P the polynomial that fits the training windows best, and u the deviation of what it leaves, over all channels;
     then x ← (x, what followed), and so on. Direct forecasts over many Lyapunov times have to learn every step of the
     horizon anew; one short patch is the same smooth map everywhere, P has most of it where the flow is smooth, and the
     network is left with a target of size 1. The loss is measured in u.
@@ -132,7 +132,7 @@ class RolledFern(Forecaster):
     scale: Tensor  # (C,)
     lowest: Tensor  # (C,) standardised, as is
     highest: Tensor  # (C,)
-    unit: Tensor  # (C,)
+    unit: Tensor  # ()
     polynomial: Tensor  # (terms, step·C)
 
     def __init__(self, config: RolledFernConfig) -> None:
@@ -142,7 +142,7 @@ class RolledFern(Forecaster):
         self.register_buffer("scale", torch.ones(config.channels))
         self.register_buffer("lowest", torch.full((config.channels,), -UNKNOWN))
         self.register_buffer("highest", torch.full((config.channels,), UNKNOWN))
-        self.register_buffer("unit", torch.ones(config.channels))
+        self.register_buffer("unit", torch.ones(()))
         self.terms = config.terms()
         self.register_buffer("polynomial", torch.zeros(len(self.terms), config.rows_made * config.channels))
 
@@ -187,7 +187,7 @@ class RolledFern(Forecaster):
         found = torch.linalg.lstsq(features, wanted, driver="gelsd").solution
         left = (wanted - features @ found).view_as(patches)
         self.polynomial.copy_(found)
-        self.unit.copy_(left.square().mean(dim=(0, 1)).sqrt().clamp_min(LEAST_UNIT))
+        self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
 
     def _features(self, state: Tensor) -> Tensor:  # (B, C) -> (B, terms)
         return torch.stack([state[:, list(term)].prod(dim=1) for term in self.terms], dim=1)
@@ -215,9 +215,11 @@ class RolledFern(Forecaster):
         patches = min(config.unroll, ceil(config.horizon / config.rows_made))
         steps = min(patches * config.rows_made, config.horizon)
         path, laws = self._rolled(self._standardised(past), patches, generator)
-        law = _joined(laws, horizon=steps).affine(1.0 / self.unit)
-        forecast = Forecast(mean=path[:, :steps] / self.unit, ellipsoid=law)
-        return criterion(forecast, self._standardised(future[:, :steps]) / self.unit)
+        wanted = self._standardised(future[:, :steps])
+        # Errors first and units then: the quotients of values by a small unit would lose their difference to rounding.
+        law = _joined(laws, horizon=steps).affine(1.0, -wanted.transpose(1, 2)).affine(1.0 / self.unit)
+        error = (path[:, :steps] - wanted) / self.unit
+        return criterion(Forecast(mean=error, ellipsoid=law), torch.zeros_like(error))
 
     def _rolled(
         self,
