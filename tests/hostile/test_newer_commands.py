@@ -328,7 +328,7 @@ def _on(stream: Any, *arguments: object, monkeypatch: pytest.MonkeyPatch) -> int
     return 0
 
 
-PRINTING = [FORECAST, BACKTEST, DIAGNOSE, (*REPORT, "-o", "r.html"), ("stress", "--list-adapters")]
+PRINTING = [FORECAST, BACKTEST, DIAGNOSE, ("stress", "--list-adapters")]
 
 
 @pytest.mark.parametrize("command", PRINTING, ids=" ".join)
