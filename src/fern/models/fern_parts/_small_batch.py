@@ -19,30 +19,35 @@ _FAST = {"contract", "arcp", "nsz", "reassoc"}  # NaN and infinity must come thr
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
-def _dots(a: Array, b: Array, c: Array, d: Array, x: Array) -> Any:
-    """Four dot products with x, which is loaded once for all: the processor waits for loads, not for sums."""
-    nothing = x.dtype.type(0)
-    s0, s1, s2, s3 = nothing, nothing, nothing, nothing
+def _dot(weights: Array, x: Array) -> Any:
+    s = x.dtype.type(0)
     for k in range(x.shape[0]):
-        s0 += a[k] * x[k]
-        s1 += b[k] * x[k]
-        s2 += c[k] * x[k]
-        s3 += d[k] * x[k]
-    return s0, s1, s2, s3
+        s += weights[k] * x[k]
+    return s
+
+
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
+def _three_dots(weights: Array, x: Array, y: Array, z: Array) -> Any:
+    """One row of weights, loaded once, with three vectors: more sums at once leave the compiler too few registers."""
+    s, t, u = x.dtype.type(0), x.dtype.type(0), x.dtype.type(0)
+    for k in range(x.shape[0]):
+        s += weights[k] * x[k]
+        t += weights[k] * y[k]
+        u += weights[k] * z[k]
+    return s, t, u
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def _linear(linear: Linear, x: Array, out: Array) -> None:
     """out = x weightᵀ + bias."""
     weight, bias = linear
-    last = weight.shape[0] - 1
-    for j in range(0, last + 1, 4):
-        # Beyond the end the last row is taken again, and written again.
-        j1, j2, j3 = min(j + 1, last), min(j + 2, last), min(j + 3, last)
-        for i in range(x.shape[0]):
-            s0, s1, s2, s3 = _dots(weight[j], weight[j1], weight[j2], weight[j3], x[i])
-            out[i, j], out[i, j1] = s0 + bias[j], s1 + bias[j1]
-            out[i, j2], out[i, j3] = s2 + bias[j2], s3 + bias[j3]
+    n = x.shape[0]
+    for j in range(weight.shape[0]):
+        for i in range(0, n - 2, 3):
+            s, t, u = _three_dots(weight[j], x[i], x[i + 1], x[i + 2])
+            out[i, j], out[i + 1, j], out[i + 2, j] = s + bias[j], t + bias[j], u + bias[j]
+        for i in range(n - n % 3, n):
+            out[i, j] = _dot(weight[j], x[i]) + bias[j]
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
