@@ -6,7 +6,8 @@ the end of each table, one fit before the first. Written down are MSE and MAE of
 by the training part's standard deviation, so that tables compare), the MSE's standard error over the windows, the CRPS
 from 19 quantiles, the coverage of 80 and 95 % intervals and the processor seconds of fit and forecast; of simulated
 systems also the MSE of the best possible forecast on the same windows, below which a method can only come by chance. A
-library that is not installed is left out and said so. Rows go to ``benchmarks/forecasters/results/``; those there are already are skipped.
+library that is not installed is left out and said so. Rows go to ``benchmarks/forecasters/results/``; those there are
+already are skipped.
 """
 
 import argparse

@@ -168,7 +168,7 @@ def _method(row: Result, *, best: bool) -> str:
     crps = f"**{row['crps']:.4f}**" if best else f"{row['crps']:.4f}"
     error = f" ± {row['mse_error']:.4f}" if "mse_error" in row else ""
     return (
-        f"| {row['table']} | {row['horizon']} | {row['method']} | {row['mse']:.4f}{error} | {row['mae']:.4f} | {crps} | "
-        f"{100 * row['coverage_80']:.1f} % | {100 * row['coverage_95']:.1f} % | {row['fit_seconds']:.1f} | "
+        f"| {row['table']} | {row['horizon']} | {row['method']} | {row['mse']:.4f}{error} | {row['mae']:.4f} | "
+        f"{crps} | {100 * row['coverage_80']:.1f} % | {100 * row['coverage_95']:.1f} % | {row['fit_seconds']:.1f} | "
         f"{row['predict_seconds']:.2f} |"
     )
