@@ -18,7 +18,9 @@ from fern.caching import cached_njit
 
 Array = Any
 Bounds = Any
-_FAST = {"contract", "arcp", "nsz", "reassoc"}
+_FAST = {"contract", "nsz"}
+"""Neither estimated roots nor other orders: whether a loop runs vectorised depends on where its arrays lie in memory,
+and a training must give the same weights wherever they do."""
 
 
 @njit(inline="always", fastmath=_FAST)
@@ -36,7 +38,7 @@ def _parts(x: Any, bounds: Bounds) -> Any:
 def _clamped(x: Any, bounds: Bounds) -> Any:
     c, w, r = _parts(x, bounds)
     low, high, _, _, knee, _, _ = bounds
-    y = c + knee * w * r
+    y = c + knee * (w * r)
     y = low if y < low else y
     return high if y > high else y
 

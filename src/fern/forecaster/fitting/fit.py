@@ -10,11 +10,11 @@ from typing import Any
 from fern.calibration import Calibration, CalibrationSettings, fit_calibration
 from fern.data.frames import Series
 from fern.data.windows import Windows
-from fern.forecaster.plan import Plan
-from fern.forecaster.recipes import Recipe, recipes_for
+from fern.forecaster.fitting.plan import Plan
+from fern.forecaster.fitting.recipes import Recipe, recipes_for
+from fern.forecaster.fitting.windows import Learnt
 from fern.forecaster.scales import Scale, scale_of
 from fern.forecaster.watching.findings import Findings, findings_of
-from fern.forecaster.windows import Learnt
 from fern.models import FittedForecaster, Forecaster, build_model
 from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.inputs import batch_size_for

@@ -14,8 +14,8 @@ from fern.data.frames import Series
 from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError
+from fern.forecaster.fitting.plan import Plan, SeriesParts, stride_for
 from fern.forecaster.laws import law_of
-from fern.forecaster.plan import Plan, SeriesParts, stride_for
 from fern.forecaster.scales import Scale
 from fern.models import Forecaster
 
