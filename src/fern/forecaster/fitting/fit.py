@@ -20,8 +20,12 @@ from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.inputs import batch_size_for
 from fern.training.records.progress import Mode
 
-STEPS = 2000
+LEAST_STEPS, STEPS = 1000, 2000
 """Optimiser steps of a whole training, unless early stopping ends it."""
+
+MOST_ROWS = 600_000
+"""Windows times channels that a training of more than `LEAST_STEPS` sees at most: many channels make a step dear, and
+a default fit of ETTh1 (7 channels by the hour) is to take less than a minute on two cores."""
 
 MOST_STEPS_PER_EPOCH = 250
 LEAST_EPOCHS, MOST_EPOCHS = 8, 60
@@ -195,8 +199,7 @@ class _Work:
     def _config(self, recipe: Recipe, share: float) -> TrainConfig:
         settings = self.settings
         batch = batch_size_for(len(self.training))
-        per_epoch = min(MOST_STEPS_PER_EPOCH, ceil(len(self.training) / batch))
-        epochs = settings.epochs or min(MOST_EPOCHS, max(LEAST_EPOCHS, ceil(STEPS / per_epoch)))
+        epochs, per_epoch = steps_of(len(self.training), self.training.channels, epochs=settings.epochs)
         if share < 1.0:
             whole = epochs * per_epoch
             per_epoch = max(1, min(per_epoch, ceil(share * whole)))
@@ -219,6 +222,22 @@ class _Work:
         spent = max(time.monotonic() - self.began, sum(self.spent))
         left = self.settings.time_limit * (1 - RESERVE) - spent
         return max(0.1, left if share == 1.0 else min(left, share * self.settings.time_limit))
+
+
+def steps_of(windows: int, channels: int, *, epochs: int | None) -> tuple[int, int]:
+    """Epochs of a whole training, unless given, and steps of each.
+
+    Example: a month of hours, and two years of them in 7 channels.
+        >>> steps_of(500, 1, epochs=None), steps_of(13_505, 7, epochs=None), steps_of(13_505, 7, epochs=3)
+        ((60, 32), (8, 192), (3, 242))
+    """
+    batch = batch_size_for(windows)
+    per_epoch = min(MOST_STEPS_PER_EPOCH, ceil(windows / batch))
+    if epochs is not None:
+        return epochs, per_epoch
+    steps = max(LEAST_STEPS, min(STEPS, ceil(MOST_ROWS / (batch * channels))))
+    per_epoch = min(per_epoch, ceil(steps / LEAST_EPOCHS))
+    return min(MOST_EPOCHS, ceil(steps / per_epoch)), per_epoch
 
 
 def seconds_of(result: TrainResult) -> float:
