@@ -24,7 +24,6 @@ SERIES_AT_ONCE = 512
 class Bulk(Stored):
     """The part of `FernForecaster` for tables that need not fit in memory."""
 
-    id_col: str
     predict: Callable[..., Any]
 
     def predict_file(
