@@ -9,9 +9,9 @@ windows; the figures of all windows are what counts.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from fern.benchmark.quantities import LAST
 from fern.report.tables.cells import Case, Cell, Spot
 from fern.report.tables.paper import paper_figures, paper_metrics, paper_value
-from fern.training.inputs import LAST
 
 LAST_BATCH_NOTE = (
     "The paper's numbers in this table fit the last batch of 128 test windows, which is seldom full, and not all test "
