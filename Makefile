@@ -24,8 +24,6 @@ $(VENV)/.extras-installed: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[sktime,neuralforecast,fev,statsforecast,chronos]'
 	touch $@
 
-demo: $(STAMP)   ## simulate a shocked system and draw it, into demo/
-
 $(VENV)/.browser-installed: $(STAMP)
 	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright

@@ -208,6 +208,7 @@ class Fern(Forecaster):
             series=series,
         )
         self.skip = ContextMap(config.context_length, config.horizon) if config.skip == "linear" else None
+        self._few_rows = few_rows.Network()
         kind = config.normalise
         self.normaliser = None if kind == "none" else Normaliser(kind, channels=config.channels)
 
@@ -301,7 +302,7 @@ class Fern(Forecaster):
         plain = config.layers > 1 and config.used_reflections > 0 and config.activation == "relu"
         if plain and not self.training and few_rows.takes(rows):
             features = self.features_x, self.features_z
-            return few_rows.network(rows, z, features, self.heads_x, self.heads_z, self.head)
+            return self._few_rows(rows, z, features, self.heads_x, self.heads_z, self.head)
         parts: tuple[Tensor, Tensor, Tensor] = self.head(self.encode(rows, z))
         return parts
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from fern.calibration import Calibration, CalibrationSettings, CoverageRow, Residuals, coverage_report, fit_calibration
 from fern.data.frames import Series
 from fern.diagnostics import EigenProfile, Rates, Rules, eigenprofile, learn_rules, measured_rates
+from fern.forecaster.fitting.windows import HeldOut, Learnt
 from fern.forecaster.laws import law_of
-from fern.forecaster.windows import HeldOut, Learnt
 from fern.models import Forecaster
 
 MOST_SERIES, MOST_ROWS = 12, 2000
