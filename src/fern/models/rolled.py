@@ -121,8 +121,8 @@ class RolledFern(Forecaster):
     network is left with a target of size 1. The loss is measured in u.
 
     The law is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over later
-    patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it. Trained by
-    squared error, as the preset ``chaos`` does, neither has learnt its width: it is far too narrow until calibrated.
+    patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it. Trained
+    by squared error, as the preset ``chaos`` does, neither has learnt a width: both are far too narrow.
 
     Example:
         >>> config = RolledFernConfig(context_length=48, horizon=60, channels=3, seen=12, step=24)
