@@ -52,6 +52,19 @@ def test_paper_numbers_stand_beside_ours():
     assert line[board[0].index("ours / paper")].startswith("×")
 
 
+def test_paper_numbers_of_the_last_batch_are_compared_with_ours_of_it():
+    store = Store("runs").for_writing()
+    for run in tiny_plan().runs:
+        figures = {"mse": 80.0, "last_mse": 2 * 54.04}  # the paper's is of the last batch
+        store.write(row_for(run, dataset="LORENZ_MAIN", task="detailed", metrics=figures, horizon=96), None)
+    seen = Seen(benchmark_page(store))
+    board = next(table for table in seen.tables if "dataset" in table[0])
+    line = next(line for line in board[1:] if line[2] == "dlinear")
+    assert line[board[0].index("MSE")] == "80"
+    assert line[board[0].index("ours / paper")] == "×2.00"
+    assert "of the last batch of test windows" in seen.text
+
+
 def test_standings_come_with_their_tests():
     seen = Seen(benchmark_page(stored()))
     standings = seen.tables[0]

@@ -137,6 +137,8 @@ def leaderboard_part(
         f"{len(rows)} lines: mean over seeds ± standard error; "
         "the stronger a cell's colour, the closer to the best of its case"
     )
+    if any(cell.by_last_batch for cell in board.cells.values()):
+        caption += "; ours / paper: of the last batch of test windows, which the paper's numbers are of"
     return listing(heads, rows, caption=caption, filterable=True, tall=len(rows) > 40)
 
 
