@@ -112,9 +112,10 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     """Write the table, forecast it as a user would, and give the part of the page about it."""
     from fern.data.tables.writers import write_table
     from fern.forecaster import FernForecaster
+    from fern.forecaster.watching.picture import fans_of
     from fern.report.figures.coverage import Covered
-    from fern.report.pages.drawing import drawing
     from fern.report.pages.forecast import coverage_part
+    from fern.report.pages.live import live_drawing
     from fern.report.pages.markup import joined
 
     table = sample_table(TABLE_ROWS, seed=seed)
@@ -127,13 +128,15 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
         Covered(row["kind"], row["level"], row["coverage"], row["error_bar"], row["n_eff"])
         for row in (coverage.to_pylist() if coverage is not None else [])
     ]
+    both = (TABLE_HORIZON // 2, TABLE_HORIZON)
     parts = [
-        drawing(
-            forecaster.plot(band=True),
+        live_drawing(
+            fans_of(forecaster, None, level=(80, 95), h=None, joint=both),
             name="own-fan",
             alt=f"Forecast fans of load and temperature, {TABLE_HORIZON} hours ahead, with intervals and history.",
             caption="Shaded: 80 % and 95 % intervals of each hour, calibrated. Dashed: the band that a whole path "
-            "stays within.",
+            f"stays within. Beside it: hours {both[0]} and {both[1]} of joint paths, and the ellipses that hold "
+            "80 % and 95 % of them.",
         )
     ]
     if covered:

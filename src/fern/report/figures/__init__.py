@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 from fern.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fern.report.figures.attractor import attractor_figure
+    from fern.report.figures.attractor import Attractor, attractor_figure
     from fern.report.figures.canvas import save_figure
-    from fern.report.figures.coverage import coverage_figure
+    from fern.report.figures.coverage import Covered, coverage_figure
+    from fern.report.figures.coverage_over_time import CoverageOverTime, coverage_over_time_figure
     from fern.report.figures.diagnostics import diagnostics_figure
-    from fern.report.figures.error_growth import error_growth_figure
+    from fern.report.figures.error_growth import ErrorGrowth, error_growth_figure
     from fern.report.figures.errors import errors_figure
-    from fern.report.figures.fan import fan_figure
+    from fern.report.figures.fan import Fan, Fans, Interval, fan_figure
     from fern.report.figures.forecasts import forecast_figure
     from fern.report.figures.mechanism import mechanism_figure
     from fern.report.figures.ranking import critical_difference_figure
@@ -21,13 +22,14 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "fern.report.figures.attractor": ["attractor_figure"],
+            "fern.report.figures.attractor": ["Attractor", "attractor_figure"],
             "fern.report.figures.canvas": ["save_figure"],
-            "fern.report.figures.coverage": ["coverage_figure"],
+            "fern.report.figures.coverage": ["Covered", "coverage_figure"],
+            "fern.report.figures.coverage_over_time": ["CoverageOverTime", "coverage_over_time_figure"],
             "fern.report.figures.diagnostics": ["diagnostics_figure"],
-            "fern.report.figures.error_growth": ["error_growth_figure"],
+            "fern.report.figures.error_growth": ["ErrorGrowth", "error_growth_figure"],
             "fern.report.figures.errors": ["errors_figure"],
-            "fern.report.figures.fan": ["fan_figure"],
+            "fern.report.figures.fan": ["Fan", "Fans", "Interval", "fan_figure"],
             "fern.report.figures.forecasts": ["forecast_figure"],
             "fern.report.figures.mechanism": ["mechanism_figure"],
             "fern.report.figures.ranking": ["critical_difference_figure"],
@@ -37,8 +39,16 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
     )
 
 __all__ = [
+    "Attractor",
+    "CoverageOverTime",
+    "Covered",
+    "ErrorGrowth",
+    "Fan",
+    "Fans",
+    "Interval",
     "attractor_figure",
     "coverage_figure",
+    "coverage_over_time_figure",
     "critical_difference_figure",
     "diagnostics_figure",
     "error_growth_figure",

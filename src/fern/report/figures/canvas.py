@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 BEFORE, AFTER, SHOCK, TRUTH = "#3b6ea5", "#c8622c", "#444444", "#222222"
 FORMATS = (".png", ".svg", ".pdf")
+# Okabe and Ito's colours, which every kind of colour blindness tells apart; dashes tell them apart in print.
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 
 def figure(width: float, height: float) -> "Figure":
