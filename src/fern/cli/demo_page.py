@@ -18,9 +18,9 @@ from fern.models import Forecaster
 from fern.report.figures.attractor import Attractor
 from fern.report.figures.coverage import Covered
 from fern.report.figures.coverage_over_time import CoverageOverTime
-from fern.report.figures.error_growth import ErrorGrowth
 from fern.report.figures.forecasts import Band, forecast_figure
 from fern.report.figures.mechanism import PatchMap, mechanism_figure
+from fern.report.figures.scores.error_growth import ErrorGrowth
 from fern.report.figures.trajectories import trajectory_figure
 from fern.report.numbers import number
 from fern.report.pages.drawing import drawing

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from fern.report.figures.attractor import Attractor, attractor_figure
 from fern.report.figures.coverage_over_time import CoverageOverTime, coverage_over_time_figure
-from fern.report.figures.error_growth import ErrorGrowth, error_growth_figure
 from fern.report.figures.fan import Fans, fan_figure
 from fern.report.figures.interactive import (
     attractor_plot,
@@ -15,6 +14,7 @@ from fern.report.figures.interactive import (
     has_plotly,
 )
 from fern.report.figures.interactive.canvas import EXTRA, bundle
+from fern.report.figures.scores.error_growth import ErrorGrowth, error_growth_figure
 from fern.report.pages.drawing import drawing
 from fern.report.pages.markup import Html
 from fern.text import safe_text

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fern.report.figures.canvas import COLOURS, SHOCK
-from fern.report.figures.error_growth import ErrorGrowth
 from fern.report.figures.interactive.canvas import DASHES, named, plain, plotly
+from fern.report.figures.scores.error_growth import ErrorGrowth
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
