@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fern.report.figures.coverage import Covered, coverage_figure
     from fern.report.figures.coverage_over_time import CoverageOverTime, coverage_over_time_figure
     from fern.report.figures.diagnostics import diagnostics_figure
+    from fern.report.figures.ellipses import Joint
     from fern.report.figures.fan import Fan, Fans, Interval, fan_figure
     from fern.report.figures.forecasts import forecast_figure
     from fern.report.figures.mechanism import mechanism_figure
@@ -31,6 +32,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
             "fern.report.figures.diagnostics": ["diagnostics_figure"],
             "fern.report.figures.scores.error_growth": ["ErrorGrowth", "error_growth_figure"],
             "fern.report.figures.scores.errors": ["errors_figure"],
+            "fern.report.figures.ellipses": ["Joint"],
             "fern.report.figures.fan": ["Fan", "Fans", "Interval", "fan_figure"],
             "fern.report.figures.forecasts": ["forecast_figure"],
             "fern.report.figures.mechanism": ["mechanism_figure"],
@@ -50,6 +52,7 @@ __all__ = [
     "Fan",
     "Fans",
     "Interval",
+    "Joint",
     "Repaired",
     "TrainingCurve",
     "attractor_figure",
