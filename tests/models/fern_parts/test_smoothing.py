@@ -50,9 +50,7 @@ def test_a_model_with_smoothing_learns() -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.parametrize(
-    ("width", "message"), [(4, "needs an odd number"), (0, "got 0"), ("5", "got .5")]
-)
+@pytest.mark.parametrize(("width", "message"), [(4, "needs an odd number"), (0, "got 0"), ("5", "got .5")])
 def test_a_width_that_has_no_middle_is_refused(width: object, message: str) -> None:
     with pytest.raises(FernError, match=message):
         build_model("fern", context_length=24, horizon=12, channels=1, smoothing=width)

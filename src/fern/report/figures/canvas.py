@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from fern.errors import FernError
 from fern.files import ending_of, written_whole
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BEFORE, AFTER, SHOCK, TRUTH = "#3b6ea5", "#c8622c", "#444444", "#222222"
@@ -48,6 +49,17 @@ def figure(width: float, height: float, *, arranged: bool = True) -> "Figure":
     except ImportError:
         raise FernError("plots need matplotlib: pip install 'fern-forecast[plots]'") from None
     return Figure(figsize=(width, height), layout="constrained" if arranged else None)
+
+
+def dated(axis: "Axes", when: NDArray[Any]) -> None:
+    """Few and short labels along the axis, where it shows dates."""
+    if not np.issubdtype(when.dtype, np.datetime64):
+        return
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
+    axis.xaxis.set_major_locator(locator)
+    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def figure_format(path: Path) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.report.figures.canvas import AFTER, BEFORE, SHOCK, figure
+from fern.report.figures.canvas import AFTER, BEFORE, SHOCK, dated, figure
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def coverage_over_time_figure(shown: CoverageOverTime) -> "Figure":
     axis.set_ylabel("share inside")
     axis.set_xlabel(safe_text(shown.axis, "figure"))
     axis.margins(x=0.01)
+    dated(axis, shown.when)
     axis.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize="small", frameon=False)
     axis.tick_params(labelsize="small")
     for side in ("top", "right"):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.report.figures.canvas import TRUTH, figure
+from fern.report.figures.canvas import TRUTH, dated, figure
 from fern.report.figures.ellipses import Joint
 from fern.text import safe_text
 
@@ -175,12 +175,7 @@ def _panel(axis: "Axes", fan: Fan, label: str) -> None:
     axis.set_axisbelow(True)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
-    if np.issubdtype(fan.after.dtype, np.datetime64):
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-        locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
-        axis.xaxis.set_major_locator(locator)
-        axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    dated(axis, fan.after)
     axis.tick_params(labelsize="small")
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fern.data.auditing.sentinels import sentinels
 from fern.data.cleaning.changes import CleanLog
 from fern.errors import FernError
-from fern.report.figures.canvas import AFTER, BEFORE, COLOURS, TRUTH, figure, outlined
+from fern.report.figures.canvas import AFTER, BEFORE, COLOURS, TRUTH, dated, figure, outlined
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ def repair_figure(shown: Repaired) -> "Figure":
         axis.tick_params(labelsize="small")
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
+    dated(axes[-1], shown.when)
     title = f"{shown.name}: {shown.verdict}" if shown.verdict else shown.name
     axes[0].set_title(safe_text(title, "figure"), loc="left", fontsize="medium")
     if shown.found:
