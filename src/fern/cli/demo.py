@@ -24,9 +24,9 @@ CONTEXT_LENGTH = HORIZON = 336
 FILES = ("report.html", "table.md", "load.csv")
 COLUMNS = ("mse", "mae", "wd", "ept")
 
-# A small latent generalises better on chaotic systems; see docs/results.md.
+# A small latent generalises better on chaotic systems (docs/results.md); smoothing: docs/method.md.
 MODELS: dict[str, dict[str, Any]] = {
-    "fern": {"latent": 12},
+    "fern": {"latent": 12, "smoothing": 5},
     "dlinear": {},
     "analog": {},
     "polymap": {},
@@ -207,10 +207,12 @@ def _page(
 
 
 def _what_to_look_at(scores: "dict[str, Score]", out: Path, seconds: float) -> str:
-    from fern.cli.demo_page import verdict
+    from fern.cli.demo_page import WHAT_TO_LOOK_AT, verdict
 
+    looks = "".join(f"  - {line}\n" for line in WHAT_TO_LOOK_AT)
     return (
         f"\nDone in {seconds:.0f} s. {verdict(scores)}\n"
+        f"What to look at:\n{looks}"
         "Files:\n"
         f"  {out / 'report.html'}  everything on one page: open it in a browser\n"
         f"  {out / 'table.md'}     the errors\n"

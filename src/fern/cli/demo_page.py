@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
 STRIDE = 24  # rows between the windows that calibrate and that errors by step are averaged over
 LEVEL = 90.0
+WHAT_TO_LOOK_AT = (
+    "How errors grow: where Fern's line leaves the others', and how far below all of them the oracle lies.",
+    "The system: turn the attractor; the reconstruction has the same two wings, coloured by how far it stretches.",
+    "One forecast: the interval is narrow where the path is sure and opens where it may switch wings.",
+    "How far to trust it: dots within their bars are intervals that hold what they promise.",
+    "Before errors: shaded stretches are warnings that the law gave by itself, with their measured rates.",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +149,18 @@ def demo_sections(
     shown = slice(0, min(1500, len(found.profile)))
     cut = _cut(found.profile, shown)
     sections = [
-        Section("result", "What wins", joined([_table(scores), element("p", {}, verdict(scores))])),
+        Section(
+            "result",
+            "What wins",
+            joined(
+                [
+                    _table(scores),
+                    element("p", {}, verdict(scores)),
+                    element("h3", {}, "What to look at"),
+                    listed(WHAT_TO_LOOK_AT),
+                ]
+            ),
+        ),
         Section(
             "growth",
             "How errors grow",
