@@ -84,6 +84,13 @@ def test_error_growth_draws_each_step_and_counts_lyapunov_times():
     assert axis.child_axes[0].get_xlim() == pytest.approx((0.5, 1.5))
 
 
+def test_an_error_of_exactly_zero_leaves_a_gap_on_a_logarithmic_axis():
+    axis = error_growth_figure(ErrorGrowth({"polymap": np.array([0.0, 1e-12, 1e-11])})).axes[0]
+    assert axis.get_yscale() == "log"
+    assert np.array_equal(axis.lines[0].get_ydata(), [np.nan, 1e-12, 1e-11], equal_nan=True)
+    assert error_growth_figure(ErrorGrowth({"a": np.zeros(3)})).axes[0].get_yscale() == "linear"
+
+
 def test_errors_of_different_lengths_are_refused():
     with pytest.raises(FernError, match="all of one length"):
         ErrorGrowth({"a": np.ones(3), "b": np.ones(4)})
@@ -100,6 +107,8 @@ def test_the_attractor_is_coloured_by_speed_and_by_the_largest_eigenvalue(channe
     left, right = drawn.axes[::2]  # each is followed by its bar of colours
     assert np.allclose(left.collections[0].get_array(), row_speed(truth, 0.1))
     assert np.allclose(right.collections[0].get_array(), radius.max(axis=1))
+    assert left.get_xlim() == right.get_xlim()
+    assert left.get_ylim() == right.get_ylim()
     if channels == 2:
         assert np.allclose(offsets(right.collections[0]), forecast)
 

@@ -37,6 +37,14 @@ class Attractor:
     reconstruction: Cloud
     axes: tuple[str, ...]
 
+    @property
+    def limits(self) -> tuple[tuple[float, float], ...]:
+        """From where to where each axis goes: the same for both, or they could not be compared."""
+        both = np.concatenate((self.truth.points, self.reconstruction.points)).astype(np.float64)
+        low, high = both.min(axis=0), both.max(axis=0)
+        room = 0.03 * np.where(high > low, high - low, 1.0)
+        return tuple(zip((low - room).tolist(), (high + room).tolist(), strict=True))
+
     @classmethod
     def of(
         cls,
@@ -98,6 +106,7 @@ def attractor_figure(shown: Attractor) -> "Figure":
         points = axis.scatter(*cloud.points.T, c=cloud.colour, s=2.5, cmap=cloud.scheme, linewidths=0, rasterized=True)
         axis.set_title(cloud.title)
         axis.set(**dict(zip(("xlabel", "ylabel", "zlabel"), names, strict=False)))
+        axis.set(**dict(zip(("xlim", "ylim", "zlim"), shown.limits, strict=False)))
         axis.tick_params(labelsize="x-small")
         drawn.colorbar(points, ax=axis, shrink=0.7, pad=0.12 if in_space else 0.03, label=cloud.label)
     return drawn

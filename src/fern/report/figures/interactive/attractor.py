@@ -34,7 +34,10 @@ def attractor_plot(shown: Attractor) -> "Figure":
         x, y, *z = cloud.points.T
         trace = objects.Scatter3d(x=x, y=y, z=z[0], **looks) if in_space else objects.Scatter(x=x, y=y, **looks)
         drawn.add_trace(trace, row=1, col=place)
-    names = [{"title": {"text": named(name)}} for name in shown.axes]
+    names = [
+        {"title": {"text": named(name)}, "range": list(limits)}
+        for name, limits in zip(shown.axes, shown.limits, strict=True)
+    ]
     if in_space:
         drawn.update_scenes(dict(zip(("xaxis", "yaxis", "zaxis"), names, strict=True)), aspectmode="cube")
     else:

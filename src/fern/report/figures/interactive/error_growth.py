@@ -25,12 +25,12 @@ def error_growth_plot(shown: ErrorGrowth) -> "Figure":
         lines.append(("oracle", shown.oracle, SHOCK, "dot"))
     for name, values, colour, dash in lines:
         look = {"color": colour, "dash": dash, "width": 2}
-        drawn.add_trace(objects.Scatter(x=steps, y=np.asarray(values), name=name, mode="lines", line=look))
+        drawn.add_trace(objects.Scatter(x=steps, y=shown.drawn(values), name=name, mode="lines", line=look))
     layout: dict[str, Any] = {"hovermode": "x unified"}
     scale = shown.lyapunov_times_a_step
     if scale:
         # An axis of Lyapunov times needs a line of its own; it is drawn with the first model's and not seen.
-        first = np.asarray(next(iter(shown.errors.values())))
+        first = shown.drawn(next(iter(shown.errors.values())))
         unseen: dict[str, Any] = {"xaxis": "x2", "opacity": 0, "hoverinfo": "skip", "showlegend": False}
         drawn.add_trace(objects.Scatter(x=steps * scale, y=first, mode="lines", **unseen))
         layout["xaxis2"] = {

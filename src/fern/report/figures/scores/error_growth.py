@@ -47,12 +47,17 @@ class ErrorGrowth:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether every error is above 0, so that a logarithmic axis shows them all."""
-        return all(float(np.min(values)) > 0 for values in self.errors.values())
+        """Whether a logarithmic axis shows them: no error is below 0, and of each model at least half are above."""
+        return all(float(np.min(values)) >= 0 and float(np.median(values)) > 0 for values in self.errors.values())
+
+    def drawn(self, values: Array) -> NDArray[np.float64]:  # (H,)
+        """Errors as they are drawn: one of exactly 0 has no place on a logarithmic axis and leaves a gap."""
+        errors = np.asarray(values, dtype=np.float64)
+        return np.where(errors > 0, errors, np.nan) if self.logarithmic else errors
 
 
 def error_growth_figure(shown: ErrorGrowth) -> "Figure":
-    """Mean error over the step ahead, one line a model, logarithmic where all are above 0.
+    """Mean error over the step ahead, one line a model, logarithmic where that shows them.
 
     A second axis counts Lyapunov times where they are known. The dashed grey line is the oracle's error.
 
@@ -68,14 +73,14 @@ def error_growth_figure(shown: ErrorGrowth) -> "Figure":
     for place, (name, values) in enumerate(shown.errors.items()):
         axis.plot(
             steps,
-            values,
+            shown.drawn(values),
             color=COLOURS[place % len(COLOURS)],
             linestyle=DASHES[place % len(DASHES)],
             linewidth=1.5,
             label=safe_text(name, "figure"),
         )
     if shown.oracle is not None:
-        axis.plot(steps, shown.oracle, color=SHOCK, linestyle=(0, (2, 2)), linewidth=1.2, label="oracle")
+        axis.plot(steps, shown.drawn(shown.oracle), color=SHOCK, linestyle=(0, (2, 2)), linewidth=1.2, label="oracle")
     if shown.logarithmic:
         axis.set_yscale("log")
     axis.set_xlim(1, max(shown.horizon, 2))
