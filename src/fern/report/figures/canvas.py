@@ -26,7 +26,7 @@ def outlined(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:  # (T
 
     Example:
         >>> outlined(np.array([0.0, 9.0, 1.0, 1.0, 2.0, -5.0, 1.0, 1.0]), 4).tolist()
-        [0, 1, 2, 5, 7]
+        [0, 1, 4, 5, 7]
     """
     rows = len(values)
     if rows <= most:

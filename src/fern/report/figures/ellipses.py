@@ -63,7 +63,7 @@ class Joint:
             >>> paths = np.random.default_rng(0).normal(size=(1000, 8)).cumsum(axis=1)
             >>> found = Joint.of(paths, (4, 8), levels=(80.0,))
             >>> level, ellipse = found.ellipses[0]
-            >>> level, float(ellipse.holds(found.points).mean())
+            >>> level, round(float(ellipse.holds(found.points).mean()), 2)
             (80.0, 0.8)
         """
         horizon = paths.shape[1]

@@ -65,7 +65,7 @@ def content_security_policy(scripts: Sequence[str]) -> str:
 
     Example:
         >>> content_security_policy(["let a = 1;"]).split("; ")[:2]
-        ["default-src 'none'", "script-src 'sha256-YwNyE0Mu/LhW91qJ/84bUnTFSRGKt6JugeXQGCQ6atc='"]
+        ["default-src 'none'", "script-src 'sha256-xY6QKfH9PRsQnLz56nj6MBwiK5oHg+im1Jkpdp1x/Ck='"]
     """
     allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     return (
