@@ -114,7 +114,6 @@ def of_live(name):
     """Every figure that can be turned or zoomed, with foreign names wherever they may stand."""
     cloud = np.random.default_rng(0).normal(size=(30, 3))
     shown = [
-        Attractor.of(cloud, cloud, np.ones(30), channel_names=(name, name, name)),
         Attractor.of(cloud[:, :2], cloud[:, :2], np.ones(30), channel_names=(name, name)),
         ErrorGrowth({name: np.arange(1.0, 9.0)}, oracle=np.ones(8), lyapunov_times_a_step=0.1, label=name),
         Fans((Fan(name, np.arange(8), cloud[:8, 0], np.arange(8, 12), cloud[:4, 1]),) * 2, label=name, left_out=3),
