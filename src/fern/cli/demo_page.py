@@ -288,7 +288,7 @@ def _cut(profile: EigenProfile, rows: slice) -> EigenProfile:
 
 def _rules(rules: Rules) -> list[str]:
     return [
-        f"{rule.name}: {rule.explanation} On validation data, {rules.lead} rows ahead: flagged "
+        f"{rule.name}: {rule.explanation}. On validation data, {rules.lead} rows ahead: flagged "
         f"{rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows."
         for rule in rules.rules
     ]

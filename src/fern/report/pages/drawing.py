@@ -42,7 +42,7 @@ def drawing(drawn: "Figure", *, name: str, alt: str, caption: str = "", live: Ht
         "viewBox": root.attrib["viewBox"],
         "role": "img",
         "aria-label": alt,
-        "style": f"max-width: {96 * width:.0f}px; stroke-linejoin: round",
+        "style": f"max-width: {96 * width:.0f}px; --least: {max(480.0, 58 * width):.0f}px; stroke-linejoin: round",
     }
     picture = Html(ElementTree.tostring(root, encoding="unicode"))
     words = [element("figcaption", {}, caption)] if caption else []

@@ -43,4 +43,4 @@ def attractor_plot(shown: Attractor) -> "Figure":
     else:
         drawn.update_xaxes(names[0])
         drawn.update_yaxes(names[1])
-    return plain(drawn, height=460)
+    return plain(drawn, height=460, least=860)

@@ -44,11 +44,15 @@ def bundle() -> str:
     return script
 
 
-def plain(figure: "Figure", *, height: int, **layout: Any) -> "Figure":
-    """The figure without Plotly's own looks: the page gives it the colours of its scheme."""
+def plain(figure: "Figure", *, height: int, least: int = 540, **layout: Any) -> "Figure":
+    """The figure without Plotly's own looks: the page gives it the colours of its scheme.
+
+    ``least`` is the width in pixels below which it is no longer readable.
+    """
     figure.update_layout(
         template="none",
         height=height,
+        meta=least,
         margin={"l": 60, "r": 20, "t": 40, "b": 50},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",

@@ -40,7 +40,7 @@ def fan_plot(shown: Fans) -> "Figure":
                 drawn.add_trace(trace, row=row, col=2)
             drawn.update_xaxes({"title": {"text": f"step {fan.joint.steps[0]}"}}, row=row, col=2)
             drawn.update_yaxes({"title": {"text": f"step {fan.joint.steps[1]}"}}, row=row, col=2)
-    plain(drawn, height=110 + (360 if rows == 1 else 260 * rows))
+    plain(drawn, height=110 + (360 if rows == 1 else 260 * rows), least=780 if columns > 1 else 540)
     # Titles of panels stand where the legend would: it goes above them.
     drawn.update_layout(legend={"y": 1 + 50 / (260 * rows)}, margin={"t": 90})
     if shown.left_out:

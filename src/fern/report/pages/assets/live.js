@@ -44,6 +44,7 @@
     const { data, layout } = JSON.parse(held.textContent);
     const place = document.createElement("div");
     place.className = "plotly";
+    if (layout.meta) place.style.setProperty("--least", `${Number(layout.meta)}px`); // on a phone it scrolls sideways
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", figure.querySelector("svg").getAttribute("aria-label") || "");
     const box = document.createElement("div");
