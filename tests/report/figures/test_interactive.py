@@ -45,12 +45,14 @@ def test_the_attractor_has_the_points_and_colours_of_the_still_one():
         assert trace["type"] == "scatter3d"
         assert np.allclose(values(trace["z"]), cloud.points[:, 2])
         assert np.allclose(values(trace["marker"]["color"]), cloud.colour)
-    assert made["layout"]["scene"]["yaxis"]["title"]["text"] == "&lt;y&gt;"
+    assert made["layout"]["scene"]["yaxis"]["title"]["text"] == "<y>"  # painted, not read
 
 
 def test_two_channels_are_a_plane():
-    shown = Attractor.of(*np.random.default_rng(0).normal(size=(2, 40, 2)), np.ones(40), channel_names=("x", "y"))
-    assert {trace["type"] for trace in read(attractor_plot(shown))["data"]} == {"scatter"}
+    shown = Attractor.of(*np.random.default_rng(0).normal(size=(2, 40, 2)), np.ones(40), channel_names=("x", "<y>"))
+    made = read(attractor_plot(shown))
+    assert {trace["type"] for trace in made["data"]} == {"scatter"}
+    assert made["layout"]["yaxis"]["title"]["text"] == "&lt;y&gt;"
 
 
 def test_coverage_along_time_is_what_was_measured():

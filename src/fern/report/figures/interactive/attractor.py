@@ -1,9 +1,11 @@
 """The attractor and its reconstruction, to be turned."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fern.report.figures.attractor import Attractor
 from fern.report.figures.interactive.canvas import named, plain, plotly
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -34,8 +36,10 @@ def attractor_plot(shown: Attractor) -> "Figure":
         x, y, *z = cloud.points.T
         trace = objects.Scatter3d(x=x, y=y, z=z[0], **looks) if in_space else objects.Scatter(x=x, y=y, **looks)
         drawn.add_trace(trace, row=1, col=place)
+    # In space names are painted, letter by letter; in the plane they are read as markup.
+    written = partial(safe_text, medium="line") if in_space else named
     names = [
-        {"title": {"text": named(name)}, "range": list(limits)}
+        {"title": {"text": written(name)}, "range": list(limits)}
         for name, limits in zip(shown.axes, shown.limits, strict=True)
     ]
     if in_space:

@@ -8,10 +8,19 @@
     return { ink, line, dark: matchMedia("(prefers-color-scheme: dark)").matches };
   };
 
+  // Lines as dark as ink would not be seen on a dark page.
+  const lighter = () => {
+    const { ink } = scheme();
+    return { "#222222": ink, "#444444": ink, "#0b4f8a": "#8ec5ff", "#0072B2": "#56B4E9" };
+  };
+
   const themed = (layout) => {
     const { ink, line } = scheme();
     const axis = { color: ink, gridcolor: line, zerolinecolor: line, linecolor: line };
     const made = { ...layout, font: { ...layout.font, color: ink } };
+    if (layout.shapes && scheme().dark)
+      made.shapes = layout.shapes.map((one) => (one.line && lighter()[one.line.color]
+        ? { ...one, line: { ...one.line, color: lighter()[one.line.color] } } : one));
     for (const [name, value] of Object.entries(layout)) {
       if (/^[xy]axis\d*$/.test(name)) made[name] = { ...axis, ...value };
       if (/^scene\d*$/.test(name)) {
@@ -23,11 +32,10 @@
     return made;
   };
 
-  // Lines as dark as ink would not be seen on a dark page.
   const seen = (data) => {
-    const { ink, dark } = scheme();
+    const { dark } = scheme();
     if (!dark) return data;
-    const swap = { "#222222": ink, "#444444": ink, "#0b4f8a": "#8ec5ff", "#0072B2": "#56B4E9" };
+    const swap = lighter();
     return data.map((trace) => {
       const made = { ...trace };
       for (const part of ["line", "marker"])
