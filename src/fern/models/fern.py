@@ -46,9 +46,9 @@ class FernConfig(ModelConfig):
     ``channels_seen``  ``own``: a channel's forecast sees its own context. ``all``: one encoder reads the contexts of
                      all channels together and its head has a law for each; the number of channels is then part of
                      the weights. The skip reads the channel's own context either way.
-    ``smoothing``    the width (odd) of two moving averages that the mean path takes, over the borders of patches; 1
-                     leaves it as it is. Rotations mix the steps of a patch, and what they mix is not smooth by
-                     itself; see docs/method.md. The law keeps its shape and is moved.
+    ``smoothing``    the width (odd) of two moving averages that the mean path takes in evaluation, over the borders
+                     of patches; 1 leaves it as it is. The law keeps its shape and is moved. Rotations mix the steps
+                     of a patch, and what they mix is not smooth by itself; see docs/method.md.
     """
 
     patch_size: int | None = 24
@@ -301,7 +301,7 @@ class Fern(Forecaster):
             # that torch traces cannot depend on values.
             validate_args=not self.training and not torch.compiler.is_compiling(),
         )
-        if self.config.smoothing > 1:
+        if self.config.smoothing > 1 and not self.training:
             path = law.mean
             law = law.affine(1.0, smoothed(path, self.config.smoothing) - path)
         return law if seen.frame is None else law.affine(seen.frame.scale, seen.frame.level)
