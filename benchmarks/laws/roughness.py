@@ -2,8 +2,8 @@
 
 Roughness is the mean square of the path's second differences over that of the truth's: 1 is as smooth as the data,
 white noise of variance s² adds 6·s². It is given for all steps, for those whose differences cross a border of two
-patches, and for the others. The settings are those of ``fern demo`` (LORENZ_PARAM, 336 to 336 steps), with the mean as the
-paper has it and straight from the head; each model is trained once and judged with every width of smoothing, which
+patches, and for the others. The settings are those of ``fern demo`` (LORENZ_PARAM, 336 to 336 steps), with the mean as
+the paper has it and straight from the head; each model is trained once and judged with every width of smoothing, which
 changes nothing in training. Every 24th window is judged. Rows go to ``benchmarks/laws/results/roughness/``.
 """
 
