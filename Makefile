@@ -17,14 +17,12 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.docs-installed: $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs,report]'
 	touch $@
 
 $(VENV)/.extras-installed: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[sktime,neuralforecast,fev,statsforecast,chronos]'
 	touch $@
-
-demo: $(STAMP)   ## simulate a shocked system and draw it, into demo/
 
 $(VENV)/.browser-installed: $(STAMP)
 	command -v chromium >/dev/null || apt-get install --yes --no-install-recommends chromium
@@ -59,7 +57,7 @@ format: $(STAMP)
 bench: $(STAMP)   ## speed, as ratios against named peers
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.docs-installed   ## the documentation site, into site/
+docs: $(VENV)/.docs-installed   ## the documentation site with its gallery and notebooks, into site/
 	$(BIN)/mkdocs build --strict
 
 clean:

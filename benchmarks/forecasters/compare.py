@@ -3,9 +3,11 @@
 `FernForecaster` with its defaults against neuralforecast's DLinear, NHITS and PatchTST with theirs (and its conformal
 intervals), statsforecast's AutoETS and a seasonal naive, on the same tables and the same cut-offs: several windows at
 the end of each table, one fit before the first. Written down are MSE and MAE of the point forecast (of values divided
-by the training part's standard deviation, so that tables compare), the CRPS from 19 quantiles, the coverage of 80 and
-95 % intervals and the processor seconds of fit and forecast. A library that is not installed is left out and said so.
-Rows go to ``benchmarks/forecasters/results/``; those there are already are skipped.
+by the training part's standard deviation, so that tables compare), the MSE's standard error over the windows, the CRPS
+from 19 quantiles, the coverage of 80 and 95 % intervals and the processor seconds of fit and forecast; of simulated
+systems also the MSE of the best possible forecast on the same windows, below which a method can only come by chance. A
+library that is not installed is left out and said so. Rows go to ``benchmarks/forecasters/results/``; those there are
+already are skipped.
 """
 
 import argparse
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 
 from fern.data import load
 from fern.data.catalogue import published
-from fern.systems import scenario, simulate
+from fern.systems import oracle, scenario, simulate
 
 RESULTS = Path(__file__).parent / "results"
 LEVELS = (80, 95)
@@ -34,7 +36,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Case:
-    """A table in long form, what to forecast of it and how often."""
+    """A table in long form, what to forecast of it and how often; ``floor`` is the best possible forecast."""
 
     name: str
     frame: pd.DataFrame
@@ -42,6 +44,7 @@ class Case:
     frequency: str | int
     season: int
     windows: int
+    floor: Floats | None = None  # (windows, series, H)
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,9 @@ def compared(case: Case, name: str) -> dict[str, Any]:
         logging.disable(logging.WARNING)
         answer = METHODS[name](case, histories)
         logging.disable(logging.NOTSET)
-    error = (answer.mean - truth) / scale
+    squared = np.square((answer.mean - truth) / scale)
+    by_window = squared.mean(axis=(1, 2))
+    floor = {} if case.floor is None else {"floor_mse": float(np.square((case.floor - truth) / scale).mean())}
     missed = (truth[None] - answer.quantiles) / scale
     shares = np.array(SHARES)[:, None, None, None]
     return {
@@ -105,8 +110,10 @@ def compared(case: Case, name: str) -> dict[str, Any]:
         "series": len(groups),
         "horizon": case.horizon,
         "windows": case.windows,
-        "mse": float(np.square(error).mean()),
-        "mae": float(np.abs(error).mean()),
+        "mse": float(squared.mean()),
+        "mse_error": float(by_window.std(ddof=1) / np.sqrt(case.windows)),
+        **floor,
+        "mae": float(np.sqrt(squared).mean()),
         "crps": float(2 * np.maximum(shares * missed, (shares - 1) * missed).mean()),
         **{
             f"coverage_{level}": float(((low <= truth) & (truth <= high)).mean())
@@ -140,13 +147,16 @@ def real(name: str, *, horizon: int, frequency: str, season: int, windows: int, 
     return Case(name, pd.concat(parts, ignore_index=True), horizon, frequency, season, windows)
 
 
-def simulated(name: str, *, steps: int, season: int) -> Case:
+def simulated(name: str, *, rows: int, season: int, horizon: int = 96, windows: int = 40) -> Case:
+    """As many windows as make the error bars small: more of them cost no more fits."""
+    steps = rows + windows * horizon
     trajectory = simulate(scenario(name, steps=steps))
     parts = [
         pd.DataFrame({"unique_id": channel, "ds": np.arange(steps), "y": trajectory.values[:, c].astype(float)})
         for c, channel in enumerate(trajectory.channel_names)
     ]
-    return Case(name, pd.concat(parts, ignore_index=True), 96, 1, season, windows=6)
+    floor = oracle(trajectory, rows + horizon * np.arange(windows), horizon).swapaxes(1, 2)
+    return Case(name, pd.concat(parts, ignore_index=True), horizon, 1, season, windows, floor)
 
 
 TABLES: Mapping[str, Callable[[], Case]] = {
@@ -154,9 +164,9 @@ TABLES: Mapping[str, Callable[[], Case]] = {
     "ETTh1": lambda: real("ETTh1", horizon=96, frequency="h", season=24, windows=10, rows=14_400),
     "ETTh2": lambda: real("ETTh2", horizon=96, frequency="h", season=24, windows=10, rows=14_400),
     "Weather": lambda: real("Weather", horizon=96, frequency="10min", season=144, windows=10, rows=20_000),
-    "OU_BASE": lambda: simulated("OU_BASE", steps=8000, season=1),
-    "SEASONAL_AR_BASE": lambda: simulated("SEASONAL_AR_BASE", steps=8000, season=24),
-    "LORENZ_BASE": lambda: simulated("LORENZ_BASE", steps=8000, season=1),
+    "OU_BASE": lambda: simulated("OU_BASE", rows=8000, season=1),
+    "SEASONAL_AR_BASE": lambda: simulated("SEASONAL_AR_BASE", rows=8000, season=24),
+    "LORENZ_BASE": lambda: simulated("LORENZ_BASE", rows=8000, season=1),
 }
 
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from benchmarks.laws.coverage import Sizes, residuals_of, standardised, strided, trained
 from fern.calibration import OnlineCalibration, OnlineSettings, fit_calibration
 from fern.data import Part
+from fern.forecaster.fitting.recipes import FERN
 from fern.forecaster.laws import law_of
-from fern.forecaster.recipes import FERN
 from fern.models import Forecaster
 from fern.systems import ParamShock, scenario, simulate
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from fern.calibration import CalibrationSettings
 from fern.data.frames import Series
 from fern.data.tables.frequency import Frequency
-from fern.forecaster.fitting import FitSettings, fit_model, scales_of
+from fern.forecaster.fitting.fit import FitSettings, fit_model, scales_of
+from fern.forecaster.fitting.plan import make_plan
 from fern.forecaster.laws import law_of
-from fern.forecaster.plan import make_plan
 
 RESULTS = Path(__file__).parent / "results" / "short"
 KINDS = ("season", "trend", "growth")

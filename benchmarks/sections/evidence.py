@@ -26,8 +26,8 @@ trained law, widened, counts as so many of those windows. CRPS as the geometric 
 LIBRARIES = """\
 Each library with its defaults, one fit before the first of several windows at the end of each table (series of a table
 together). MSE, MAE and CRPS of values divided by the training part's standard deviation; neuralforecast's intervals are
-its conformal ones (two windows). Seconds are processor seconds; statsforecast's local methods fit at each window. The
-best CRPS of a table is in bold.
+its conformal ones (two windows). ± is the MSE's standard error over the windows. Seconds are processor seconds;
+statsforecast's local methods fit at each window. The best CRPS of a table is in bold.
 """
 
 
@@ -153,7 +153,11 @@ def libraries(rows: Sequence[Result]) -> list[str]:
     won = [row["table"] for row in best if row["method"].startswith("FernForecaster")]
     lost = [f"{row['table']} ({row['method']})" for row in best if row["table"] not in won]
     verdict = f"Best CRPS of FernForecaster: {', '.join(won) or 'none'}. Of another: {', '.join(lost) or 'none'}."
-    return [*lines, "", verdict, "", "`python -m benchmarks.forecasters.compare` makes those that are not there.\n"]
+    floors = {row["table"]: row["floor_mse"] for row in rows if "floor_mse" in row}
+    told = ", ".join(f"{table} {floor:.4g}" for table, floor in floors.items())
+    best_possible = [f"MSE of the best possible forecast on the same windows: {told}.", ""] if floors else []
+    made = "`python -m benchmarks.forecasters.compare` makes those that are not there.\n"
+    return [*lines, "", verdict, "", *best_possible, made]
 
 
 def _tables(rows: Sequence[Result]) -> list[str]:
@@ -162,8 +166,9 @@ def _tables(rows: Sequence[Result]) -> list[str]:
 
 def _method(row: Result, *, best: bool) -> str:
     crps = f"**{row['crps']:.4f}**" if best else f"{row['crps']:.4f}"
+    error = f" ± {row['mse_error']:.4f}" if "mse_error" in row else ""
     return (
-        f"| {row['table']} | {row['horizon']} | {row['method']} | {row['mse']:.4f} | {row['mae']:.4f} | {crps} | "
-        f"{100 * row['coverage_80']:.1f} % | {100 * row['coverage_95']:.1f} % | {row['fit_seconds']:.1f} | "
+        f"| {row['table']} | {row['horizon']} | {row['method']} | {row['mse']:.4f}{error} | {row['mae']:.4f} | "
+        f"{crps} | {100 * row['coverage_80']:.1f} % | {100 * row['coverage_95']:.1f} % | {row['fit_seconds']:.1f} | "
         f"{row['predict_seconds']:.2f} |"
     )

@@ -406,7 +406,7 @@ def _nothing_trains(monkeypatch: pytest.MonkeyPatch, fitted: Fitted) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a training began before the mistake was found")
 
-    monkeypatch.setattr("fern.forecaster.fitting.train", refuse)
+    monkeypatch.setattr("fern.forecaster.fitting.fit.train", refuse)
 
 
 @pytest.mark.parametrize("name", TABLE)

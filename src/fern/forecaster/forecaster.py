@@ -1,26 +1,24 @@
 """FernForecaster: fit to a frame, forecast with calibrated intervals, answer in frames of the same kind."""
 
-import inspect
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fern.calibration import CalibratedForecast
-from fern.checks import is_whole, require_memory, require_number, require_whole, shown
+from fern.checks import require_whole
 from fern.data.auditing.audit import AuditReport
-from fern.data.missing import Missing
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError
 from fern.forecaster.backtest import cross_validate
 from fern.forecaster.bulk.streaming import Bulk
-from fern.forecaster.fitting import FitSettings, fit_model, scales_of
-from fern.forecaster.inputs import Form, Reader, Table, column_names
+from fern.forecaster.fitting.fit import fit_model, scales_of
+from fern.forecaster.fitting.plan import make_plan
+from fern.forecaster.inputs import Form, Table
 from fern.forecaster.output import Asked, named
-from fern.forecaster.plan import make_plan
 from fern.forecaster.prediction import (
     Predicted,
     Request,
@@ -35,8 +33,7 @@ from fern.forecaster.totals import Period, total_of
 from fern.forecaster.watching.diagnosis import Diagnosis, diagnosed, diagnosis_of
 from fern.forecaster.watching.picture import picture
 from fern.forecaster.watching.updating import updated
-from fern.models import model_entry, model_names
-from fern.training.records.progress import Mode
+from fern.models import model_entry
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,65 +76,6 @@ class FernForecaster(Bulk):
         >>> forecaster.predict(level=[80]).columns.tolist()
         ['ds', 'load', 'load-lo-80', 'load-hi-80']
     """
-
-    def __init__(
-        self,
-        horizon: int,
-        *,
-        model: str = "fern",
-        model_settings: dict[str, Any] | None = None,
-        context_length: int | Literal["auto"] = "auto",
-        season: int | Literal["auto"] = "auto",
-        epochs: int | Literal["auto"] = "auto",
-        time_limit: float | None = None,
-        missing: Missing = "error",
-        ignore_columns: bool = False,
-        id_col: str = "unique_id",
-        time_col: str | None = None,
-        target_col: str | Sequence[str] | None = None,
-        seed: int = 7,
-        threads: int | None = None,
-        progress: Mode = "auto",
-    ) -> None:
-        self.horizon = horizon
-        self.model = model
-        self.model_settings = model_settings
-        self.context_length = context_length
-        self.season = season
-        self.epochs = epochs
-        self.time_limit = time_limit
-        self.missing = missing
-        self.ignore_columns = ignore_columns
-        self.id_col = id_col
-        self.time_col = time_col
-        self.target_col = target_col
-        self.seed = seed
-        self.threads = threads
-        self.progress = progress
-        self._state: State | None = None
-
-    # --- scikit-learn's contract ----------------------------------------------------------------------------
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor, by name."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change arguments of the constructor; an unknown one is an error with the nearest right name."""
-        for name, value in params.items():
-            if name not in self._names():
-                raise unknown_name("parameter", name, self._names())
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        defaults = {name: p.default for name, p in inspect.signature(type(self).__init__).parameters.items()}
-        given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name])
-        return f"{type(self).__name__}({given})"
 
     # --- fitting --------------------------------------------------------------------------------------------
 
@@ -343,6 +281,7 @@ class FernForecaster(Bulk):
         h: int | None = None,
         band: bool = False,
         history: int | None = None,
+        joint: tuple[int, int] | None = None,
     ) -> "Figure":
         """A matplotlib figure: the newest rows, the forecast and its intervals, one panel for each series (at most 12).
 
@@ -352,8 +291,9 @@ class FernForecaster(Bulk):
             h: steps; the horizon unless given.
             band: draw the band that holds a whole path at the highest level, too (up to the horizon).
             history: rows drawn before the forecast; three horizons, at least 30, unless given.
+            joint: two steps (from 1) whose joint law is drawn beside the fan: paths, and ellipses that hold each level.
         """
-        return picture(self, df, level=level, h=h, band=band, history=history)
+        return picture(self, df, level=level, h=h, band=band, history=history, joint=joint)
 
     def report(
         self,
@@ -383,58 +323,6 @@ class FernForecaster(Bulk):
 
     def _channels(self) -> tuple[str, ...]:
         return self._fitted().channel_names
-
-    def _fitted(self) -> State:
-        if self._state is None:
-            raise FernError("this forecaster is not fitted yet; call fit(df) first")
-        return self._state
-
-    def _reader(self) -> Reader:
-        target = column_names("target_col", self.target_col)
-        for name, value in (("id_col", self.id_col), ("time_col", self.time_col)):
-            if not isinstance(value, str) and not (value is None and name == "time_col"):
-                raise FernError(f"{name}: got {value!r}, needs the name of a column")
-        return Reader(
-            id_col=self.id_col,
-            time_col=self.time_col,
-            target_col=target,
-            missing=self.missing,
-            ignore_columns=self.ignore_columns,
-        )
-
-    def _settings(self) -> FitSettings:
-        """The arguments, checked."""
-        require_whole("horizon", self.horizon, 1)
-        require_memory(f"horizon: {shown(self.horizon)} steps", 64.0 * min(self.horizon, 10**30))
-        require_whole("seed", self.seed, 0)
-        for name in ("context_length", "season", "epochs"):
-            value = getattr(self, name)
-            if not (isinstance(value, str) and value == "auto") and not is_whole(value, least=1):
-                raise FernError(f"{name}: got {value!r}, needs a whole number of at least 1, or 'auto'")
-        for name, value, known in (
-            ("model", self.model, model_names()),
-            ("progress", self.progress, get_args(Mode)),
-            ("missing", self.missing, get_args(Missing)),
-        ):
-            if not isinstance(value, str) or value not in known:
-                raise unknown_name(name, value, known)
-        if self.threads is not None and not is_whole(self.threads, least=1):
-            raise FernError(f"threads: got {self.threads!r}, needs a whole number of at least 1, or None")
-        if not isinstance(self.ignore_columns, bool):
-            raise FernError(f"ignore_columns: got {self.ignore_columns!r}, needs True or False")
-        if not isinstance(self.model_settings, Mapping | None):
-            raise FernError(f"model_settings: got {self.model_settings!r}, needs a mapping of names to values, or None")
-        if self.time_limit is not None:
-            require_number("time_limit", self.time_limit, "seconds above 0, or None", lambda value: value > 0)
-        return FitSettings(
-            model=self.model,
-            model_settings=self.model_settings,
-            epochs=None if self.epochs == "auto" else self.epochs,
-            time_limit=self.time_limit,
-            seed=self.seed,
-            threads=self.threads,
-            progress=self.progress,
-        )
 
     def _steps(self, h: int | None) -> int:
         if h is None:

@@ -24,6 +24,7 @@ Arrays at every public boundary are ``(batch, time, channels)``.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import ClassVar, Literal
 
 import torch
@@ -266,12 +267,12 @@ class PointForecaster(Forecaster):
 def _all_finite(values: Tensor) -> bool:
     """Whether there is no NaN or inf. One sum tells in the usual case."""
     plain = values.detach()
-    return bool(torch.isfinite(plain.sum())) or bool(torch.isfinite(plain).all())
+    return isfinite(plain.sum().item()) or bool(torch.isfinite(plain).all())
 
 
 def _check_finite(past: Tensor) -> None:
     """Refuse NaN and inf. One sum tells in the usual case; only a sum that is not finite is looked into."""
-    if bool(torch.isfinite(past.detach().sum())):
+    if isfinite(past.detach().sum().item()):
         return
     bad = ~torch.isfinite(past.detach())
     if bool(bad.any()):  # false where finite numbers merely overflowed the sum

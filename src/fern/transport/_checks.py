@@ -88,15 +88,15 @@ def batch_shape(eigenvalues: Tensor, reflections: Tensor, *, shift: Tensor | Non
     placed = {"eigenvalues": eigenvalues, "shift": shift, "offset": offset}
     shapes = {name: value.shape[:-2] for name, value in placed.items() if value is not None}
     shapes["reflections"] = reflections.shape[:-3]
-    first, *others = shapes.values()
-    if all(other == first for other in others):
-        return first
     listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
     return common_shape(f"batch shapes of {listed} do not broadcast to one shape", *shapes.values())
 
 
 def common_shape(message: str, *shapes: torch.Size) -> torch.Size:
     """The shape all shapes broadcast to, or the error with this message."""
+    first, *others = shapes
+    if all(other == first for other in others):  # torch's own answer takes many times as long
+        return first
     try:
         return torch.Size(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
     except RuntimeError:

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, get_type_hints
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from fern.errors import FernError, unknown_name
+from fern.forecaster.arguments import Arguments
 from fern.forecaster.saving.export import export_mean
 from fern.forecaster.saving.folder import MANIFEST, Missing, Place, read_folder, write_folder
 from fern.forecaster.saving.hub import fetched, pushed
@@ -21,13 +21,16 @@ _BROKEN = (KeyError, IndexError, TypeError, AttributeError, ValidationError, Ove
 """What a manifest of the right checksum but of wrong contents can lead to; ValueError is handled apart."""
 
 
-class Stored:
+class Stored(Arguments):
     """Saving, loading, publishing and exporting of a fitted forecaster."""
 
-    _state: State | None
-    get_params: Callable[[], dict[str, Any]]
-    _settings: Callable[[], Any]
-    _fitted: Callable[[], State]
+    _state: State | None = None
+    """What a fit left behind."""
+
+    def _fitted(self) -> State:
+        if self._state is None:
+            raise FernError("this forecaster is not fitted yet; call fit(df) first")
+        return self._state
 
     def save(self, path: str | Path) -> None:
         """Write the forecaster to a folder: ``forecaster.json`` and safetensors files, with checksums, no pickle.

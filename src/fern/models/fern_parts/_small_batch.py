@@ -19,30 +19,35 @@ _FAST = {"contract", "arcp", "nsz", "reassoc"}  # NaN and infinity must come thr
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
-def _dots(a: Array, b: Array, c: Array, d: Array, x: Array) -> Any:
-    """Four dot products with x, which is loaded once for all: the processor waits for loads, not for sums."""
-    nothing = x.dtype.type(0)
-    s0, s1, s2, s3 = nothing, nothing, nothing, nothing
+def _dot(weights: Array, x: Array) -> Any:
+    s = x.dtype.type(0)
     for k in range(x.shape[0]):
-        s0 += a[k] * x[k]
-        s1 += b[k] * x[k]
-        s2 += c[k] * x[k]
-        s3 += d[k] * x[k]
-    return s0, s1, s2, s3
+        s += weights[k] * x[k]
+    return s
+
+
+@cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
+def _three_dots(weights: Array, x: Array, y: Array, z: Array) -> Any:
+    """One row of weights, loaded once, with three vectors: more sums at once leave the compiler too few registers."""
+    s, t, u = x.dtype.type(0), x.dtype.type(0), x.dtype.type(0)
+    for k in range(x.shape[0]):
+        s += weights[k] * x[k]
+        t += weights[k] * y[k]
+        u += weights[k] * z[k]
+    return s, t, u
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def _linear(linear: Linear, x: Array, out: Array) -> None:
     """out = x weightᵀ + bias."""
     weight, bias = linear
-    last = weight.shape[0] - 1
-    for j in range(0, last + 1, 4):
-        # Beyond the end the last row is taken again, and written again.
-        j1, j2, j3 = min(j + 1, last), min(j + 2, last), min(j + 3, last)
-        for i in range(x.shape[0]):
-            s0, s1, s2, s3 = _dots(weight[j], weight[j1], weight[j2], weight[j3], x[i])
-            out[i, j], out[i, j1] = s0 + bias[j], s1 + bias[j1]
-            out[i, j2], out[i, j3] = s2 + bias[j2], s3 + bias[j3]
+    n = x.shape[0]
+    for j in range(weight.shape[0]):
+        for i in range(0, n - 2, 3):
+            s, t, u = _three_dots(weight[j], x[i], x[i + 1], x[i + 2])
+            out[i, j], out[i + 1, j], out[i + 2, j] = s + bias[j], t + bias[j], u + bias[j]
+        for i in range(n - n % 3, n):
+            out[i, j] = _dot(weight[j], x[i]) + bias[j]
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
@@ -52,6 +57,12 @@ def _features(linear: Linear, x: Array, out: Array) -> None:
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
             out[i, j] = out[i, j] if not out[i, j] < 0 else out.dtype.type(0)
+
+
+@cached_njit(nogil=True, error_model="numpy")
+def _apart(rows: int, width: int, like: Array) -> Array:
+    """An array two rows away from all other memory: see `fern.models.fern_parts.coupling`."""
+    return np.empty((rows + 4, width), like.dtype)[2 : rows + 2]
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
@@ -71,7 +82,7 @@ def run(
     features_x, features_z, hidden = features
     n = x.shape[0]
     h, h2 = np.empty((n, hidden[0].shape[0]), x.dtype), np.empty((n, hidden[0].shape[0]), x.dtype)
-    raw_z, raw_x = np.empty((n, 2 * z.shape[1]), x.dtype), np.empty((n, 2 * x.shape[1]), x.dtype)
+    raw_z, raw_x = _apart(n, 2 * z.shape[1], x), _apart(n, 2 * x.shape[1], x)
     state = x
     for i in range(len(heads_x)):
         _features(features_x, state, h)
@@ -80,7 +91,7 @@ def run(
         if i + 1 < len(heads_x):
             _features(features_z, z, h)
             _linear(heads_z[i], h, raw_x)
-            updated = np.empty_like(x)
+            updated = _apart(n, x.shape[1], x)
             if i % 2 == 1:
                 kernels.rotate(raw_x, state, rotating, updated)
             else:
@@ -88,7 +99,7 @@ def run(
             state = updated
     _features(features_z, z, h)
     _features(hidden, h, h2)
-    raw = np.empty((n, spectrum[0].shape[0]), x.dtype)
+    raw = _apart(n, spectrum[0].shape[0], x)
     _linear(spectrum, h2, raw)
     kernels.clamp(raw, of_head, out[0], out[1])
     _linear(vectors, h2, out[2])

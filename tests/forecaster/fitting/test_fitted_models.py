@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from fern.forecaster import FernForecaster
-from fern.forecaster.fitting import FitSettings, fit_model, scales_of
-from fern.forecaster.plan import make_plan
+from fern.forecaster.fitting.fit import FitSettings, fit_model, scales_of
+from fern.forecaster.fitting.plan import make_plan
 from fern.models import FittedForecaster, model_entry, model_names
 
 FITTED = [name for name in model_names() if issubclass(model_entry(name).model, FittedForecaster)]

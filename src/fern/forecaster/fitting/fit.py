@@ -5,23 +5,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fern.calibration import Calibration, CalibrationSettings, fit_calibration
 from fern.data.frames import Series
 from fern.data.windows import Windows
-from fern.forecaster.plan import Plan
-from fern.forecaster.recipes import Recipe, recipes_for
+from fern.forecaster.fitting.plan import Plan
+from fern.forecaster.fitting.recipes import Recipe, recipes_for
+from fern.forecaster.fitting.windows import HeldOut, Learnt
 from fern.forecaster.scales import Scale, scale_of
-from fern.forecaster.watching.findings import Findings, findings_of
-from fern.forecaster.windows import Learnt
+from fern.forecaster.watching.findings import MOST_SERIES, PROFILE_WINDOWS, Findings, findings_of
 from fern.models import FittedForecaster, Forecaster, build_model
 from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.inputs import batch_size_for
 from fern.training.records.progress import Mode
 
-STEPS = 2000
+LEAST_STEPS, STEPS = 1000, 2000
 """Optimiser steps of a whole training, unless early stopping ends it."""
+
+MOST_ROWS = 600_000
+"""Windows times channels that a training of more than `LEAST_STEPS` sees at most: many channels make a step dear, and
+a default fit of ETTh1 (7 channels by the hour) is to take less than a minute on two cores."""
 
 MOST_STEPS_PER_EPOCH = 250
 LEAST_EPOCHS, MOST_EPOCHS = 8, 60
@@ -31,9 +35,12 @@ PILOT_SHARE = 0.1
 VALIDATION_ROWS = 8192
 """Windows times channels on which an epoch is judged, at most about."""
 
-CALIBRATION_WINDOWS = 2000
+LEAST_CALIBRATION_WINDOWS, CALIBRATION_WINDOWS = 100, 2000
 RESERVE = 0.05
-"""Of a time limit, for calibration."""
+"""Of a time limit, for what comes after training, at least."""
+
+COST = 2.0
+"""What calibration and findings take for each held-out window, in times of what judging one in an epoch takes."""
 
 REFIT_SPARE = 1.5
 """A training on all rows is begun where so many times what it should take is left of the time limit."""
@@ -86,7 +93,7 @@ def fit_model(
     learnt = Learnt.of(series, scales, plan)
     training = learnt.train()
     validation = learnt.validation(most=max(64, VALIDATION_ROWS // training.channels))
-    work = _Work(training, validation, settings, directory, began)
+    work = _Work(training, validation, settings, directory, began, after=_after_training(learnt))
     recipe, tried, interrupted = work.chosen(recipes_for(settings.model, settings.model_settings))
     result = interrupted or work.trained(recipe)
     notes = [*tried]
@@ -101,8 +108,9 @@ def fit_model(
     except KeyboardInterrupt:
         notes.append(f"{INTERRUPTED} while training once more on all rows; the model from before is kept")
         model = judged
-    late = learnt.residuals(judged, "calibration", most=CALIBRATION_WINDOWS)
-    early = learnt.residuals(result.model, "validation", most=CALIBRATION_WINDOWS)
+    most = work.calibration_windows()
+    late = learnt.residuals(judged, "calibration", most=most)
+    early = learnt.residuals(result.model, "validation", most=most)
     # A model without a law has a ball of radius 1 around its forecast, which says nothing about its errors.
     how = settings.calibration if model.has_law else replace(settings.calibration, law_windows=0.0)
     calibration = fit_calibration(late, early, settings=how)
@@ -120,7 +128,9 @@ class _Work:
     settings: FitSettings
     directory: Path | None
     began: float
+    after: int  # windows that are forecast after training
     spent: list[float] = field(default_factory=list)  # seconds of the trainings so far, of former calls too
+    judging: list[float] = field(default_factory=list)  # seconds for each validation window, by training
 
     def chosen(self, recipes: Sequence[Recipe]) -> tuple[Recipe, list[str], TrainResult | None]:
         """The recipe whose short training has the least validation objective, what was tried, and, where someone
@@ -131,7 +141,7 @@ class _Work:
         results = {}
         for recipe in recipes:
             result = self._train(recipe, name=f"pilot-{recipe.name}", share=PILOT_SHARE, progress="silent")
-            self.spent.append(seconds_of(result))
+            self._note(result)
             results[recipe] = result
             objectives[recipe] = result.best.validation["objective"] if len(result.history) else inf
             if result.stopped == "interrupted":
@@ -145,8 +155,27 @@ class _Work:
     def trained(self, recipe: Recipe) -> TrainResult:
         """The whole training."""
         result = self._train(recipe, name="training", share=1.0, progress=self.settings.progress)
-        self.spent.append(seconds_of(result))
+        self._note(result)
         return result
+
+    def calibration_windows(self) -> int:
+        """Windows that either held-out part is thinned to: fewer where a time limit leaves too little for all."""
+        if self.settings.time_limit is None or not self.judging:
+            return CALIBRATION_WINDOWS
+        left = self.settings.time_limit - (time.monotonic() - self.began)
+        share = left / max(self._seconds_after(), 1e-9)
+        return int(min(CALIBRATION_WINDOWS, max(LEAST_CALIBRATION_WINDOWS, share * CALIBRATION_WINDOWS)))
+
+    def _note(self, result: TrainResult) -> None:
+        """What a training tells of the time that things take."""
+        self.spent.append(seconds_of(result))
+        if len(result.history):
+            judging = min(record.evaluation_seconds for record in result.history)
+            self.judging.append(judging / len(self.validation))
+
+    def _seconds_after(self) -> float:
+        """What the windows after training will take, as far as can be told."""
+        return COST * min(self.judging, default=0.0) * self.after
 
     def refitted(self, recipe: Recipe, windows: Windows, result: TrainResult, *, name: str) -> Forecaster | None:
         """The model trained on more rows for the epochs that validation chose; None where the time left is too short.
@@ -195,8 +224,7 @@ class _Work:
     def _config(self, recipe: Recipe, share: float) -> TrainConfig:
         settings = self.settings
         batch = batch_size_for(len(self.training))
-        per_epoch = min(MOST_STEPS_PER_EPOCH, ceil(len(self.training) / batch))
-        epochs = settings.epochs or min(MOST_EPOCHS, max(LEAST_EPOCHS, ceil(STEPS / per_epoch)))
+        epochs, per_epoch = steps_of(len(self.training), self.training.channels, epochs=settings.epochs)
         if share < 1.0:
             whole = epochs * per_epoch
             per_epoch = max(1, min(per_epoch, ceil(share * whole)))
@@ -217,8 +245,31 @@ class _Work:
             return None
         # A fit that goes on after a kill has the time that its trainings took before on their own record only.
         spent = max(time.monotonic() - self.began, sum(self.spent))
-        left = self.settings.time_limit * (1 - RESERVE) - spent
+        reserve = max(RESERVE * self.settings.time_limit, min(self._seconds_after(), self.settings.time_limit / 2))
+        left = self.settings.time_limit - reserve - spent
         return max(0.1, left if share == 1.0 else min(left, share * self.settings.time_limit))
+
+
+def _after_training(learnt: Learnt) -> int:
+    """Windows that are forecast after training: for calibration in both parts, and for the profiles of some series."""
+    held = [learnt.count(part, most=CALIBRATION_WINDOWS) for part in get_args(HeldOut)]
+    return sum(held) + PROFILE_WINDOWS * min(MOST_SERIES, len(learnt.parts), max(1, sum(held) // PROFILE_WINDOWS))
+
+
+def steps_of(windows: int, channels: int, *, epochs: int | None) -> tuple[int, int]:
+    """Epochs of a whole training, unless given, and steps of each.
+
+    Example: a month of hours, and two years of them in 7 channels.
+        >>> steps_of(500, 1, epochs=None), steps_of(13_505, 7, epochs=None), steps_of(13_505, 7, epochs=3)
+        ((60, 32), (8, 192), (3, 242))
+    """
+    batch = batch_size_for(windows)
+    per_epoch = min(MOST_STEPS_PER_EPOCH, ceil(windows / batch))
+    if epochs is not None:
+        return epochs, per_epoch
+    steps = max(LEAST_STEPS, min(STEPS, ceil(MOST_ROWS / (batch * channels))))
+    per_epoch = min(per_epoch, ceil(steps / LEAST_EPOCHS))
+    return min(MOST_EPOCHS, ceil(steps / per_epoch)), per_epoch
 
 
 def seconds_of(result: TrainResult) -> float:

@@ -14,8 +14,8 @@ from fern.data.frames import Series
 from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError
+from fern.forecaster.fitting.plan import Plan, SeriesParts, stride_for
 from fern.forecaster.laws import law_of
-from fern.forecaster.plan import Plan, SeriesParts, stride_for
 from fern.forecaster.scales import Scale
 from fern.models import Forecaster
 
@@ -73,6 +73,13 @@ class Learnt:
         channels = self.values[0].shape[1]
         law = law_of(model, torch.zeros(1, self.plan.context_length, channels))
         return Residuals.none(channels=channels, horizon=self.plan.horizon, patch_size=law.patch_size)
+
+    def count(self, part: HeldOut, *, most: int) -> int:
+        """How many windows `held_out` gives."""
+        try:
+            return len(self._windows([getattr(parts, part) for parts in self.parts], most=most))
+        except FernError:  # breaks in the time grid leave no window there
+            return 0
 
     def held_out(self, part: HeldOut, *, most: int) -> Iterator[tuple[Tensor, Tensor, Rows, Rows]]:
         """Held-out windows in batches: past (n, L, C), future (n, H, C), first forecast row, series."""

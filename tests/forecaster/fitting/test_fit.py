@@ -1,5 +1,6 @@
 """A fit that was killed goes on in the same call, to the same bits."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,22 @@ def test_a_fit_with_a_time_limit_goes_on_too(
     steps.until(None)
     FernForecaster(horizon=7, **limited).fit(panel, directory=tmp_path)
     assert steps.taken > 0
+
+
+@pytest.mark.slow
+def test_a_time_limit_is_kept_by_what_comes_after_training_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The clock counts processor seconds, so that a busy machine does not matter.
+    monkeypatch.setattr(time, "monotonic", time.process_time)
+    monkeypatch.setattr(time, "perf_counter", time.process_time)
+    rng = np.random.default_rng(7)
+    hours = np.arange(4000)[:, None] + 5 * np.arange(6)
+    wide = pd.DataFrame(np.sin(2 * np.pi * hours / 24) + 0.3 * rng.normal(size=hours.shape), columns=list("abcdef"))
+    FernForecaster(24, epochs=1, progress="silent", threads=1).fit(wide[:600])  # compiles
+    limited = FernForecaster(24, time_limit=3.0, progress="silent", threads=1)
+    began = time.process_time()
+    limited.fit(wide)
+    assert time.process_time() - began < 3.3
+    assert limited._fitted().calibration.windows >= 20  # type: ignore[union-attr]
 
 
 def test_ctrl_c_while_recipes_are_tried_ends_the_fit_with_what_there_is(
