@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sections import evidence, real, rivals
+from benchmarks.sections import analyses, evidence, real, rivals
 from benchmarks.sections.laws import coverage, ways_to_train
 from fern.benchmark.rows import Row
 from fern.benchmark.store import Store
@@ -29,7 +29,7 @@ COVERAGE_MARKS = ("<!-- coverage: python -m benchmarks.results -->\n", "<!-- end
 HEAD = """# Results
 
 This page is written by `python -m benchmarks.results` from the committed rows: `benchmarks/runs/rows/`, and
-`results/` in `benchmarks/forecasters/`, `laws/`, `accuracy/` and `speed/`. Each row holds its command or its
+`results/` in `benchmarks/forecasters/`, `laws/`, `rivals/`, `accuracy/` and `speed/`. Each row holds its command or its
 settings; those of the benchmark also seed, data fingerprint, versions and machine. A test checks that page and rows
 agree.
 """
@@ -119,6 +119,10 @@ def page() -> str:
     libraries = evidence.libraries(_rows("forecasters"))
     rows = _benchmark_rows()
     chaos = [*rivals.noise(rows), *rivals.long(rows)]
+    chaos += analyses.rolled(_rows("rivals", within="rolled"))
+    chaos += analyses.flow_speed(_rows("rivals", within="flow_speed"))
+    chaos += analyses.protocol(_rows("rivals", within="protocol"))
+    chaos += analyses.pfnn(_rows("rivals", within="pfnn"))
     parts = [HEAD, *_tables(), *chaos, *real.section(rows), *libraries, *laws, *_baselines(), *_speed()]
     return "\n".join(parts).rstrip() + "\n"
 

@@ -18,6 +18,9 @@ from pathlib import Path
 
 from fern.errors import FernError, NotWritten
 
+DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+"""What the system says of a disk that is full or failing: no mistake of the user."""
+
 _LONGEST_STEM = 60  # bytes of a file's name that its temporary file shows
 _STANDARD = {
     "stdin": "is standard input; files are not changed in place",
@@ -161,7 +164,7 @@ def made_folder(folder: Path) -> Path:
     except (FileExistsError, NotADirectoryError):
         raise FernError(f"{folder}: is a file or below one, needs a folder") from None
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        if error.errno in DISK_TROUBLE:
             raise NotWritten(f"{folder}: was not made ({error.strerror})") from None
         raise FernError(f"{folder}: the folder cannot be created ({error.strerror})") from None
     return folder

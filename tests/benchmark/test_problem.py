@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fern.benchmark.problem import Problem, load_dataset
+from fern.benchmark.problem import LAST_BATCH, Problem, load_dataset
 from fern.benchmark.tasks import DatasetChoice
 from fern.data.datasets import local_folders
 from fern.errors import FernError
@@ -69,6 +69,32 @@ def test_the_last_test_window_ends_with_the_series():
     dataset = choose("OU_BASE", steps=1000)
     _, future = Problem(dataset, "shock", "none", 48, 24).test[-1]
     np.testing.assert_array_equal(future, dataset.values[-24:])
+
+
+def test_the_last_batch_is_what_remains_of_the_test_windows_in_batches_of_128():
+    dataset = choose("LORENZ_BASE", steps=7000)
+    problem = Problem(dataset, "detailed", "none", 24, 12)
+    remaining = len(problem.test) % LAST_BATCH
+    assert 0 < remaining < LAST_BATCH < len(problem.test)
+    assert len(problem.last_batch) == remaining
+    last, whole = len(problem.test) - 1, problem.test
+    assert torch.equal(
+        problem.last_batch.gather(torch.tensor([0]))[0], whole.gather(torch.tensor([last + 1 - remaining]))[0]
+    )
+    assert torch.equal(
+        problem.last_batch.gather(torch.tensor([remaining - 1]))[1], whole.gather(torch.tensor([last]))[1]
+    )
+
+
+def test_a_last_batch_that_is_full_is_whole():
+    problem = Problem(choose("LORENZ_BASE", steps=7000), "detailed", "none", 24, 12)
+    rows = len(problem.split.test)
+    horizon = rows + 1 - 2 * LAST_BATCH  # 256 windows
+    assert len(Problem(problem.dataset, "detailed", "none", 24, horizon).last_batch) == LAST_BATCH
+
+
+def test_under_another_protocol_there_is_no_last_batch():
+    assert Problem(choose("LORENZ_BASE", steps=7000), "shock", "none", 24, 12).last_batch is None
 
 
 def test_the_envelope_of_ept_is_the_training_parts_deviation():

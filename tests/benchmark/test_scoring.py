@@ -58,6 +58,21 @@ def test_the_errors_of_single_windows_average_to_the_metrics(problem):
     assert score.mae.mean(dtype=np.float64) == pytest.approx(score.metrics["mae"], rel=1e-6)
 
 
+def test_the_last_batch_is_scored_beside_all_windows_under_the_detailed_protocol(problem):
+    detailed = Problem(problem.dataset, "detailed", "none", 24, 12)
+    model = build_model("last-value", **SIZES, channels=3)
+    found = score_model(model, detailed, seed=1).metrics
+    past, future = detailed.last_batch.gather(torch.arange(len(detailed.last_batch)))
+    last = past[:, -1:].expand_as(future)
+    assert found["last_mse"] == pytest.approx(float(mse(last, future)), rel=1e-5)
+    assert found["last_mae"] == pytest.approx(float(mae(last, future)), rel=1e-5)
+    assert found["last_wd"] == pytest.approx(float(w2_squared(last, future)), rel=1e-5)
+    assert found["last_ept"] == pytest.approx(float(ept(last, future, std=detailed.train_std)), rel=1e-5)
+    assert found["last_mse"] != pytest.approx(found["mse"], rel=1e-3)  # which is of all windows
+    assert score_oracle(detailed).metrics["last_mse"] < 1e-6 * found["last_mse"]
+    assert "last_mse" not in score_model(model, problem, seed=1).metrics
+
+
 def test_a_model_without_a_law_has_no_scores_of_one(problem):
     score = score_model(build_model("last-value", **SIZES, channels=3), problem, seed=1)
     assert score.metrics.keys() == {"mse", "mae", "wd", "swd", "ept"}

@@ -4,10 +4,15 @@ import json
 import math
 
 import pytest
+import torch
 from benchmarks.laws import compare, coverage, latent, shock, short, single
 from benchmarks.sections import evidence
 from benchmarks.sections.laws import coverage as coverage_section
 from benchmarks.sections.laws import ways_to_train
+
+from fern.data import Windows
+from fern.models import build_model
+from fern.training import TrainConfig
 
 SMALL = compare.Sizes(context=24, horizon=12, epochs=1, steps_per_epoch=2, judged=16, paths=4, rows=600)
 FEW = coverage.Sizes(
@@ -24,7 +29,7 @@ FEW = coverage.Sizes(
 )
 
 
-@pytest.mark.parametrize("variant", ["paper, huber", "last, whitened_crps"])
+@pytest.mark.parametrize("variant", ["paper, huber", "last, whitened_crps", "last, huber, then whitened_crps"])
 def test_a_way_to_train_is_measured_and_shown(variant):
     row = compare.compare("OU_BASE", variant, 7, SMALL)
     assert all(math.isfinite(value) for value in row["judged"].values())
@@ -32,6 +37,20 @@ def test_a_way_to_train_is_measured_and_shown(variant):
     shown = "\n".join(ways_to_train([row]))
     assert f"| {variant} | 7 | {row['judged']['mse']:.4f} |" in shown
     assert "python -m benchmarks.laws.compare --datasets OU_BASE" in shown
+
+
+def test_training_the_widths_leaves_the_mean_as_it_was():
+    values, _ = compare.series_before_test("OU_BASE", rows=400)
+    windows = Windows(values, context_length=24, horizon=12)
+    model = build_model("fern", preset="level", context_length=24, horizon=12, channels=1).eval()
+    model.prepare(windows.batches(64))
+    past, _ = windows.gather(torch.arange(8))
+    before = model(past)
+    config = TrainConfig(preset="law", epochs=1, steps_per_epoch=5, start="given", threads=1, averaging=None)
+    compare.train_widths(model, windows, windows, config)
+    after = model.eval()(past)
+    torch.testing.assert_close(after.mean, before.mean, rtol=0, atol=0)
+    assert not torch.allclose(after.ellipsoid.variance, before.ellipsoid.variance)
 
 
 @pytest.mark.parametrize("system", [coverage.SYSTEMS[0], coverage.SYSTEMS[-1]], ids=lambda system: system.scenario)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from fern.cli.app import main
 
@@ -101,6 +102,18 @@ def cases(*given: Case) -> Any:
     names = [case.name for case in given]
     assert len(set(names)) == len(names), "two cases of one name"
     return pytest.mark.parametrize("case", given, ids=names)
+
+
+def examples(count: int, **options: Any) -> settings:
+    """So many examples for Hypothesis; the environment variable FERN_EXAMPLES is a factor, for a longer search."""
+    return settings(max_examples=count * int(os.environ.get("FERN_EXAMPLES", "1")), **options)
+
+
+def leave_a_note(path: str) -> None:
+    """For a process of its own, which loads no torch for it: the ``random`` it finds, and how it was born."""
+    import random  # the trap, were it found
+
+    Path(path).write_text(f"{random.__file__}\n{os.environ.get('PYTHONSAFEPATH')}")
 
 
 def hourly(rows: int = 60, columns: str = "load", start: int = 1) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.benchmark.support import tiny_plan
-from tests.hostile.support import SCENARIO, lay_out, run, snapshot
+from tests.hostile.support import SCENARIO, lay_out, leave_a_note, run, snapshot
 
 import fern
 from fern.benchmark.claims import Claims, locked
@@ -65,19 +65,13 @@ def test_a_sweep_and_its_workers_import_only_the_module_that_was_named(tmp_path)
     assert list(marks.iterdir()) == []
 
 
-def _leave_a_note(path: str) -> None:
-    import random  # the trap, were it found
-
-    Path(path).write_text(f"{random.__file__}\n{os.environ.get('PYTHONSAFEPATH')}")
-
-
 def test_a_process_is_born_without_the_modules_of_the_current_folder(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "work"
     marks = lay_traps(folder)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(folder))])
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    process = spawned(_leave_a_note, str(tmp_path / "note"), daemon=True, name="trapped")
+    process = spawned(leave_a_note, str(tmp_path / "note"), daemon=True, name="trapped")
     process.join(60)
     assert list(marks.iterdir()) == []
     where, safe = (tmp_path / "note").read_text().splitlines()

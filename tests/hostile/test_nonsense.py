@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.hostile.support import examples
 
 from fern.data.windows import Windows
 from fern.errors import FernError
@@ -159,7 +160,7 @@ values = st.recursive(
 NAMES = ["dlinear", "fern", "last-value", "patchtst"]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(name=st.sampled_from(NAMES), data=st.data(), whole=values)
 def test_any_header_is_a_model_or_a_mistake(name: str, data: st.DataObject, whole: Any) -> None:
     from dataclasses import fields

@@ -179,6 +179,12 @@ def test_a_model_file_cannot_ask_for_more_than_its_weights(name: str) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
 
 
+@pytest.mark.parametrize("size", ["context_length", "horizon", "channels"])
+def test_a_model_file_without_weights_cannot_ask_for_windows_beyond_the_machine(size: str) -> None:
+    with pytest.raises(FernError, match=f"{MEMORY}|far larger than the"):
+        load_model(forged({**SIZES, size: 10**18}, {}, model="last-value"))
+
+
 def test_a_true_model_still_loads() -> None:
     model = build_model("dlinear", **SIZES)
     save_model(model, Path("m.safetensors"))

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from tests.benchmark.support import InlineEngine, row_for, tiny_plan
-from tests.hostile.support import run
+from tests.hostile.support import examples, run
 
 from fern.benchmark.rows import Row, row_from_json, row_to_json
 from fern.benchmark.run import canonical
@@ -254,7 +254,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@examples(150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     changes=st.dictionaries(st.sampled_from([*json.loads(TEXT)]), values, max_size=3)
     | st.dictionaries(st.text(max_size=8), values, max_size=2),

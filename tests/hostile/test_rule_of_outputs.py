@@ -11,8 +11,22 @@ WRITERS = {
     # method or function -> the position of the file among its arguments; -1 is the object itself
     "write_text": -1, "write_bytes": -1, "touch": -1, "savefig": 0, "savez": 0, "savez_compressed": 0, "save_file": 1,
     "write_csv": 1, "write_table": 1, "to_csv": 0, "to_parquet": 0, "tofile": 0,
+    "savetxt": 0, "to_json": 0, "to_feather": 0, "write_parquet": 0, "write_html": 0, "write_image": 0,
+    "sink_parquet": 0, "ParquetWriter": 0, "ZipFile": 0, "SummaryWriter": 0, "mkdir": -1,
 }  # fmt: skip
-MOVERS = {"rename", "renames", "copyfile", "copy2", "copytree", "move", "symlink_to", "link_to", "hardlink_to"}
+MOVERS = {
+    "rename",
+    "copy",
+    "makedirs",
+    "renames",
+    "copyfile",
+    "copy2",
+    "copytree",
+    "move",
+    "symlink_to",
+    "link_to",
+    "hardlink_to",
+}
 WRITING_FLAGS = {"O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"}
 
 ALLOWED = {
@@ -34,7 +48,7 @@ EXCEPT = {
     "forecaster/bulk/cluster.py": {"(Path(place) / name).write_bytes"},
     "integrations/sktime.py": {"(Path(folder) / Path(name).name).write_bytes"},
     # Predictions for fev in a temporary folder of its own.
-    "integrations/inward/fev.py": {"pq.write_table(_as_series(contexts"},
+    "integrations/inward/fev.py": {"file.parent.mkdir", "pq.write_table(_as_series(contexts"},
     # The writer is opened on the temporary file that `written_whole` gave.
     "forecaster/bulk/streaming.py": {"writer.write_table(table"},
     # Takes an open file; those who open one are searched.
@@ -98,12 +112,11 @@ def _writes(call: ast.Call) -> bool:
     if name == "open":
         if _root(call.func) == "os":
             return any(flag in ast.unparse(call) for flag in WRITING_FLAGS)
-        if _root(call.func) in ("urllib", "CsvFile"):
-            return False
-        place = 1 if isinstance(call.func, ast.Name) else 0
-        mode = next((k.value for k in call.keywords if k.arg == "mode"), None)
-        mode = call.args[place] if mode is None and len(call.args) > place else mode
-        return isinstance(mode, ast.Constant) and isinstance(mode.value, str) and bool(set(mode.value) & set("wax+"))
+        return any(
+            _is_a_mode(given) for given in (*call.args[:2], *(k.value for k in call.keywords if k.arg == "mode"))
+        )
+    if name in ("ZipFile", "memmap"):
+        return any(_is_a_mode(given) for given in (*call.args, *(k.value for k in call.keywords if k.arg == "mode")))
     if name == "save":
         return _root(call.func) in ("np", "numpy", "torch")
     if name == "replace":  # of strings and dataclasses, too: those of files have one argument
@@ -111,6 +124,12 @@ def _writes(call: ast.Call) -> bool:
             isinstance(call.func, ast.Attribute) and len(call.args) == 1 and not call.keywords
         )
     return name in WRITERS or (name in MOVERS and _root(call.func) in ("os", "shutil", "path", "temporary", "Path"))
+
+
+def _is_a_mode(given: ast.expr) -> bool:
+    """Whether this is the mode of a file that is opened to be written."""
+    mode = given.value if isinstance(given, ast.Constant) else None
+    return isinstance(mode, str) and set(mode) <= set("rwaxbt+") and bool(set(mode) & set("wax+"))
 
 
 def _into(call: ast.Call, safe: frozenset[str]) -> bool:
@@ -167,6 +186,17 @@ def test_every_file_is_written_through_the_rule_of_outputs(module: str) -> None:
         "temporary.replace(path)",
         "shutil.copyfile(a, b)",
         "figure.savefig(path)",
+        "io.open(path, 'w')",
+        "gzip.open(path, 'wb')",
+        "tarfile.open(path, mode='w')",
+        "zipfile.ZipFile(path, 'w')",
+        "np.memmap(path, np.float32, 'w+')",
+        "np.savetxt(path, a)",
+        "pq.ParquetWriter(path, schema)",
+        "frame.write_parquet(path)",
+        "shutil.copy(a, b)",
+        "path.parent.mkdir(parents=True)",
+        "os.makedirs(path)",
         "with written_whole(a) as temporary:\n    other.write_text('y')",
         "with written_whole(a) as temporary:\n    pass\ntemporary.write_text('y')",
     ],
@@ -181,6 +211,9 @@ def test_the_search_finds_a_writer_that_goes_around(program: str) -> None:
         "with written_whole(a) as temporary:\n    temporary.write_text('y')",
         "with written_whole(a) as temporary, temporary.open('wb') as file:\n    np.savez(file, a=1)",
         "path.open('rb')",
+        "gzip.open(path)",
+        "zipfile.ZipFile(io.BytesIO(data))",
+        "with written_whole(a) as temporary:\n    pq.ParquetWriter(temporary, schema)",
         "text.replace('a', 'b')",
         "os.open(path, os.O_RDONLY)",
     ],

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.hostile.support import Case, cases, check, hourly
+from tests.hostile.support import Case, cases, check, examples, hourly
 
 from fern.benchmark.tasks import Task, read_task, task_from_mapping
 from fern.data.auditing.policy import Policy, read_policy
@@ -187,18 +187,29 @@ def any_settings(*names: str) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-@settings(max_examples=120)
-@given(any_settings("system", "steps", "dt", "seed", "params", "initial_state", "id"), st.lists(values, max_size=2))
-def test_any_values_are_a_scenario_or_a_mistake(found: dict[str, Any], shocks: list[Any]) -> None:
+a_shock = st.builds(
+    lambda kind, some: {"kind": kind, **some},
+    st.sampled_from(["param", "state_eps", "switch", "other"]) | values,
+    st.dictionaries(st.sampled_from(["at", "params", "eps", "initial_state"]), values | st.floats(0, 1), max_size=3),
+)
+
+
+@examples(120)
+@given(
+    any_settings("system", "steps", "dt", "seed", "params", "initial_state", "id"),
+    st.none() | st.lists(a_shock | values, max_size=2),
+)
+def test_any_values_are_a_scenario_or_a_mistake(found: dict[str, Any], shocks: list[Any] | None) -> None:
+    given_shocks = {} if shocks is None else {"shocks": shocks}
     try:
-        plan = from_mapping(Scenario, {**PLAN, **found}, where="s.toml")
+        plan = from_mapping(Scenario, {**PLAN, **given_shocks, **found}, where="s.toml")
     except FernError:
         return
     assert plan.steps >= 2
     assert plan.dt > 0
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(any_settings("schema", "models", "datasets", "horizons", "seeds", "context_length", "split", "train", "title"))
 def test_any_values_are_a_task_or_a_mistake(found: dict[str, Any]) -> None:
     base = {"schema": 1, "models": ["dlinear"], "datasets": ["OU_BASE"], "horizons": [12], "seeds": [7]}
@@ -210,7 +221,7 @@ def test_any_values_are_a_task_or_a_mistake(found: dict[str, Any]) -> None:
     assert all(type(seed) is int for seed in made.seeds)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(any_settings("epochs", "learning_rate", "loss", "objective", "seed", "devices", "schedule", "keep", "warmup"))
 def test_any_values_are_training_settings_or_a_mistake(found: dict[str, Any]) -> None:
     try:
@@ -220,7 +231,7 @@ def test_any_values_are_training_settings_or_a_mistake(found: dict[str, Any]) ->
     json.dumps(made.to_mapping())
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.sampled_from(["fern", "dlinear", "patchtst", "koopa", "last-value"]), st.data())
 def test_any_values_are_a_model_config_or_a_mistake(name: str, data: st.DataObject) -> None:
     from dataclasses import fields
@@ -236,7 +247,7 @@ def test_any_values_are_a_model_config_or_a_mistake(name: str, data: st.DataObje
     assert made.horizon >= 1
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.binary(max_size=80) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_any_bytes_are_settings_or_a_mistake(data: bytes) -> None:
     path = Path("any.toml")

@@ -55,7 +55,7 @@ def test_the_law_has_the_mean_of_the_path_and_the_units_of_the_data() -> None:
     found = model(past())
     torch.testing.assert_close(found.ellipsoid.mean.transpose(1, 2), found.mean, rtol=0, atol=1e-4)
     moved = rolled()
-    moved.prepare([(10 * past(50) - 4, past(50))])
+    moved.prepare([(10 * past(50) - 4, 10 * past(50) - 4)])
     torch.testing.assert_close(moved(10 * past() - 4).mean, 10 * found.mean - 4, rtol=0, atol=1e-2)
 
 
@@ -107,7 +107,9 @@ def test_a_channel_that_never_moves_is_divided_by_one() -> None:
         ({"seen": 0}, "seen: got 0"),
         ({"step": 0}, "step: got 0"),
         ({"unroll": 0}, "unroll: got 0"),
-        ({"limit": 0.0}, "limit: got 0.0"),
+        ({"margin": -0.1}, "margin: got -0.1"),
+        ({"degree": -1}, "degree: got -1"),
+        ({"activation": "silou"}, "silu"),
         ({"noise": -1.0}, "noise: got -1.0"),
         ({"sten": 3}, "sten.*step"),
     ],
@@ -118,5 +120,57 @@ def test_settings_that_make_no_sense_are_told(settings: dict[str, object], messa
 
 
 def test_steps_beyond_the_window_are_cut_to_it() -> None:
-    config = RolledFernConfig(context_length=5, horizon=6, channels=1)
+    config = RolledFernConfig(context_length=5, horizon=6, channels=1, seen=9, step=9)
     assert (config.rows_seen, config.rows_made) == (5, 6)
+
+
+def orbit(rows: int, batch: int = 400) -> torch.Tensor:  # (batch, rows, 2)
+    """A map that is a polynomial of degree 2: two coupled logistic maps."""
+    x = torch.rand(batch, 2, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    states = []
+    for _ in range(rows):
+        x = 3.7 * x * (1.0 - x)
+        x = 0.9 * x + 0.1 * x.flip(-1)
+        states.append(x)
+    return torch.stack(states, dim=1).float()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("degree", "exact"), [(1, False), (2, True), (3, True)])
+def test_a_flow_that_is_a_polynomial_needs_no_training(degree: int, exact: bool) -> None:
+    rows = orbit(23)
+    model = build_model("fern-rolled", **{**SIZES, "horizon": 3}, **SMALL | {"degree": degree, "step": 1}).eval()
+    assert isinstance(model, RolledFern)
+    model.prepare([(rows[:200, :20], rows[:200, 20:]), (rows[200:, :20], rows[200:, 20:])])
+    error = float((model(rows[:, :20]).mean - rows[:, 20:]).abs().max())
+    assert (error < 1e-4) is exact
+    assert (float(model.unit.max()) < 1e-5) is exact  # what is left for the network
+
+
+@torch.no_grad()
+def test_far_from_the_training_rows_the_polynomial_is_held() -> None:
+    rows = orbit(50)
+    model = rolled(degree=3)
+    model.prepare([(rows[:, :20], rows[:, 20:])])
+    far = model(1e4 * rows[:3, :20]).mean
+    low, high = rows[:, :20].flatten(0, 1).aminmax(dim=0)
+    beyond = 0.1 * (high - low) + 5.5 * 15.0 * 12**0.5 * model.unit * model.scale  # and what the network may add
+    assert bool((far >= low - beyond - 1e-4).all())
+    assert bool((far <= high + beyond + 1e-4).all())
+
+
+@torch.no_grad()
+def test_the_loss_is_in_deviations_of_what_the_polynomial_leaves() -> None:
+    rows = orbit(50)
+    model = rolled(degree=1, noise=1e-12)
+    model.prepare([(rows[:, :20], rows[:, 20:])])
+    found = model.train().loss(
+        rows[:, :20], rows[:, 20:], lambda forecast, future: (forecast.mean - future).square().mean()
+    )
+    assert 0.5 < float(found) < 2.0  # an untrained network adds next to nothing
+
+
+def test_many_channels_cut_the_degree() -> None:
+    config = RolledFernConfig(context_length=5, horizon=6, channels=40, degree=3)
+    assert len(config.terms()) == 41
+    assert len(RolledFernConfig(context_length=5, horizon=6, channels=6, degree=3).terms()) == 84

@@ -76,6 +76,26 @@ def test_history_holds_train_validation_and_test_figures_of_every_epoch(
     assert result.fingerprint.versions["torch"] == torch.__version__
 
 
+def test_the_last_test_windows_alone_have_figures_beside_those_of_all(
+    windows: Sets, fern: Builder, quick: TrainConfig
+) -> None:
+    test, last = windows["test"], windows["validation"]  # of whatever windows: here of others, to tell them apart
+    for model in (fern(), build_model("last-value", context_length=24, horizon=12, channels=test.channels)):
+        result = train(
+            model,
+            windows["train"],
+            windows["validation"],
+            quick,
+            windows_test=test,
+            windows_last=last,
+            progress="silent",
+        )
+        for record in result.history:
+            assert record.test is not None
+            assert {name: record.test[f"last_{name}"] for name in record.validation} == record.validation
+            assert record.test["mse"] != record.test["last_mse"]
+
+
 def test_test_windows_are_never_used_for_a_decision(windows: Sets, fern: Builder, quick: TrainConfig) -> None:
     plain = train(fern(), windows["train"], windows["validation"], quick, progress="silent")
     watched = train(

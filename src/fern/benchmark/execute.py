@@ -156,7 +156,7 @@ def _scored(run: Run, place: Workplace, bench: Workbench, began: float) -> Outco
 def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) -> TrainResult:
     """Train, from the run's checkpoint where there is one; a checkpoint that cannot be used is thrown away."""
     config = run.train_config(threads=place.threads)
-    test = problem.test if run.settings.epoch_figures == "test" else None
+    test, last = (problem.test, problem.last_batch) if run.settings.epoch_figures == "test" else (None, None)
     folder = place.checkpoints if model.trainable else None
     with ExitStack() as held:
         if folder is not None:
@@ -168,7 +168,16 @@ def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) ->
         validation = problem.validation
         if not model.trainable and run.settings.epoch_figures == "none":  # figures that nobody would read
             validation = problem.one_validation_window
-        go = partial(train, model, problem.train, validation, config, windows_test=test, progress=place.progress)
+        go = partial(
+            train,
+            model,
+            problem.train,
+            validation,
+            config,
+            windows_test=test,
+            windows_last=last,
+            progress=place.progress,
+        )
         if folder is not None and resumable(folder):
             try:
                 return go(resume=folder)

@@ -4,6 +4,8 @@ Nothing of fev is needed to write them.
 """
 
 import json
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fern.benchmark.problem import Problem, load_dataset, scenario_named
+from fern.benchmark.problem import NOISE, Dataset, Problem, load_dataset, scenario_named
 from fern.benchmark.tasks import DatasetChoice, Task
-from fern.checks import require_whole
+from fern.checks import require_whole, shown
 from fern.errors import FernError
-from fern.files import written_whole
+from fern.files import check_folder, made_folder, written_whole
 
 TASKS, FLOORS = "tasks.yaml", "floors.json"
+_FOLDER_NAME = re.compile(r"\w[\w.+-]{0,99}")
 QUANTILES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 START = np.datetime64("2000-01-01T00:00:00", "us")
 HOUR = np.timedelta64(1, "h")
@@ -42,34 +45,59 @@ def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[d
         raise FernError(f"task {task.name}: has no simulated dataset; only those can be exported")
     folder = Path(folder)
     _require_empty(folder)
+    tables: dict[str, pa.Table] = {}
     tasks: list[dict[str, Any]] = []
     floors: dict[str, dict[str, float]] = {}
     for choice in chosen:
         dataset = load_dataset(choice)
-        file = folder / dataset.name / "data.parquet"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        columns = {
-            "id": pa.array([dataset.name] * len(dataset.values)),
-            "timestamp": pa.array(START + HOUR * np.arange(len(dataset.values))),
-        }
-        columns |= {
-            name: pa.array(np.ascontiguousarray(values))
-            for name, values in zip(dataset.channel_names, dataset.values.T, strict=True)
-        }
-        with written_whole(file) as temporary:
-            pq.write_table(pa.table(columns), temporary)
+        label = _label(dataset, task=task, taken=tables)
+        tables[label] = _as_table(dataset)
         for horizon in choice.horizons or task.horizons:
             problem = _problem(task, choice, horizon, dataset)
-            name = f"{dataset.name}_{horizon}"
+            name = f"{label}_{horizon}"
             starts = _starts(problem, windows)
-            tasks.append(_described(problem, starts, file=file.resolve(), name=name))
+            tasks.append(_described(problem, starts, file=_file(folder, label).resolve(), name=name))
             floors[name] = _floor(problem, starts)
+    for label, table in tables.items():  # nothing is written before all of it is known to be right
+        made_folder(_file(folder, label).parent)
+        with written_whole(_file(folder, label)) as temporary:
+            pq.write_table(table, temporary)
     _write_json(folder / FLOORS, floors)
     _write_json(folder / TASKS, {"tasks": tasks})  # JSON is YAML too; last, so that a folder with tasks is whole
     return tasks
 
 
-def _problem(task: Task, choice: DatasetChoice, horizon: int, dataset: Any) -> Problem:
+def _label(dataset: Dataset, *, task: Task, taken: Collection[str]) -> str:
+    """The dataset's folder. The id of a scenario's file may be any text: one that leads elsewhere is refused."""
+    noise = dataset.settings.get(NOISE)
+    label = dataset.name if noise is None else f"{dataset.name}_noise{noise:g}"
+    if not _FOLDER_NAME.fullmatch(label):
+        raise FernError(
+            f"dataset {shown(dataset.name)}: cannot be the name of a folder; give its scenario an id of at most 100 "
+            "letters, digits, '_', '-', '+' and '.'"
+        )
+    if label in taken:
+        raise FernError(f"task {task.name}: two of its datasets are called {label!r}; each needs a folder of its own")
+    return label
+
+
+def _file(folder: Path, label: str) -> Path:
+    return folder / label / "data.parquet"
+
+
+def _as_table(dataset: Dataset) -> pa.Table:
+    columns = {
+        "id": pa.array([dataset.name] * len(dataset.values)),
+        "timestamp": pa.array(START + HOUR * np.arange(len(dataset.values))),
+    }
+    columns |= {
+        name: pa.array(np.ascontiguousarray(values))
+        for name, values in zip(dataset.channel_names, dataset.values.T, strict=True)
+    }
+    return pa.table(columns)
+
+
+def _problem(task: Task, choice: DatasetChoice, horizon: int, dataset: Dataset) -> Problem:
     length = choice.context_length or task.context_length
     return Problem(dataset, choice.split or task.split, "none", length, horizon)
 
@@ -108,14 +136,9 @@ def _floor(problem: Problem, starts: Any) -> dict[str, float]:
 
 
 def _require_empty(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise FernError(f"{folder}: is a file, needs a new or an empty folder")
+    check_folder(folder)
     if folder.is_dir() and list(folder.iterdir()):
         raise FernError(f"{folder}: is not empty; give a new or an empty folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FernError(f"{folder}: cannot be made ({error.strerror})") from None
 
 
 def _write_json(path: Path, values: object) -> None:

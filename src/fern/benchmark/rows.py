@@ -24,7 +24,8 @@ class Row(RunSettings):
 
     ``metrics``  only those that apply: ``mse mae wd swd ept``; with known truth ``oracle_mse excess_mse regret``
                  and, where the floor is not practically 0, ``relative_regret``; ``skill``; with a law
-                 ``crps nll coverage_90``. See `fern.benchmark.scoring.References`.
+                 ``crps nll coverage_90``; under the split ``detailed`` ``last_mse`` and so on, of the last batch of
+                 test windows alone (`Problem.last_batch`). See `fern.benchmark.scoring.References`.
     ``windows``  test windows scored, all there are.
     ``chosen``   the settings that a model fitted to rows chose on validation.
     ``history``  one mapping for each epoch where ``epoch_figures`` asks for it, without timings.

@@ -1,7 +1,7 @@
 """The figures of a model, of the oracle and of the naive reference over all test windows of a problem."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fern.benchmark.problem import Problem
+from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.metrics import MetricAccumulator, per_window
 from fern.models import Forecast, Forecaster
+from fern.training.inputs import LAST
 
 BATCH = 512
 POINT = {"mse": "mse", "mae": "mae", "w2": "wd", "sliced_w2": "swd", "ept": "ept"}
@@ -30,7 +32,10 @@ Batch = tuple[Tensor, Tensor, NDArray[np.int64]]  # past, future and the first r
 
 @dataclass(frozen=True)
 class Score:
-    """Metrics over all test windows, and the errors of each window."""
+    """Metrics over all test windows, and the errors of each window.
+
+    ``metrics`` has the point metrics of the problem's ``last_batch`` too, where it has one: ``last_mse`` and so on.
+    """
 
     metrics: dict[str, float]
     mse: NDArray[np.float32]  # (n,)
@@ -103,7 +108,7 @@ def find_references(problem: Problem) -> References:
     """The references of a problem."""
     naive, best, scored = 0.0, 0.0, 0
     known = problem.dataset.trajectory is not None
-    for past, future, starts in _batches(problem):
+    for past, future, starts in _batches(problem.test):
         last = past[:, -1:].expand_as(future)
         naive += float(per_window("mse", last, future).sum())
         if known:
@@ -118,9 +123,17 @@ def find_references(problem: Problem) -> References:
 
 
 def _score(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Problem) -> Score:
+    score = _over(forecast, problem, problem.test)
+    if problem.last_batch is None:
+        return score
+    last = _over(forecast, problem, problem.last_batch).metrics
+    return replace(score, metrics=score.metrics | {f"{LAST}{name}": last[name] for name in POINT.values()})
+
+
+def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Problem, windows: Windows) -> Score:
     gathered: MetricAccumulator | None = None
     errors: dict[str, list[NDArray[np.float32]]] = {"mse": [], "mae": []}
-    for past, future, starts in _batches(problem):
+    for past, future, starts in _batches(windows):
         made = forecast(past, starts)
         mean = made.mean
         if not bool(torch.isfinite(mean).all()):
@@ -139,9 +152,8 @@ def _score(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: P
     return Score(metrics, **{name: np.concatenate(values) for name, values in errors.items()})
 
 
-def _batches(problem: Problem) -> Iterable[Batch]:
-    windows = problem.test
+def _batches(windows: Windows) -> Iterable[Batch]:
     for first in range(0, len(windows), BATCH):
         indices = torch.arange(first, min(first + BATCH, len(windows)))
         past, future = windows.gather(indices)
-        yield past, future, windows.starts(indices).numpy() + problem.context_length
+        yield past, future, windows.starts(indices).numpy() + windows.context_length

@@ -1,6 +1,5 @@
 """The command-line entry point: registers the commands and turns every error into one clear line."""
 
-import errno
 import os
 import sys
 import traceback
@@ -91,20 +90,29 @@ def _code() -> int:
 
 
 def _told_of_system(error: OSError) -> int:
-    if error.filename is not None:
+    if isinstance(error.filename, str | bytes | os.PathLike):  # not where an open file is known by its number alone
         return _told(f"{os.fsdecode(error.filename)}: {error.strerror or error}", MISTAKE)
-    if error.errno == errno.ENOENT:  # only the question for the current folder names no file
-        return _told("the current folder does not exist any more; change to another", MISTAKE)
     _abandon_output()
     return _told(f"standard output: was not written ({error.strerror or error})", FAILED)
 
 
 def _run() -> int:
+    _require_current_folder()
     try:
         app()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0
+
+
+def _require_current_folder() -> None:
+    """Without one, libraries that torch loads end the process in words of their own."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        gone = isinstance(error, FileNotFoundError)
+        trouble = "does not exist any more" if gone else f"cannot be used ({error.strerror})"
+        raise FernError(f"the current folder {trouble}; change to another") from None
 
 
 def _told(message: str, code: int) -> int:

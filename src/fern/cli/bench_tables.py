@@ -11,7 +11,7 @@ from fern.checks import require_number, require_whole
 from fern.cli.console import echo, echo_json
 from fern.cli.given import file_of_task, files_of_scenarios, files_of_target, folder_of_target
 from fern.errors import FernError, unknown_name
-from fern.files import check_outputs, written_whole
+from fern.files import check_outputs, ending_of, written_whole
 
 if TYPE_CHECKING:
     from fern.benchmark.store import Contents
@@ -59,8 +59,8 @@ def table(
     from fern.report.tables.tables import build_table
 
     check_outputs([out], inputs=[file_of_task(task)], kept=Store(runs).folders)
-    if out is not None:
-        format_ = format_ or out.suffix.removeprefix(".")
+    if out is not None and format_ is None:
+        format_ = ending_of(out, [f".{name}" for name in FORMATS], what="a table").removeprefix(".")
     if format_ is not None and format_ not in FORMATS:
         raise unknown_name("format", format_, FORMATS)
     contents = Store(runs).contents()

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from fern.cli.console import echo, echo_table
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
 from fern.files import check_outputs, ending_of, written_whole
 
 if TYPE_CHECKING:
@@ -271,6 +271,8 @@ def as_user_sees(name: str) -> Iterator[None]:
     """Errors in the words of the command line: the file's name for 'frame', options for arguments."""
     try:
         yield
+    except NotWritten:
+        raise  # names the file itself, and is no mistake of the user
     except FernError as error:
         message = re.sub(r"^frame\b", lambda _: name, str(error))
         for pattern, option in _WORDS:

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from fern.data.catalogue import Published, published
 from fern.data.tables.native import FrameKind, Native
 from fern.data.tables.readers import open_source
-from fern.errors import FernError, unknown_name
-from fern.files import written_whole
+from fern.errors import FernError, NotWritten, unknown_name
+from fern.files import DISK_TROUBLE, made_folder, written_whole
 from fern.text import terminal
 
 FOLDER_VARIABLE = "FERN_DATA_DIR"
@@ -94,16 +94,17 @@ def _download(dataset: Published) -> Path:
     """Fetch the file into the cache; it appears there whole and verified, or not at all."""
     path = cache_folder() / dataset.file
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FernError(
-            f"{path.parent}: cannot be created ({error.strerror}); "
-            f"set {FOLDER_VARIABLE} to a folder with {dataset.file}"
-        ) from None
+        made_folder(path.parent)
+    except NotWritten:
+        raise
+    except FernError as error:
+        raise FernError(f"{error}; set {FOLDER_VARIABLE} to a folder with {dataset.file}") from None
     with written_whole(path) as temporary:
         try:
             _fetch(dataset, temporary)
         except (OSError, HTTPException) as error:  # URLError and time-outs are OSErrors
+            if getattr(error, "errno", None) in DISK_TROUBLE:
+                raise  # the disk's, not the network's: `written_whole` tells it
             reason = getattr(error, "reason", error)
             raise FernError(
                 f"{dataset.name}: no local copy, and the download failed ({reason}). Put {dataset.file} into "

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration import CalibratedForecast, Calibration, OnlineCalibration
+from fern.checks import require_memory, shown
 from fern.errors import FernError
 from fern.forecaster.laws import law_of
 from fern.forecaster.simple import SimpleForecast, simple_forecast
@@ -42,6 +43,7 @@ class Predicted:
 
 def predict_series(state: State, series: Sequence[Recent], request: Request) -> Predicted:
     """Point forecasts and quantiles."""
+    _require_room(state, len(series), request.steps, arrays=1 + len(request.shares), rolled=AT_ONCE * ROLLED_PATHS)
     shape = (len(series), request.steps, len(state.channel_names))
     mean, quantiles = np.empty(shape), np.empty((len(request.shares), *shape))
     for places, batch in _batches(state, series):
@@ -61,6 +63,7 @@ def simulate_series(
     state: State, series: Sequence[Recent], *, steps: int, paths: int, seed: int
 ) -> Floats:  # (paths, N, steps, C)
     """Joint paths."""
+    _require_room(state, len(series), steps, arrays=paths, rolled=max(AT_ONCE, paths))
     drawn = np.empty((paths, len(series), steps, len(state.channel_names)))
     rng = np.random.default_rng(seed)
     for places, batch in _batches(state, series, at_once=max(1, AT_ONCE // paths)):
@@ -185,6 +188,16 @@ def _paths(
         pieces.append(following.reshape(paths, windows, state.horizon, -1))
         made += state.horizon
     return np.concatenate(pieces, axis=2)[:, :, :steps]
+
+
+def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled: int) -> None:
+    """Refuse more steps than there is memory for: ``arrays`` of the result, and beyond the model's horizon the paths
+    of series times channels that are forecast together, ``rolled`` at most."""
+    channels = len(state.channel_names)
+    wanted = arrays * series * channels
+    if steps > state.horizon:
+        wanted += 2 * min(rolled, max(arrays, ROLLED_PATHS) * series * channels)  # in pieces, and put together
+    require_memory(f"h: {shown(steps)} steps of {series:,} series", 8.0 * min(steps, 10**30) * wanted)
 
 
 def _require_finite(values: Floats) -> None:

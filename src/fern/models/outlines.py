@@ -45,7 +45,8 @@ def outline_of(name: str, build: Callable[[Any], Forecaster], config: ModelConfi
         return None
     values = [*outline.parameters(), *outline.buffers()]
     needed = sum(float(value.numel()) * value.element_size() for value in values if value.device.type == "meta")
-    require_memory(f"{name}: a model of these sizes ({sizes})", needed)
+    window = 4.0 * config.channels * (config.context_length + config.horizon)  # a model without weights sees one, too
+    require_memory(f"{name}: a model of these sizes ({sizes})", needed + window)
     return outline
 
 

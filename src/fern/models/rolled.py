@@ -2,17 +2,26 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil
+from itertools import combinations_with_replacement
+from math import ceil, comb
 
 import torch
 from torch import Generator, Tensor
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.checks import require_number, require_whole
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern import Fern, FernConfig
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
+
+MOST_TERMS = 512
+"""Of the polynomial: beyond, its degree is cut."""
+
+UNKNOWN = 1e6
+"""Deviations that a model which has seen no training rows holds values within."""
+
+LEAST_UNIT = 1e-6
+"""Deviations that what the polynomial leaves counts as, at least: float32 knows no less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,27 +32,31 @@ class RolledFernConfig(ModelConfig):
                  ``context_length``.
     ``step``     rows of a patch: what is forecast at once and then rolled on from. Longer than the horizon, it is cut.
     ``unroll``   patches that the training loss looks at, each from the forecast of the one before.
-    ``limit``    deviations from the training mean that values are held within before the roll goes on from them: one
-                 that leaves the attractor does not overflow.
-    ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``  as in `FernConfig`.
+    ``margin``   share of the range of the training rows by which values may leave it; beyond they are held before the
+                 roll goes on from them: one that leaves the attractor does not overflow.
+    ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training; the
+                 network learns what it leaves. 0: a constant. Cut where it would have more than `MOST_TERMS` terms.
+    ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``  as in `FernConfig`.
     """
 
-    seen: int = 24
-    step: int = 24
-    unroll: int = 1
-    limit: float = 4.0
-    hidden: int = 256
-    latent: int = 64
+    seen: int = 8
+    step: int = 4
+    unroll: int = 2
+    margin: float = 0.1
+    degree: int = 3
+    hidden: int = 128
+    latent: int = 32
     layers: int = 5
-    reflections: int = 8
+    reflections: int = 2
     noise: float = 1e-6
+    activation: str = "silu"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("seen", "step", "unroll"):
             require_whole(name, getattr(self, name), 1)
-        if not self.limit > 0:
-            raise FernError(f"limit: got {self.limit}, needs a number above 0")
+        require_whole("degree", self.degree, 0)
+        require_number("margin", self.margin, "a share of the range, at least 0", lambda value: value >= 0)
         self.patch()  # checks the rest
 
     @property
@@ -73,17 +86,35 @@ class RolledFernConfig(ModelConfig):
             latent=self.latent,
             layers=self.layers,
             noise=self.noise,
+            activation=self.activation,
             channels_seen="all",
         )
+
+    def terms(self) -> tuple[tuple[int, ...], ...]:
+        """The channels whose product is each term of the polynomial, the constant first.
+
+        Example:
+            >>> RolledFernConfig(context_length=9, horizon=9, channels=2, degree=2).terms()
+            ((), (0,), (1,), (0, 0), (0, 1), (1, 1))
+        """
+        degree = self.degree
+        while comb(self.channels + degree, degree) > MOST_TERMS:
+            degree -= 1
+        powers = (combinations_with_replacement(range(self.channels), power) for power in range(degree + 1))
+        return tuple(term for found in powers for term in found)
 
 
 class RolledFern(Forecaster):
     """Fern for systems whose state is seen: learns one patch of the flow and rolls it.
 
-    With the newest rows x of all channels, standardised by the training mean and deviation, a `Fern` of one patch says
-    what follows as a difference from the last row, d ~ N(At, aA²) for each channel; then x ← (x, x_last + d), and so
-    on. Direct forecasts over many Lyapunov times have to learn every step of the horizon anew; one patch is the same
-    smooth map everywhere.
+    With the newest rows x of all channels, standardised by the training mean and deviation, what follows is
+
+        x_last + P(x_last) + u·d        d ~ N(At, aA²) for each channel, from a `Fern` of one patch that sees x
+
+    with P the polynomial that fits the training windows best, and u the deviation of what it leaves, over all channels;
+    then x ← (x, what followed), and so on. Direct forecasts over many Lyapunov times have to learn every step of the
+    horizon anew; one short patch is the same smooth map everywhere, P has most of it where the flow is smooth, and the
+    network is left with a target of size 1. The loss is measured in u.
 
     The law is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over later
     patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it.
@@ -99,27 +130,67 @@ class RolledFern(Forecaster):
     config: RolledFernConfig
     level: Tensor  # (C,)
     scale: Tensor  # (C,)
+    lowest: Tensor  # (C,) standardised, as is
+    highest: Tensor  # (C,)
+    unit: Tensor  # ()
+    polynomial: Tensor  # (terms, step·C)
 
     def __init__(self, config: RolledFernConfig) -> None:
         super().__init__(config)
         self.patch = Fern(config.patch())
         self.register_buffer("level", torch.zeros(config.channels))
         self.register_buffer("scale", torch.ones(config.channels))
+        self.register_buffer("lowest", torch.full((config.channels,), -UNKNOWN))
+        self.register_buffer("highest", torch.full((config.channels,), UNKNOWN))
+        self.register_buffer("unit", torch.ones(()))
+        self.terms = config.terms()
+        self.register_buffer("polynomial", torch.zeros(len(self.terms), config.rows_made * config.channels))
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
-        """Learn level and scale of each channel from the contexts."""
+        """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
         total = self.level.new_zeros((2, *self.level.shape), dtype=torch.float64)
         count = 0
-        for past, _ in batches:
+        states, patches, ranges = [], [], []
+        for past, future in batches:
             rows = past.double().flatten(0, 1)
+            ranges.append(torch.stack(rows.aminmax(dim=0)))
             total += torch.stack((rows.sum(0), rows.square().sum(0))).to(total.device)
             count += len(rows)
+            states.append(past[:, -1])
+            patches.append(future[:, : self.config.rows_made])
         mean, square = total / max(count, 1)
         deviation = (square - mean.square()).clamp_min(0.0).sqrt()
         # A constant channel leaves rounding dust instead of 0.
         moving = deviation > 1e-6 * mean.abs()
         self.level.copy_(mean)
         self.scale.copy_(torch.where(moving, deviation, 1.0))
+        if states:
+            low, high = self._standardised(torch.stack(ranges)).unbind(1)
+            self._hold(low.amin(dim=0), high.amax(dim=0))
+            self._fit(torch.cat(states), torch.cat(patches))
+
+    def _hold(self, low: Tensor, high: Tensor) -> None:  # (C,) each
+        """Values within this range, and a margin, from now on."""
+        beyond = self.config.margin * (high - low)
+        self.lowest.copy_(low - beyond)
+        self.highest.copy_(high + beyond)
+
+    def _fit(
+        self,
+        states: Tensor,  # (n, C)
+        patches: Tensor,  # (n, step, C)
+    ) -> None:
+        """The polynomial by least squares in float64, and the deviation of what it leaves."""
+        state = self._standardised(states.double())
+        wanted = (self._standardised(patches.double()) - state[:, None]).flatten(1)
+        features = self._features(state)
+        found = torch.linalg.lstsq(features, wanted, driver="gelsd").solution
+        left = (wanted - features @ found).view_as(patches)
+        self.polynomial.copy_(found)
+        self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
+
+    def _features(self, state: Tensor) -> Tensor:  # (B, C) -> (B, terms)
+        return torch.stack([state[:, list(term)].prod(dim=1) for term in self.terms], dim=1)
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The path rolled on from its own mean (in training: from draws), and the particles."""
@@ -137,15 +208,18 @@ class RolledFern(Forecaster):
         *,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The criterion on the first ``unroll`` patches, in deviations of each channel."""
+        """The criterion on the first ``unroll`` patches, in deviations of what the polynomial leaves."""
         self._check_past(past)
         self.check_future(past, future)
         config = self.config
         patches = min(config.unroll, ceil(config.horizon / config.rows_made))
         steps = min(patches * config.rows_made, config.horizon)
         path, laws = self._rolled(self._standardised(past), patches, generator)
-        forecast = Forecast(mean=path[:, :steps], ellipsoid=_joined(laws, horizon=steps))
-        return criterion(forecast, self._standardised(future[:, :steps]))
+        wanted = self._standardised(future[:, :steps])
+        # Errors first and units then: the quotients of values by a small unit would lose their difference to rounding.
+        law = _joined(laws, horizon=steps).affine(1.0, -wanted.transpose(1, 2)).affine(1.0 / self.unit)
+        error = (path[:, :steps] - wanted) / self.unit
+        return criterion(Forecast(mean=error, ellipsoid=law), torch.zeros_like(error))
 
     def _rolled(
         self,
@@ -157,11 +231,10 @@ class RolledFern(Forecaster):
         x = x[:, -self.config.rows_seen :]
         made, laws = [], []
         for _ in range(patches):
-            last = x[:, -1:]
-            found = self.patch.forecast(x, samples=0, generator=generator)
+            base, found = self._base(x), self.patch.forecast(x, samples=0, generator=generator)
             assert found.ellipsoid is not None
-            laws.append(found.ellipsoid.affine(1.0, last[:, 0]))
-            made.append(last + found.mean)
+            laws.append(found.ellipsoid.affine(self.unit, base.transpose(1, 2)))
+            made.append(base + self.unit * found.mean)
             x = self._after(x, made[-1])
         return torch.cat(made, dim=1), laws
 
@@ -173,15 +246,23 @@ class RolledFern(Forecaster):
         for _ in range(ceil(config.horizon / config.rows_made)):
             found = self.patch.forecast(x, samples=1, generator=generator)
             assert found.samples is not None
-            made.append(x[:, -1:] + found.samples[0])
+            made.append(self._base(x) + self.unit * found.samples[0])
             x = self._after(x, made[-1])
         paths = torch.cat(made, dim=1)[:, : config.horizon]
         return self._restored(paths).view(samples, batch, config.horizon, config.channels)
 
+    def _base(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (B, step, C)
+        """What follows by the polynomial alone, held within the range: far out a polynomial knows nothing."""
+        last = x[:, -1]
+        rise = self._features(last) @ self.polynomial
+        return self._held(last[:, None] + rise.view(len(x), -1, self.config.channels))
+
     def _after(self, x: Tensor, following: Tensor) -> Tensor:  # (B, seen, C)
-        """What is seen after a patch, held within the limit."""
-        held = following.clamp(-self.config.limit, self.config.limit)
-        return torch.cat((x, held), dim=1)[:, -self.config.rows_seen :]
+        """What is seen after a patch, held within the range."""
+        return torch.cat((x, self._held(following)), dim=1)[:, -self.config.rows_seen :]
+
+    def _held(self, values: Tensor) -> Tensor:  # (B, T, C)
+        return values.clamp(self.lowest, self.highest)
 
     def _standardised(self, values: Tensor) -> Tensor:  # (B, T, C)
         return (values - self.level) / self.scale

@@ -52,6 +52,7 @@ def train(
     config: TrainConfig | None = None,
     *,
     windows_test: Windows | None = None,
+    windows_last: Windows | None = None,
     directory: Path | str | None = None,
     resume: Path | str | None = None,
     progress: Mode | Progress = "auto",
@@ -67,6 +68,8 @@ def train(
     Arguments:
         config: ``TrainConfig(preset="shock")``, ``"detailed"``, ``"law"`` or, when not given, ``"default"``.
         windows_test: scored after each epoch too, never used for a decision; see `History.recency`.
+        windows_last: the last of the test windows, where these are wanted alone too; their figures stand beside those
+            of all as ``last_mse`` and so on.
         directory: keep checkpoints there (``last.safetensors``, ``best.safetensors``).
         resume: continue the run in this directory, to the same bits as if it had never stopped. Model settings,
             windows and config must be those of the run, but for settings that only say where and how fast it
@@ -94,7 +97,7 @@ def train(
         (5, 'epochs')
     """
     config = TrainConfig() if config is None else config
-    data = WindowSets(windows_train, windows_val, windows_test)
+    data = WindowSets(windows_train, windows_val, windows_test, windows_last)
     require_inputs_fit(model, config, data)
     if on_interrupt not in get_args(OnInterrupt):
         raise unknown_name("on_interrupt", on_interrupt, get_args(OnInterrupt))
@@ -140,18 +143,18 @@ def _evaluated(
     """The outcome for a model that learns nothing by gradient: its figures as epoch 0."""
     fitted = _Clock.now()
     evaluator = Evaluator(config, horizon=model.config.horizon)
-    scored = [
-        None if windows is None else evaluator.figures(model, windows, fabric)
-        for windows in (data.validation, data.test)
-    ]
+    validation, test = (
+        evaluator.figures(model, data.validation, fabric),
+        data.test_figures(lambda windows: evaluator.figures(model, windows, fabric)),
+    )
     over = _Clock.now()
     record = EpochRecord(
         0,
         None,
         None,
         None,
-        validation=scored[0] or {},
-        test=scored[1],
+        validation=validation,
+        test=test,
         seconds=fitted.time - began.time,
         evaluation_seconds=over.time - fitted.time,
         processor_seconds=over.processor - began.processor,

@@ -1,6 +1,6 @@
 """What a run is given, checked before anything is computed or written."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -12,26 +12,43 @@ from fern.errors import FernError
 from fern.models import Forecaster
 from fern.training.config import TrainConfig
 from fern.training.losses import require_law
+from fern.training.records.history import MetricValues
 
 T = TypeVar("T")
+
+LAST = "last_"
+"""What the names of figures of the last test windows alone begin with."""
 
 
 @dataclass(frozen=True)
 class WindowSets:
-    """The windows that train a model, choose its epoch and, where given, judge it."""
+    """The windows that train a model, choose its epoch and, where given, judge it; ``last`` are the last of these."""
 
     train: Windows
     validation: Windows
     test: Windows | None
+    last: Windows | None = None
 
     def named(self) -> dict[str, Windows | None]:
         """The sets under the names of ``train``'s arguments."""
-        return {"windows_train": self.train, "windows_val": self.validation, "windows_test": self.test}
+        return {
+            "windows_train": self.train,
+            "windows_val": self.validation,
+            "windows_test": self.test,
+            "windows_last": self.last,
+        }
 
     def to(self, device: torch.device) -> "WindowSets":
         """The same windows on another device."""
-        test = None if self.test is None else self.test.to(device)
-        return WindowSets(self.train.to(device), self.validation.to(device), test)
+        test, last = (None if windows is None else windows.to(device) for windows in (self.test, self.last))
+        return WindowSets(self.train.to(device), self.validation.to(device), test, last)
+
+    def test_figures(self, figures: Callable[[Windows], MetricValues]) -> MetricValues | None:
+        """The figures of the test windows, those of the last beside them; None without test windows."""
+        if self.test is None:
+            return None
+        last = {} if self.last is None else figures(self.last)
+        return figures(self.test) | {f"{LAST}{name}": value for name, value in last.items()}
 
 
 def require_inputs_fit(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:

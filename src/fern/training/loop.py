@@ -141,7 +141,7 @@ class Loop:
             raise Diverged(what, epoch=run.epoch, step=None, group=None, remedy=self._remedy())
         began, busy = time.perf_counter(), time.process_time()
         validation = self._figures(self.data.validation)
-        test = None if self.data.test is None else self._figures(self.data.test)
+        test = self.data.test_figures(self._figures)
         run.stopping, run.reason = config.stopping.after_epoch(run.stopping, validation["objective"])
         if run.reason is None and self._time_is_up():
             run.reason = "time"

@@ -92,7 +92,16 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "default": Preset(_DEFAULT, split="shock", seeds=(7,)),
         "chaos": Preset(
-            {**_DEFAULT, "epochs": 60, "batch_size": 256, "loss": "mse", "patience": 60, "tolerance": 0.0},
+            {
+                **_DEFAULT,
+                "epochs": 20,
+                "steps_per_epoch": 250,
+                "batch_size": 256,
+                "loss": "mse",
+                "patience": 20,
+                "tolerance": 0.0,
+                "evaluation_batch_size": 4096,
+            },
             split="shock",
             seeds=(7,),
         ),

@@ -110,7 +110,7 @@ def test_paths_that_make_no_sense_are_told(fitted: FernForecaster, panel: pd.Dat
     Path("text.parquet").write_text("ds,y")
     Path("empty").mkdir()
     for source, out, message in (
-        (path, path, "is the input file"),
+        (path, path, "is also an input"),
         (path, Path("out.csv"), "needs one of .parquet"),
         (path, Path("no/out.parquet"), "the folder no does not exist"),
         (Path("absent.parquet"), Path("out.parquet"), "no such file"),

@@ -117,12 +117,27 @@ def test_loss_is_prediction_reconstruction_and_the_term_of_the_phase(steps_befor
     k = model.operator.weight
     expected = (statement(model, series[:, :-1]) - series[:, 1:]).square().mean()
     expected = expected + (model.decoder(model.encoder(series[:, :-1])) - series[:, :-1]).square().mean()
+    numbers = 5 * 39 * 3  # the terms stand beside sums over the batch
     if phase == "contraction":
-        expected = expected + 0.7 * (torch.linalg.eigvalsh(k @ k.T) - 1).clamp(min=0).sum()
+        expected = expected + 0.7 * (torch.linalg.eigvalsh(k @ k.T) - 1).clamp(min=0).sum() / numbers
     else:
         identity = torch.eye(12)
-        expected = expected + 0.3 * ((k.T @ k - identity).norm() + (k @ k.T - identity).norm())
+        expected = expected + 0.3 * ((k.T @ k - identity).norm() + (k @ k.T - identity).norm()) / numbers
     assert torch.allclose(model.loss(past, future, squared), expected, rtol=1e-5)
+
+
+def test_the_loss_is_the_released_scripts_divided_by_the_numbers_of_the_batch() -> None:
+    """Sums of squares of prediction and reconstruction, and γ₁ = 1 times the contraction: L96_train_contract.py."""
+    model = lively(pfnn(pairs=None)).train()
+    model.steps_trained.fill_(10**6)  # there is one phase, however long one trains
+    past, future = normal(5, 10, 3), normal(5, 30, 3, seed=4)
+    x, y = torch.cat((past, future), dim=1)[:, :-1], torch.cat((past, future), dim=1)[:, 1:]
+    k = model.operator.weight
+    contractive = torch.relu(torch.linalg.eigvals(k @ k.T).real - 1).sum()
+    assert float(contractive.detach()) > 0
+    summed = functional.mse_loss(statement(model, x), y, reduction="sum")
+    summed = summed + functional.mse_loss(model.decoder(model.encoder(x)), x, reduction="sum") + contractive
+    assert torch.allclose(model.loss(past, future, squared), summed / x.numel(), rtol=1e-5)
 
 
 def test_pairs_are_neighbours_from_anywhere_in_the_window() -> None:
@@ -169,7 +184,7 @@ def test_no_invariant_phase_where_contraction_has_no_end() -> None:
 
 
 def test_the_invariant_phase_pulls_the_operator_towards_a_rotation() -> None:
-    model = pfnn(contraction_steps=0, invariance=1.0).train()
+    model = pfnn(contraction_steps=0, invariance=60.0).train()  # 5 windows × 4 pairs × 3 channels: 1 beside a mean
     past, future = normal(5, 10, 3), normal(5, 30, 3)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     before, generator = distance_from_unitary(model.operator.weight.detach()), Generator().manual_seed(1)

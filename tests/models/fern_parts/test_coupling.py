@@ -146,3 +146,45 @@ def test_strided_arguments_and_gradients_are_accepted() -> None:
 def test_other_dtypes_take_the_plain_operations() -> None:
     raw, state = raw_and_state(2, 4, seed=3, dtype=torch.bfloat16)
     assert affine_update(raw, state).dtype == torch.bfloat16
+
+
+class _Heap:
+    """Memory handed out piece by piece without a gap, as an allocator may do: the worst neighbourhood there is."""
+
+    def __init__(self) -> None:
+        self.memory, self.taken = torch.zeros(1 << 14), 0
+
+    def take(self, size: int) -> Tensor:
+        self.taken += size
+        return self.memory[self.taken - size : self.taken]
+
+    def place(self, values: Tensor) -> Tensor:
+        placed = self.take(values.numel()).view(values.shape)
+        placed.copy_(values)
+        return placed
+
+
+@UPDATES
+@pytest.mark.parametrize("inputs_first", [True, False])
+def test_the_last_bit_does_not_depend_on_what_lies_beside_an_array(
+    update: Callable[..., Tensor], inputs_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A float32 loop that the compiler believes to overlap rounds otherwise than the one beside it."""
+    values = raw_and_state(6, 96, seed=3, dtype=torch.float32)
+    weight = torch.randn(6, 96, generator=Generator().manual_seed(4))
+
+    def updated(raw: Tensor, state: Tensor) -> tuple[Tensor, ...]:
+        inputs = [raw.requires_grad_(), state.requires_grad_()]
+        out = update(*inputs)
+        return out.detach().clone(), *torch.autograd.grad(out, inputs, weight)
+
+    expected = updated(*(part.clone() for part in values))
+    heap = _Heap()
+    if not inputs_first:
+        heap.take(1 << 12)
+    placed = [heap.place(part).detach() for part in (values if inputs_first else values[::-1])]
+    if not inputs_first:
+        placed, heap.taken = placed[::-1], 0
+    monkeypatch.setattr(Tensor, "new_empty", lambda self, size: heap.take(size))
+    for mine, theirs in zip(updated(*placed), expected, strict=True):
+        assert torch.equal(mine, theirs)

@@ -5,11 +5,15 @@ The numbers in here were taken from the paper's LaTeX source by hand, not from t
 
 from importlib.resources import files
 
+import numpy as np
 import pytest
 
-from fern.benchmark.tasks import read_task
+from fern.benchmark.problem import load_dataset
+from fern.benchmark.tasks import DatasetChoice, read_task
 from fern.data.catalogue import PUBLISHED
+from fern.data.datasets import local_folders
 from fern.errors import FernError
+from fern.models import build_model, parameter_count
 from fern.report.tables.paper import Place, contradictions, paper_figures, paper_metrics, paper_value
 from fern.systems import SCENARIOS
 
@@ -53,7 +57,7 @@ def test_every_cell_of_every_table_is_there(table, places, figures):
         ("main", "fern", "LORENZ_MAIN", None, "mse_se", 2.13),
         ("ablation", "fern", "LORENZ_BASE", 336, "ept", 241.25),
         ("ablation", "fern:reflections-24", "ETTh1", 336, "seconds_train", 432.86),
-        ("recency", "fern", "ETTh1", 336, "test_difference", -13.37),
+        ("recency", "fern", "ETTh1", 192, "test_difference", -13.37),
         ("footprint", "fern", "LORENZ_BASE", 336, "seconds_train", 960.0),
         ("footprint", "timemixer", "ETTm1", 336, "multiply_adds", 46_300_000),
         ("real", "patchtst", "ETTh2", 336, "mse", 0.331),
@@ -134,6 +138,68 @@ def test_recency_differences_are_best_less_epoch_1():
         for part in ("validation", "test"):
             difference = figures[f"{part}_mse_best"] - figures[f"{part}_mse_epoch_1"]
             assert figures[f"{part}_difference"] == pytest.approx(difference, abs=1e-9)
+
+
+def test_the_recency_table_is_of_192_steps_by_dlinears_error():
+    best = paper_value("recency", "dlinear", "ETTh1", 192, "test_mse_best")
+    horizons = [h for h in (96, 192, 336, 720) if paper_value("detailed", "dlinear", "ETTh1", h, "mse") == best]
+    assert horizons == [192]
+
+
+def test_fern_is_best_in_15_of_the_21_scenarios_and_not_in_19():
+    shock = paper_figures("shock")
+    scenarios = sorted({place.dataset for place in shock if not place.dataset.startswith("ETT")})
+    best = {
+        metric: {
+            name
+            for name in scenarios
+            if all(shock[Place("fern", name, 336)][metric] <= shock[Place(m, name, 336)][metric] for m in SEVEN)
+        }
+        for metric in ("mse", "wd")
+    }
+    assert (len(scenarios), len(best["mse"]), len(best["mse"] | best["wd"])) == (21, 15, 16)
+    assert any("19 of 21" in text and "in 15" in text and "in 16" in text for text in contradictions("shock"))
+
+
+def test_the_ratios_on_rossler_param_are_798_and_696_and_not_790_and_714():
+    errors = {m: paper_value("shock", m, "ROSSLER_PARAM", 336, "mse") for m in ("fern", "dlinear", "koopa")}
+    assert [round(errors[model] / errors["fern"]) for model in ("dlinear", "koopa")] == [798, 696]
+    assert any("790 and 714" in text and "798 and 696" in text for text in contradictions("shock"))
+
+
+def test_more_reflections_are_not_monotonically_better():
+    variants = ("fern:no-rotation", "fern:reflections-2", "fern", "fern:reflections-24")  # 0, 2, 8, 24
+    errors = [paper_value("ablation", variant, "LORENZ_BASE", 336, "mse") for variant in variants]
+    assert errors[2:] == [21.66, 23.92]
+    assert len({place.dataset for place in paper_figures("ablation")}) == 2
+    assert any("21.66 with 8 reflections and 23.92 with 24" in text for text in contradictions("ablation"))
+
+
+def test_ferns_error_at_96_steps_in_the_section_on_pfnn_is_not_the_tables():
+    assert paper_value("detailed", "fern", "LORENZ_MAIN", 96, "mse") == 0.47
+    assert any("about 1.2; the table prints 0.47" in text for text in contradictions("detailed"))
+
+
+def test_the_footprint_is_of_an_encoder_that_reads_the_whole_context():
+    printed = paper_value("footprint", "fern", "LORENZ_BASE", 336, "parameters")
+    counts = {
+        length: parameter_count(build_model("fern", context_length=length, horizon=336, channels=1, preset="paper"))
+        for length in (24, 336)
+    }
+    assert counts[336] == pytest.approx(printed, rel=0.06)
+    assert counts[24] < 0.6 * printed  # an encoder of one patch
+    assert any("work on each patch" in text for text in contradictions("footprint"))
+
+
+@pytest.mark.skipif(
+    not any((folder / "ETTh1.csv").is_file() for folder in local_folders()),
+    reason="needs ETTh1.csv in ../shared/data or FERN_DATA_DIR",
+)
+def test_the_sentinels_that_the_paper_counts_in_etth1():
+    values = load_dataset(DatasetChoice(dataset="ETTh1")).values
+    close = {value: (np.abs(values - value) < 0.0051).sum(axis=0).max() for value in (8.285, 1.76, 1.73)}
+    assert close == {8.285: 141, 1.76: 43, 1.73: 0}
+    assert any("141 of 8.285" in text and "more than 43" in text for text in contradictions("shock"))
 
 
 def test_what_is_said_of_the_shock_table_is_so():

@@ -153,6 +153,29 @@ def test_the_detailed_table_averages_over_horizons_and_meets_the_papers_averages
     averaged = cell(table, ("LORENZ_MAIN", AVERAGE, "fern"), "mse")
     assert (averaged.mean, averaged.standard_error, averaged.place, averaged.paper) == (2.0, 0.0, 1, 21.82)
     assert cell(table, ("LORENZ_MAIN", "96", "dlinear"), "mse").paper == 54.04
+    assert averaged.ratio is None  # the paper's is of the last batch, which these rows do not have
+
+
+def test_numbers_of_the_detailed_table_are_compared_with_the_last_batch():
+    figures = {"mse": 9.0, "mae": 3.0, "swd": 2.0, "ept": 90.0, "last_mse": 0.94, "last_wd": 0.5, "last_ept": 96.0}
+    rows = [row(dataset="LORENZ_MAIN", horizon=h, metrics=figures) for h in (96, 192)]
+    table = build_table(rows, task="mine", kind="detailed", paper=True)
+    found = cell(table, ("LORENZ_MAIN", "96", "fern"), "mse")
+    assert (found.mean, found.last_batch, found.paper, found.ratio) == (9.0, 0.94, 0.47, pytest.approx(2.0))
+    swd = cell(table, ("LORENZ_MAIN", "96", "fern"), "swd")
+    assert (swd.mean, swd.last_batch) == (2.0, 0.5)  # the paper's SWD fits a WD
+    assert cell(table, ("LORENZ_MAIN", AVERAGE, "fern"), "mse").ratio == pytest.approx(0.94 / 21.82)
+    assert cell(table, ("LORENZ_MAIN", "96", "fern"), "mae").ratio is None
+    assert any("last batch of 128 test windows" in note for note in table.notes)
+    plain = build_table(rows, task="mine", kind="detailed")
+    assert not any("last batch" in note for note in plain.notes)
+    assert [column.metric for column in plain.columns] == [column.metric for column in table.columns]
+
+
+def test_the_last_batch_is_no_matter_in_the_shock_table():
+    found = build_table([row(metrics={"mse": 43.32, "wd": 1.0, "last_mse": 1.0})], task="mine", paper=True)
+    assert found.lines[0].cells[0].ratio == pytest.approx(2.0)
+    assert not any("last batch" in note for note in found.notes)
 
 
 def test_the_ablation_table_names_variants_and_meets_the_paper_at_336():
@@ -183,7 +206,27 @@ def test_the_recency_table_reads_every_choice_of_an_epoch_off_the_history():
         "test_mse_best": 5.0,
         "test_difference": -3.0,
     }
-    assert cell(table, keys, "test_difference").paper == -13.37
+    assert cell(table, keys, "test_difference").paper is None  # the paper's is of 192 steps
+
+
+def test_the_recency_table_compares_with_the_epochs_of_the_last_batch():
+    figures = [(6.0, 8.0, 20.0), (7.0, 5.0, 6.0), (9.0, 7.0, 5.51)]
+    history = [
+        {"epoch": epoch, "validation": {"mse": validation}, "test": {"mse": test, "last_mse": last}}
+        for epoch, (validation, test, last) in enumerate(figures, start=1)
+    ]
+    rows = [row(dataset="ETTh1", horizon=192, history=history)]
+    table = build_table(rows, task="mine", kind="recency", paper=True)
+    keys = ("ETTh1", "192", "fern")
+    found = {name: cell(table, keys, name) for name in ("test_mse_best", "test_best_epoch", "test_difference")}
+    assert {name: (one.mean, one.last_batch) for name, one in found.items()} == {
+        "test_mse_best": (5.0, 5.51),
+        "test_best_epoch": (2.0, 3.0),
+        "test_difference": (-3.0, pytest.approx(-14.49)),
+    }
+    assert found["test_mse_best"].ratio == pytest.approx(1.0)
+    assert cell(table, keys, "validation_mse_epoch_1").ratio == pytest.approx(6.0 / 8.24)
+    assert any("validation windows the paper scored is not known" in note for note in table.notes)
 
 
 def test_the_footprint_table_counts_and_times():

@@ -161,7 +161,7 @@ def test_resuming_from_nothing_or_elsewhere_is_refused(windows: Sets, fern: Buil
     with pytest.raises(FernError, match="directory: got a but resume is b"):
         train(fern(), windows["train"], windows["validation"], config, directory="a", resume="b", progress="silent")
     Path("file").touch()
-    with pytest.raises(FernError, match="directory: file cannot be created"):
+    with pytest.raises(FernError, match="file: is a file or below one, needs a folder"):
         train(fern(), windows["train"], windows["validation"], config, directory="file", progress="silent")
 
 

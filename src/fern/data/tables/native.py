@@ -11,6 +11,7 @@ from narwhals.exceptions import DuplicateError
 
 from fern.data.tables.opening import readable
 from fern.data.tables.roles import require_distinct
+from fern.data.tables.stamps import without_views
 from fern.errors import FernError, unknown_name
 
 FrameKind = Literal["pyarrow", "pandas", "polars"]
@@ -65,7 +66,7 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
         frame = pa.Table.from_batches([frame])
     if isinstance(frame, pa.Table):
         require_distinct(frame.column_names, name="frame")
-        return frame, Native("pyarrow")
+        return without_views(frame), Native("pyarrow")
     try:
         known = nw.from_native(frame)
     except TypeError:

@@ -33,6 +33,19 @@ def is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """Views of text as text: Arrow can neither group nor take rows of a view yet.
+
+    Example:
+        >>> without_views(pa.table({"id": pa.array(["a"], pa.string_view())})).schema.types
+        [DataType(large_string)]
+    """
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string_view(field.type):
+            table = table.set_column(place, field.name, pc.cast(table.column(place), pa.large_string()))
+    return table
+
+
 def is_day_number(column: pa.Array | pa.ChunkedArray) -> bool:
     """Whether integers are days written as YYYYMMDD.
 

@@ -9,6 +9,7 @@ from fern.data.tables.csvfile import CsvFile, one_line
 from fern.data.tables.opening import Opened, for_arrow, readable
 from fern.data.tables.readers import Reading, file_start, is_parquet, open_csv
 from fern.data.tables.roles import ID, find_time, require_distinct
+from fern.data.tables.stamps import without_views
 from fern.errors import FernError, unknown_name
 
 
@@ -74,4 +75,4 @@ def _parquet(path: Path, *, name: Path) -> pa.Table:
         raise FernError(f"{name}: damaged or truncated Parquet file ({one_line(error)})") from None
     if table.num_rows == 0:
         raise FernError(f"{name}: has columns but no rows")
-    return table.replace_schema_metadata(None)
+    return without_views(table.replace_schema_metadata(None))

@@ -1,6 +1,7 @@
 """A long Parquet table in chunks of whole series, found by reading nothing but the identifiers."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fern.data.tables.csvfile import one_line
 from fern.errors import FernError, unknown_name
 
 
@@ -69,7 +71,7 @@ def _starts(path: Path, id_col: str, seen: set[object]) -> tuple[list[int], int]
 
 def read_chunk(chunk: Chunk) -> pa.Table:
     """The rows of a chunk; of the file no other row groups are read."""
-    with _opened(Path(chunk.path)) as file:
+    with _opened(Path(chunk.path)) as file, _readable(Path(chunk.path)):
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
         ends = np.cumsum(sizes)
         groups = np.flatnonzero((ends > chunk.first) & (ends - sizes < chunk.first + chunk.rows)).tolist()
@@ -78,11 +80,14 @@ def read_chunk(chunk: Chunk) -> pa.Table:
 
 
 def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
-    with _opened(path) as file:
+    with _opened(path) as file, _readable(path):
         if id_col not in file.schema_arrow.names:
             raise FernError(
                 f"{path}: {unknown_name('column', id_col, file.schema_arrow.names)}; many series are a long table"
             )
+        type_ = file.schema_arrow.field(id_col).type
+        if pa.types.is_nested(type_) or pa.types.is_floating(type_):
+            raise FernError(f"{path}: column {id_col!r} holds {type_}, needs the names of the series")
         row = 0
         for batch in file.iter_batches(batch_size=1 << 16, columns=[id_col]):
             ids = batch.column(0)
@@ -96,7 +101,14 @@ def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
 
 
 def _opened(path: Path) -> pq.ParquetFile:
-    try:
+    with _readable(path):
         return pq.ParquetFile(path)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What Arrow cannot read is a mistake in the file; damage within it is met only where it is read."""
+    try:
+        yield
     except (OSError, pa.ArrowException) as error:
-        raise FernError(f"{path}: is not a readable Parquet file ({str(error).splitlines()[0]})") from None
+        raise FernError(f"{path}: is not a readable Parquet file ({one_line(error)})") from None

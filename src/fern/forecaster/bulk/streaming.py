@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fern.errors import FernError, unknown_name
-from fern.files import check_writable, ending_of, written_whole
+from fern.files import check_outputs, ending_of, written_whole
 from fern.forecaster.bulk.chunks import Chunk, chunks_of, parquet_files, read_chunk
 from fern.forecaster.bulk.cluster import folder_of, forecasts_by_ray
 from fern.forecaster.output import Asked
@@ -65,9 +65,7 @@ def _checked(source: Path, out: Path, *, id_col: str, engine: Engine) -> list[Ch
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
     ending_of(out, (".parquet",), what="a forecast of many series")
-    if any(out.exists() and out.samefile(path) for path in parquet_files(source)):
-        raise FernError(f"{out}: is the input file; files are not changed in place, give another name")
-    check_writable(out)
+    check_outputs([out], inputs=parquet_files(source), kept=[source if source.is_dir() else None])
     return chunks_of(source, id_col=id_col, series_at_once=SERIES_AT_ONCE)
 
 

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 
 from fern._version import __version__
 from fern.errors import FernError
-from fern.files import written_whole
+from fern.files import made_folder, written_whole
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -134,16 +134,18 @@ def _bytes(path: Path, *, most: int, where: str, size: int | None = None) -> byt
         raise Missing(f"{where}: no such file") from None
     except OSError as error:
         raise FernError(f"{where} cannot be opened ({error.strerror})") from None
+    found = os.fstat(handle)
+    trouble = ""
+    if not stat.S_ISREG(found.st_mode):  # asked before it is a file of Python, which a directory cannot be
+        trouble = "is not a plain file"
+    elif found.st_size > most:
+        trouble = f"has {found.st_size:,} bytes, at most {most:,} are read"
+    elif size is not None and found.st_size != size:
+        trouble = f"has {found.st_size:,} bytes, the manifest says {size!r}; it was changed or damaged"
+    if trouble:
+        os.close(handle)
+        raise FernError(f"{where} {trouble}")
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise FernError(f"{where} is not a plain file")
-        if found.st_size > most:
-            raise FernError(f"{where} has {found.st_size:,} bytes, at most {most:,} are read")
-        if size is not None and found.st_size != size:
-            raise FernError(
-                f"{where} has {found.st_size:,} bytes, the manifest says {size!r}; it was changed or damaged"
-            )
         return file.read(most + 1)
 
 
@@ -158,14 +160,9 @@ def _write(path: Path, data: bytes) -> None:
 
 def _require_ours(folder: Path) -> None:
     """Make the folder, or refuse one that holds anything else than a saved forecaster (or one half written)."""
-    try:
-        folder.mkdir(exist_ok=True)
-    except FileNotFoundError:
-        raise FernError(f"{folder}: the folder {folder.parent} does not exist") from None
-    except FileExistsError:
-        raise FernError(f"{folder}: is a file, needs the name of a folder") from None
-    except OSError as error:
-        raise FernError(f"{folder}: cannot be made ({error.strerror})") from None
+    if not folder.parent.is_dir():
+        raise FernError(f"{folder}: the folder {folder.parent} does not exist")
+    made_folder(folder)
     names = {entry.name for entry in os.scandir(folder)}
     if MANIFEST in names:
         try:

@@ -27,9 +27,9 @@ class PFNNConfig(ModelConfig):
     ``latent``             the size of the embedding, in which the operator K acts.
     ``layers``             linear maps in the encoder, and in the decoder.
     ``activation``         relu, gelu, silu or tanh.
-    ``contraction``        γ₁, the weight of Σ ReLU(eig(KKᵀ) - 1) in the first phase of training.
-    ``invariance``         γ₂, the weight of ‖KᵀK - I‖ + ‖KKᵀ - I‖ in the second.
-    ``contraction_steps``  training steps in the first phase. None: all of them, there is no second.
+    ``contraction``        γ₁, the weight of Σ ReLU(eig(KKᵀ) - 1), beside squares *summed* over the batch.
+    ``invariance``         γ₂, the weight of ‖KᵀK - I‖ + ‖KKᵀ - I‖ in a second phase of training, likewise.
+    ``contraction_steps``  training steps before the second phase. None: there is none, as in the released scripts.
     ``pairs``              steps x_t → x_{t+1} drawn from each window for one training step. None: all of them.
     """
 
@@ -39,7 +39,7 @@ class PFNNConfig(ModelConfig):
     activation: str = "relu"
     contraction: float = 1.0
     invariance: float = 0.1
-    contraction_steps: int | None = 1000
+    contraction_steps: int | None = None
     pairs: int | None = 4
 
     def __post_init__(self) -> None:
@@ -70,12 +70,17 @@ class PFNN(PointForecaster):
 
     *Training* takes pairs (x, x') of neighbouring states anywhere in the window and minimises
 
-        criterion(decode(K encode(x)), x') + criterion(decode(encode(x)), x) + term(K)
+        criterion(decode(K encode(x)), x') + criterion(decode(encode(x)), x) + γ₁ Σ ReLU(eig(KKᵀ) - 1) / n
 
-    where the term is γ₁ Σ ReLU(eig(KKᵀ) - 1) in the contraction phase (no direction of the embedding grows) and then
-    γ₂ (‖KᵀK - I‖ + ‖KKᵀ - I‖) in the invariant phase (K is pulled towards a rotation, which keeps an attractor's
-    measure). The phase follows from a count of training steps, which is saved with the weights. The criterion is the
-    training loop's; the project sums squares over its batch, so its γ weigh less beside its data terms than here.
+    whose last term lets no direction of the embedding grow. The criterion is the training loop's, a mean over the n
+    numbers of the batch; the project *sums* squares over its batch, so its γ₁ = 1 stands beside n times as much, hence
+    the n. This is its script for flows (``L96_train_contract.py``, states on the attractor), and all of it.
+
+    *Measure invariance.* The project's paper adds a second operator for states on the attractor, pulled towards a
+    unitary one. Its released code has no ‖KᵀK - I‖ anywhere: the script of that name (``NS_train_invariant.py``, fields
+    in two dimensions) trains a backward operator beside K and compares traces. ``contraction_steps`` = N asks for our
+    reading of the paper: after N steps the term is γ₂ (‖KᵀK - I‖ + ‖KKᵀ - I‖) / n. The count of steps is saved with the
+    weights. What either choice does to the error: ``python -m benchmarks.rivals.pfnn``, figures in the results.
 
     *The rollout* decodes and encodes anew at every step, as the project's scripts do by ``out = model(out)``: it is not
     K^h in the embedding. Encoder, K and decoder meet without an activation between them; the three maps are multiplied
@@ -107,7 +112,7 @@ class PFNN(PointForecaster):
         self.register_buffer("steps_trained", torch.zeros((), dtype=torch.int64))
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
-        """Begin with the contraction phase; the windows are not looked at."""
+        """Count the steps from 0; the windows are not looked at."""
         self.steps_trained.zero_()
 
     def predict(self, past: Tensor) -> Tensor:
@@ -141,22 +146,25 @@ class PFNN(PointForecaster):
         return [*before, middle, *after], out
 
     def loss(self, past: Tensor, future: Tensor, criterion: Criterion, *, generator: Generator | None = None) -> Tensor:
-        """The error of one step and of the reconstruction, and the term of the phase; see the class."""
+        """The error of one step and of the reconstruction, and the term of the operator; see the class."""
         self._check_past(past)
         self.check_future(past, future)
         state, following = self._pairs(torch.cat((past, future), dim=1), generator)
         embedded = self.encoder(state)
-        predicted = self.decoder(self.operator(embedded))
+        predicted: Tensor = self.decoder(self.operator(embedded))
         total = criterion(Forecast(mean=predicted), following)
         total = total + criterion(Forecast(mean=self.decoder(embedded)), state)
-        limit = self.config.contraction_steps
-        if limit is None or int(self.steps_trained) < limit:
-            total = total + self.config.contraction * expansion(self.operator.weight)
-        else:
-            total = total + self.config.invariance * distance_from_unitary(self.operator.weight)
+        total = total + self._penalty() / predicted.numel()
         if self.training:
             self.steps_trained += 1
         return total
+
+    def _penalty(self) -> Tensor:
+        """The term of the operator, as it stands beside sums of squares."""
+        config, limit = self.config, self.config.contraction_steps
+        if limit is None or int(self.steps_trained) < limit:
+            return expansion(self.operator.weight) * config.contraction
+        return distance_from_unitary(self.operator.weight) * config.invariance
 
     def _pairs(
         self,

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from fern.errors import FernError
 from fern.report.pages.markup import Html, element
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +39,7 @@ def drawing(drawn: "Figure", *, name: str, alt: str, caption: str = "") -> Html:
     root.attrib = {
         "viewBox": root.attrib["viewBox"],
         "role": "img",
-        "aria-label": alt,
+        "aria-label": safe_text(alt, "terminal"),  # its tags are escaped with those of the picture
         "style": f"max-width: {96 * width:.0f}px; stroke-linejoin: round",
     }
     picture = Html(ElementTree.tostring(root, encoding="unicode"))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fern.benchmark.quantities import direction_of, title_of
 from fern.benchmark.rows import Row
@@ -12,9 +12,10 @@ from fern.report.numbers import number
 from fern.report.pages.drawing import drawing
 from fern.report.pages.listing import Entry, Head, listing
 from fern.report.pages.markup import Html, element, joined
+from fern.report.tables.beside_paper import beside_paper, compared_figures
 from fern.report.tables.cells import Case, Cell, Grid, Spot, best_marked, fill_grid
 from fern.report.tables.labels import seen_by
-from fern.report.tables.paper import has_table, paper_metrics, paper_value
+from fern.report.tables.paper import has_table
 from fern.report.tables.ranking import AgainstBest, Standings
 from fern.report.tables.rendering import cell_text
 from fern.report.tables.tables import KINDS, kind_of
@@ -58,9 +59,8 @@ class Board:
 
     def paper(self, spot: Spot) -> float | None:
         """The paper's number."""
-        if not has_table(self.kind) or spot.metric not in paper_metrics(self.kind):
-            return None
-        return paper_value(self.kind, spot.model, spot.dataset, spot.horizon, spot.metric)
+        cell = self.cells.get(spot)
+        return None if cell is None else cell.paper
 
 
 def board_of(name: str, rows: Sequence[Row], task: Task | None) -> Board:
@@ -72,7 +72,8 @@ def board_of(name: str, rows: Sequence[Row], task: Task | None) -> Board:
     if "ept_lyapunov" in known and "ept" in metrics:
         place = metrics.index("ept") + 1
         metrics = (*metrics[:place], "ept_lyapunov", *metrics[place:])
-    return Board(name, kind, grid, metrics, best_marked(grid.cells((*metrics, *_FLOORS))))
+    cells = best_marked(grid.cells((*metrics, *_FLOORS, *compared_figures(kind))))
+    return Board(name, kind, grid, metrics, beside_paper(kind, cells) if has_table(kind) else cells)
 
 
 def standings_part(found: Standings, *, name: str) -> Html:
@@ -161,7 +162,7 @@ def _line(
         cell, paper = board.cells.get(spot), board.paper(spot)
         line.append(_figure(board, case, metric, cell))
         if printed[metric]:
-            ratio = cell.mean / paper if cell is not None and cell.mean is not None and paper else None
+            ratio = None if cell is None else cell.ratio
             line.append(Entry("" if paper is None else number(paper), "" if paper is None else paper))
             line.append(Entry("" if ratio is None else f"×{ratio:.2f}", "" if ratio is None else ratio))
     line += [_plain(board.cells.get(Spot(dataset, horizon, model, metric))) for metric in board.floors]
@@ -179,7 +180,7 @@ def _line(
 def _figure(board: Board, case: Case, metric: str, cell: Cell | None) -> Entry:
     if cell is None:
         return Entry("", "")
-    shown: str = cell_text(cell)
+    shown: str = cell_text(replace(cell, paper=None))  # which has a column of its own
     if cell.place is not None:
         tag = "strong" if cell.place == 1 else "u"
         shown = element(tag, {}, shown)

@@ -66,6 +66,8 @@ def cell_text(cell: Cell | None) -> str:
     Example:
         >>> cell_text(Cell(mean=21.66, standard_error=0.312, done=2, paper=25.21))
         '21.66 ± 0.31 (paper 25.21, ×0.86)'
+        >>> cell_text(Cell(mean=10.2, done=1, paper=6.62, by_last_batch=True, last_batch=6.63))
+        '10.2 (last batch 6.63, paper 6.62, ×1.00)'
         >>> cell_text(Cell(diverged=2)), cell_text(None), cell_text(Cell(mean=1_025_000.0, done=1))
         ('diverged', '', '1,025,000')
     """
@@ -79,8 +81,9 @@ def cell_text(cell: Cell | None) -> str:
     if trouble:
         parts.append(f"[{trouble}]" if parts else trouble)
     if cell.paper is not None:
+        last = "" if cell.last_batch is None else f"last batch {number(cell.last_batch)}, "
         ratio = "" if cell.ratio is None else f", ×{cell.ratio:.2f}"
-        parts.append(f"(paper {number(cell.paper)}{ratio})")
+        parts.append(f"({last}paper {number(cell.paper)}{ratio})")
     return " ".join(parts)
 
 

@@ -36,14 +36,9 @@ from fern.benchmark.rows import Row
 from fern.benchmark.significance.ranks import tied_ranks
 from fern.benchmark.tasks import ORACLE, Task
 from fern.errors import FernError, unknown_name
-from fern.report.tables.cells import (
-    Cell,
-    Grid,
-    Spot,
-    best_marked,
-    fill_grid,
-)
-from fern.report.tables.paper import contradictions, has_table, paper_metrics, paper_title, paper_value
+from fern.report.tables.beside_paper import beside_paper, compared_figures, paper_notes
+from fern.report.tables.cells import Cell, Grid, Spot, best_marked, fill_grid
+from fern.report.tables.paper import contradictions, has_table, paper_title
 
 AVERAGE = "mean"
 """Stands for the horizon in lines that average over all of them."""
@@ -167,11 +162,11 @@ def build_table(
     shown = _known_metrics(metrics, mine) if metrics else _in_lyapunov_times(KINDS[kind], mine)
     layout = replace(KINDS[kind], metrics=shown)
     grid = fill_grid(mine, expected=None if isinstance(task, str) else task)
-    figures = (*layout.metrics, "oracle_mse", "regret", "mse")
-    cells = best_marked(grid.cells(figures))
     printed = kind if paper and has_table(kind) else None
+    figures = (*layout.metrics, "oracle_mse", "regret", "mse", *(compared_figures(kind) if printed else ()))
+    cells = best_marked(grid.cells(figures))
     if printed is not None:
-        cells = {spot: _beside_paper(printed, spot, cell) for spot, cell in cells.items()}
+        cells = beside_paper(printed, cells)
     lines = _across(grid, cells, layout) if layout.across else _down(grid, cells, layout, printed)
     title = (task.title if isinstance(task, Task) else "") or f"Task {name}"
     notes = _notes(grid, cells, layout, printed)
@@ -268,19 +263,19 @@ def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout,
     """
     averaged: dict[Spot, Cell] = {}
     metrics = [column.metric for column in _columns(grid, layout)]
+    compared = compared_figures(paper) if paper is not None else ()
     for dataset in dict.fromkeys(dataset for dataset, _ in grid.cases):
         horizons = [horizon for name, horizon in grid.cases if name == dataset]
         if len(horizons) < 2:
             continue
         for model in grid.models:
-            for metric in metrics:
+            for metric in (*metrics, *compared):
                 parts = [cells.get(Spot(dataset, horizon, model, metric)) for horizon in horizons]
                 if whole := _mean_cell(parts):
                     averaged[Spot(dataset, 0, model, metric)] = whole
     averaged = best_marked(averaged)
     if paper is not None:
-        table = "detailed_average" if paper == "detailed" else paper
-        averaged = {spot: _beside_paper(table, spot, cell) for spot, cell in averaged.items()}
+        averaged = beside_paper("detailed_average" if paper == "detailed" else paper, averaged)
     lines: list[Line] = []
     for dataset, model in dict.fromkeys((spot.dataset, spot.model) for spot in averaged):
         found = tuple(averaged.get(Spot(dataset, 0, model, metric)) for metric in metrics)
@@ -347,12 +342,6 @@ def _least_regret(cells: Mapping[Spot, Cell], dataset: str, horizon: int, models
     return min((replace(cell, place=None) for cell in known), key=lambda cell: cell.mean or 0.0, default=None)
 
 
-def _beside_paper(table: str, spot: Spot, cell: Cell) -> Cell:
-    if spot.metric not in paper_metrics(table):
-        return cell
-    return replace(cell, paper=paper_value(table, spot.model, spot.dataset, spot.horizon, spot.metric))
-
-
 def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> tuple[str, ...]:
     notes = [
         f"Mean over {grid.seeds_in_words()}, ± standard error. Best and second best are marked; the oracle is not."
@@ -379,5 +368,6 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
         matched = sum(cell.paper is not None for cell in cells.values())
         source = f"paper: {paper_title(paper)}; × is our number divided by the paper's."
         notes.append(source if matched else f"{source} It has no number for these runs.")
-        notes += [f"The paper: {text}" for text in contradictions(paper) if matched]
+        if matched:
+            notes += [*paper_notes(paper), *(f"The paper: {text}" for text in contradictions(paper))]
     return tuple(notes)

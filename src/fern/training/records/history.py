@@ -17,7 +17,8 @@ class EpochRecord:
     ``train_loss``     the mean loss over the epoch's windows, each at the step it was seen.
     ``learning_rate``  at the epoch's last step.
     ``gradient_norm``  the mean norm over the epoch's steps, before clipping.
-    ``validation``, ``test``  mse, mae, the distance and the objective of the weights after the epoch.
+    ``validation``, ``test``  mse, mae, the distance and the objective of the weights after the epoch; in ``test`` also
+                       those of the last test windows alone, ``last_mse`` and so on, where these were given.
     ``judged``         the objective the stopping rule saw (smoothed where that is asked for); None in the grace period.
     ``seconds``        training alone; ``evaluation_seconds``: validation and test. ``processor_seconds``: both, on
                        all threads of this process; on a busy machine it says what the run costs, and time does not.

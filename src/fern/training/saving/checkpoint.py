@@ -15,6 +15,7 @@ from typing import Any
 
 from fern._version import __version__
 from fern.errors import FernError
+from fern.files import made_folder
 from fern.models import Forecaster
 from fern.models.registry import name_of
 from fern.models.storage import FORMAT as MODEL_FORMAT
@@ -58,10 +59,7 @@ class Checkpoints:
                 f"directory: {self.directory} already holds a run; give resume={str(self.directory)!r} to continue "
                 "it, or another directory"
             )
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FernError(f"directory: {self.directory} cannot be created ({error.strerror})") from None
+        made_folder(self.directory)
         self.clear()
 
     def save(self, plain: dict[str, Any], tensors: Tensors, *, model: Forecaster, new_best: Tensors | None) -> None:

@@ -1,0 +1,118 @@
+"""``python -m benchmarks.rivals.rolled [--datasets …] [--noise …] [--ways …]``: what makes a rolled Fern good at chaos.
+
+`fern-rolled` by its preset ``chaos``, and with one setting changed at a time; trained on the training part, stopped and
+judged by every fourth validation window. The test part is not looked at. Rows go to
+``benchmarks/rivals/results/rolled/``; those there are already are skipped.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.rivals.parts import thinned
+from fern.benchmark import DatasetChoice, load_dataset
+from fern.benchmark.problem import Problem
+from fern.metrics import MetricAccumulator
+from fern.models import build_model
+from fern.training import TrainConfig, train
+
+RESULTS = Path(__file__).parent / "results" / "rolled"
+LENGTH = 336
+
+
+@dataclass(frozen=True)
+class Way:
+    """Settings of the model and of training over those of the preset."""
+
+    model: Mapping[str, Any] = field(default_factory=dict)
+    train: Mapping[str, Any] = field(default_factory=dict)
+
+
+WAYS: Mapping[str, Way] = {
+    "chaos": Way(),
+    "no polynomial": Way({"degree": 0}),
+    "no polynomial, patches of 24 from 24 rows": Way({"degree": 0, "step": 24, "seen": 24}),
+    "patches of 2": Way({"step": 2}),
+    "patches of 8": Way({"step": 8}),
+    "one row seen": Way({"seen": 1}),
+    "24 rows seen": Way({"seen": 24}),
+    "one patch in the loss": Way({"unroll": 1}),
+    "four patches in the loss": Way({"unroll": 4}),
+    "relu": Way({"activation": "relu"}),
+    "hidden 256, latent 64, 8 reflections": Way({"hidden": 256, "latent": 64, "reflections": 8}),
+    "twice the epochs": Way(train={"epochs": 40}),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--datasets", nargs="+", default=["LORENZ_BASE"])
+    parser.add_argument("--noise", nargs="+", type=float, default=[0.0, 0.01])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--seed", type=int, default=7)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for name in given.datasets:
+        for share in given.noise:
+            for way in given.ways:
+                stem = f"{name}-noise{share:g}-{way.replace(', ', '-').replace(' ', '_')}-seed{given.seed}"
+                path = RESULTS / f"{stem}.json"
+                if not path.exists():
+                    row = run(name, way, noise=share, seed=given.seed)
+                    path.write_text(json.dumps(row, indent=1) + "\n")
+                    print(json.dumps(row), flush=True)
+
+
+def run(
+    name: str,
+    way: str,
+    *,
+    noise: float,
+    seed: int,
+    steps: int | None = None,
+    length: int = LENGTH,
+    training: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The row of one way on one system; ``steps`` is another length of it, ``training`` settings over the way's."""
+    dataset = load_dataset(DatasetChoice(dataset=name, noise=noise, steps=steps))
+    problem = Problem(dataset, "shock", "none", length, length)
+    validation = thinned(problem, "validation", 4)
+    channels = len(dataset.channel_names)
+    model = build_model(
+        "fern-rolled",
+        preset="chaos",
+        context_length=length,
+        horizon=length,
+        channels=channels,
+        **WAYS[way].model,
+    )
+    config = TrainConfig(**{"preset": "chaos", "seed": seed, "threads": 1, **WAYS[way].train, **(training or {})})
+    result = train(model, problem.train, validation, config, progress="silent")
+    gathered = MetricAccumulator(["mse", "ept"], std=problem.train_std)
+    with torch.no_grad():
+        for past, future in validation.batches(1024):
+            gathered.update(model(past).mean, future)
+    return {
+        "command": f"python -m benchmarks.rivals.rolled --datasets {name} --noise {noise:g} --ways '{way}' "
+        f"--seed {seed}",
+        "dataset": name,
+        "noise": noise,
+        "way": way,
+        "seed": seed,
+        "data_fingerprint": dataset.fingerprint,
+        "epochs": len(result.history),
+        "best_epoch": result.best_epoch,
+        "processor_seconds": round(result.processor_seconds, 1),
+        "windows": len(validation),
+        "validation": gathered.compute(),
+    }
+
+
+if __name__ == "__main__":
+    main()

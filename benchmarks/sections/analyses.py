@@ -1,0 +1,109 @@
+"""The sections of single questions: PFNN's terms, the flow's speed against eigenvalues, readings of the protocol."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fern.report.numbers import number
+
+Result = Mapping[str, Any]
+
+PFNN = """\
+PFNN by the shock protocol for a few epochs, one seed, scored on every eighth window. `beside sums`: weights as in the
+released script, whose errors are summed over the batch; `beside means`: the same weights beside mean errors. The median
+is over windows: where it is far below the mean a few rollouts have left the attractor, and `held` is the share of
+windows with a value held at ±1e12.
+"""
+SPEED = """\
+The largest eigenvalue of each patch, averaged over channels, against what happens in the patch: non-overlapping windows
+of the test part, Fern by the paper's protocol for a few epochs. The paper's introduction claims the first line.
+"""
+PROTOCOL = """\
+Fern by the shock protocol with one reading of the paper changed at a time; errors over validation windows, of the epoch
+that validation keeps.
+"""
+
+ROLLED = """\
+`fern-rolled` by its preset `chaos`, and with one setting changed at a time. Errors over every fourth validation window,
+336 steps; under noise the windows are noisy too, and so their MSE holds the noise's variance. Processor seconds are of
+training with its evaluations, on a machine that did other work besides.
+"""
+
+
+def rolled(rows: Sequence[Result]) -> list[str]:
+    """A line for each system, noise and way, the preset first; nothing where there is no row."""
+    if not rows:
+        return []
+    lines = [
+        "## A rolled Fern at chaos: what its settings do\n",
+        ROLLED,
+        "| dataset | noise | way | MSE | EPT | kept epoch | processor s |",
+        "|:---|---:|:---|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {row['dataset']} | {row['noise']:.0%} | {row['way']} | {number(row['validation']['mse'])} | "
+        f"{row['validation']['ept']:.1f} | {row['best_epoch']} of {row['epochs']} | {row['processor_seconds']:.0f} |"
+        for row in sorted(rows, key=_place_of_way)
+    ]
+    return [*lines, "", "`python -m benchmarks.rivals.rolled` makes those of LORENZ_BASE that are not there.\n"]
+
+
+def _place_of_way(row: Result) -> tuple[str, float, bool, float]:
+    return row["dataset"], row["noise"], row["way"] != "chaos", row["validation"]["mse"]
+
+
+def pfnn(rows: Sequence[Result]) -> list[str]:
+    """What PFNN's terms do; nothing where there is no row."""
+    if not rows:
+        return []
+    lines = [
+        "## PFNN: the terms of its operator\n",
+        PFNN,
+        "| dataset | way | validation MSE | median | test MSE | median | held |",
+        "|:---|:---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        for way, found in row["ways"].items():
+            if "diverged" in found:
+                lines.append(f"| {row['dataset']} | {way} | diverged | | | | |")
+                continue
+            figures = [found[part][name] for part in ("validation", "test") for name in ("mse", "median_mse")]
+            told = " | ".join(map(number, figures))
+            lines.append(f"| {row['dataset']} | {way} | {told} | {found['test']['held']:.0%} |")
+    return [*lines, "", *(f"- `{row['command']}`" for row in rows), ""]
+
+
+def flow_speed(rows: Sequence[Result]) -> list[str]:
+    """The correlations with the largest eigenvalue; nothing where there is no row."""
+    if not rows:
+        return []
+    lines = [
+        "## Speed of the flow against the largest eigenvalue\n",
+        SPEED,
+        "| dataset | largest eigenvalue against | Spearman | Pearson | patches |",
+        "|:---|:---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {row['dataset']} | {what} | {found['spearman']:.2f} | {found['pearson']:.2f} | {row['patches']} |"
+        for row in rows
+        for what, found in row["correlation"].items()
+    ]
+    return [*lines, "", *(f"- `{row['command']}`" for row in rows), ""]
+
+
+def protocol(rows: Sequence[Result]) -> list[str]:
+    """One line for each reading, the best first within a dataset; nothing where there is no row."""
+    if not rows:
+        return []
+    lines = [
+        "## Readings of the paper's protocol\n",
+        PROTOCOL,
+        "| dataset | changed | validation MSE | training loss | kept epoch | epochs | seed |",
+        "|:---|:---|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {row['dataset']} | {row['way']} | {number(row['validation_mse'])} | {number(row['train_loss'])} | "
+        f"{row['best_epoch']} | {row['epochs']} of {row['most_epochs']} | {row['seed']} |"
+        for row in sorted(rows, key=lambda row: (row["dataset"], row["validation_mse"]))
+    ]
+    names = " ".join(dict.fromkeys(row["dataset"] for row in rows))
+    return [*lines, "", f"`python -m benchmarks.rivals.protocol --datasets {names}` makes those that are not there.\n"]
