@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.docs-installed: $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs,report]'
 	touch $@
 
 $(VENV)/.extras-installed: $(STAMP)
@@ -57,7 +57,7 @@ format: $(STAMP)
 bench: $(STAMP)   ## speed, as ratios against named peers
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.docs-installed   ## the documentation site, into site/
+docs: $(VENV)/.docs-installed   ## the documentation site with its gallery and notebooks, into site/
 	$(BIN)/mkdocs build --strict
 
 clean:

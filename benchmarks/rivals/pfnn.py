@@ -2,8 +2,9 @@
 
 PFNN trained by the paper's shock protocol for a few epochs, in four ways: as its released script for flows does,
 without any term of the operator, and with the invariant phase of our reading of its paper, weighed beside sums of
-squares or beside means. One seed. Rows go to ``benchmarks/rivals/results/pfnn/``: of ``LORENZ_BASE``, on which the
-choice was made (by the validation part), and of ``ETTh2``, of which the paper says that the error reaches 1e9.
+squares or beside means. One seed. Which of them is ours was settled by the authors' code and not by these errors;
+they say what it costs. Rows go to ``benchmarks/rivals/results/pfnn/``: of ``LORENZ_BASE``, and of ``ETTh2``, of which
+the paper says that the error reaches 1e9.
 """
 
 import argparse

@@ -19,8 +19,9 @@ LEAST_DATASETS = 3
 
 NOISE_EXPLAINED = """\
 Rows that models learn from and see carry independent normal noise; forecasts are judged by the true rows. `fern` and
-`dlinear` are trained by the preset `default`, `analog` and `polymap` are fitted and choose their settings on noisy
-validation windows. The oracle knows the true state; what the best filter of noisy rows would reach is not known.
+`dlinear` are trained by the preset `default`, `fern-rolled` by `chaos`; `analog` and `polymap` are fitted and choose
+their settings on noisy validation windows. The oracle knows the true state; what the best filter of noisy rows would
+reach is not known.
 """
 LONG_EXPLAINED = """\
 Horizons so long that EPT, in Lyapunov times, does not end with them.

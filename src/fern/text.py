@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
-Medium = Literal["terminal", "line", "markdown", "csv", "html", "latex", "xml", "json", "figure"]
+Medium = Literal["terminal", "line", "markdown", "csv", "html", "latex", "xml", "json", "figure", "plotly"]
 """``line`` is one line on a terminal. ``csv`` is for tables that people open in a spreadsheet."""
 
 # Control codes but tab and line feed, other line ends, marks that turn the direction of writing, halves of surrogates.
@@ -105,6 +105,11 @@ def _figure(text: str) -> str:
     return _line(text).replace("$", r"\$")  # two of them would enclose a formula
 
 
+def _plotly(text: str) -> str:
+    """Plotly reads tags, links among them, and entities in every text."""
+    return _line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 _MEDIA: Mapping[Medium, Callable[[str], str]] = {
     "terminal": _terminal,
     "line": _line,
@@ -115,6 +120,7 @@ _MEDIA: Mapping[Medium, Callable[[str], str]] = {
     "xml": _xml,
     "json": _json,
     "figure": _figure,
+    "plotly": _plotly,
 }
 
 

@@ -11,12 +11,21 @@ from tests.benchmark.support import row_for, tiny_plan
 
 from fern.benchmark.store import Store
 from fern.data import audit
+from fern.data.auditing.audit import audit_source
+from fern.data.tables.readers import table_source
 from fern.forecaster import FernForecaster
+from fern.report.figures import Attractor, CoverageOverTime, ErrorGrowth, Fan, Fans, Interval, Joint
 from fern.report.pages.audit import audit_page
 from fern.report.pages.benchmark import benchmark_page
+from fern.report.pages.listing import Head, listing
+from fern.report.pages.live import live_drawing
+from fern.report.pages.markup import joined
+from fern.report.pages.repairs import repairs_of
+from fern.report.pages.shell import Section, page
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>document.title='owned'</script>"
+LINK = '<a href="https://example.org/">here</a> <b>bold</b>'
 
 
 def of_rows():
@@ -39,7 +48,32 @@ def table():
 
 
 def of_audit():
-    return audit_page(audit(table()))
+    load = np.where(np.arange(600) % 90 < 5, 0.0, np.arange(600) + 1.0)
+    source = table_source(table().append_column(f"{HOSTILE} zeros", pa.array(load)), name=HOSTILE)
+    report = audit_source(source)
+    return audit_page(report, repairs=repairs_of(source, report))
+
+
+def of_live():
+    """Every figure that can be turned or zoomed, with foreign text in all of its names."""
+    cloud = np.random.default_rng(0).normal(size=(300, 3)).cumsum(axis=0)
+    paths = np.random.default_rng(0).normal(size=(200, 12)).cumsum(axis=1)
+    steps = np.arange(1.0, 13.0)
+    stamps = np.datetime64("2024-01-01T00:00:00") + np.arange(36) * np.timedelta64(3600, "s")
+    fan = Fan(
+        HOSTILE, stamps[:24], np.sin(np.arange(24.0)), stamps[24:], np.sin(steps), (Interval(-steps, steps, 80.0),),
+        Interval(-2 * steps, 2 * steps, 80.0), Joint.of(paths, (6, 12), levels=(80.0,)),
+    )  # fmt: skip
+    shown = [
+        Attractor.of(cloud, cloud, np.arange(300.0), channel_names=(HOSTILE, "y", "z")),
+        Attractor.of(cloud[:, :2], cloud[:, :2], np.arange(300.0), channel_names=(HOSTILE, LINK)),
+        ErrorGrowth({HOSTILE: steps, LINK: 2 * steps}, steps / 9, lyapunov_times_a_step=0.1, label=HOSTILE),
+        CoverageOverTime(90.0, np.arange(12), 0.8 + steps / 100, 0.06, 40, 25.0, axis=LINK),
+        Fans((fan, fan), label=LINK, left_out=3),
+    ]
+    parts = [live_drawing(one, name=f"live-{place}", alt=HOSTILE, caption=LINK) for place, one in enumerate(shown)]
+    rows = listing([Head("name"), Head("n", numeric=True)], [["a", "1"], ["b", "2"]], caption="rows")
+    return page(HOSTILE, [Section("one", HOSTILE, joined([*parts, rows]))])
 
 
 def of_forecast():
@@ -47,7 +81,7 @@ def of_forecast():
     return forecaster.report(name=HOSTILE, audit=audit(table()))
 
 
-PAGES = {"rows": of_rows, "audit": of_audit, "forecast": of_forecast}
+PAGES = {"rows": of_rows, "audit": of_audit, "forecast": of_forecast, "live": of_live}
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +116,22 @@ class Opened:
             viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script
         )
         self.page, self.said, self.asked = self.context.new_page(), [], []
-        self.page.on("console", lambda message: self.said.append(message.text))
+        # A graphics driver's advice on speed is no word of the page.
+        self.page.on("console", lambda message: message.type == "error" and self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.emulate_media(media=media, color_scheme=scheme)
         self.page.goto(file.as_uri())
+
+    def scroll(self):
+        """Go down the page, so that every figure is drawn, and back."""
+        height = self.page.evaluate("document.documentElement.scrollHeight")
+        for place in range(0, height + 600, 600):
+            self.page.evaluate(f"window.scrollTo(0, {place})")
+            self.page.wait_for_timeout(50)
+        self.page.evaluate("window.scrollTo(0, 0)")
+        there = "[...document.querySelectorAll('figure.moves .plotly')].every(one => one.querySelector('.main-svg'))"
+        self.page.wait_for_function(there)
 
     def __enter__(self):
         return self
@@ -103,16 +148,50 @@ def test_a_page_is_quiet_asks_for_nothing_and_fits(chromium, file, width, scheme
         assert opened.asked == [file.as_uri()]
         assert "owned" not in opened.page.title().split("<")[0]
         if media == "screen":
+            opened.scroll()
             assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert opened.said == []
+            assert opened.asked == [file.as_uri()]
 
 
 def test_every_figure_has_a_size(chromium, file):
+    sizes = """selector => [...document.querySelectorAll(selector)]
+        .map(one => one.getBoundingClientRect()).map(box => [box.width, box.height])"""
     with Opened(chromium, file) as opened:
-        sizes = opened.page.evaluate(
-            "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect()).map(b => [b.width, b.height])"
+        opened.scroll()
+        still = opened.page.evaluate(sizes, "figure:not(.moves) .still svg, svg.plot")
+        moving = opened.page.evaluate(sizes, "figure.moves .plotly")
+        assert still + moving
+        assert all(width > 40 and height > 20 for width, height in still)
+        assert all(width > 300 and height > 200 for width, height in moving)
+
+
+def test_figures_that_move_are_drawn_by_plotly_and_the_still_ones_are_printed(chromium, file):
+    shown = "selector => [...document.querySelectorAll(selector)].map(one => getComputedStyle(one).display)"
+    with Opened(chromium, file) as opened:
+        page = opened.page
+        opened.scroll()
+        held = page.locator("script.live").count()
+        assert page.locator("figure.moves").count() == held
+        assert set(page.evaluate(shown, "figure.moves .still")) <= {"none"}
+        page.emulate_media(media="print")
+        assert set(page.evaluate(shown, "figure.moves .moving")) <= {"none"}
+        assert "none" not in page.evaluate(shown, "figure .still")
+
+
+def test_foreign_text_stays_text_in_a_figure_that_moves(chromium, file):
+    with Opened(chromium, file) as opened:
+        opened.scroll()
+        links = opened.page.evaluate(
+            "[...document.querySelectorAll('.plotly a')].map(one => String(one.href.baseVal ?? one.href))"
         )
-        assert sizes
-        assert all(width > 40 and height > 20 for width, height in sizes)
+        assert [link for link in links if link] == []
+        assert opened.page.locator(".plotly b, .plotly script").count() == 0
+        told = " ".join(opened.page.locator(".plotly text").all_text_contents())
+        if opened.page.locator("script.live").count() == 5:
+            assert HOSTILE in told
+            assert LINK in told
+        assert "owned" not in opened.page.title().split("<")[0]
 
 
 def test_each_header_sorts_in_both_directions(chromium, file):

@@ -9,6 +9,7 @@ from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.scoring import score_oracle
 from fern.benchmark.tasks import DatasetChoice
 from fern.cli.demo import sample_table
+from fern.cli.demo_page import WHAT_TO_LOOK_AT
 from fern.report.numbers import number
 
 
@@ -32,9 +33,18 @@ def test_the_demo_trains_compares_and_draws(fern) -> None:
     assert seen.tables[0][1][1] == floor
     figures = [given["id"] for tag, given in seen.tags if tag == "figure"]
     assert figures == [
-        *("trajectory", "attractor", "error-growth", "window", "mechanism", "coverage-figure", "diagnostics-figure"),
-        *("own-fan", "own-coverage"),
+        *(
+            "trajectory",
+            "attractor",
+            "error-growth",
+            "window",
+            "mechanism",
+            "coverage-figure",
+            "coverage-figure-course",
+        ),
+        *("coverage-figure-course", "diagnostics-figure", "own-fan", "own-coverage"),
     ]
+    assert all(line in ran.out and line in seen.text for line in WHAT_TO_LOOK_AT)
     assert Path("shown/report.html").stat().st_size < 8e6
 
 

@@ -65,6 +65,27 @@ def test_an_audit_becomes_a_page(fern):
     assert "&lt;b&gt;" in Path("report.html").read_text()
 
 
+def test_an_audit_draws_what_was_found_and_what_cleaning_leaves(fern):
+    hours = np.datetime64("2024-01-01", "s") + np.arange(600) * np.timedelta64(1, "h")
+    load = np.where(np.isin(np.arange(600), [50, 51, *range(300, 310)]), 0.0, np.arange(600) + 1.0)
+    pq.write_table(pa.table({"ds": pa.array(hours), "load": load, "other": np.arange(600) + 1.0}), "x.parquet")
+    assert fern("report", "audit", "x.parquet", "-o", "report.html").code == 0
+    seen = Seen(Path("report.html").read_text())
+    pictures = [given["aria-label"] for tag, given in seen.tags if tag == "svg" and given.get("class") != "plot"]
+    assert pictures == ["load, 600 rows: zeros in 12 rows; 2 filled; 10 gone or missing after cleaning."]
+    assert fern("audit", "x.parquet", "--html", "same.html").code == 0
+    assert Path("same.html").read_text() == Path("report.html").read_text()
+
+
+def test_an_audit_says_why_cleaning_is_not_drawn(fern):
+    load = np.where(np.arange(600) % 100 == 0, 0.0, np.arange(600) + 1.0)
+    pq.write_table(pa.table({"<load>": load}), "x.parquet")
+    assert fern("report", "audit", "x.parquet", "-o", "report.html").code == 0
+    assert (
+        "What cleaning would do is not drawn: x.parquet: column '<load>'" in Seen(Path("report.html").read_text()).text
+    )
+
+
 def test_a_forecast_becomes_a_page(fern):
     days = np.datetime64("2024-01-01", "s") + np.arange(200) * np.timedelta64(1, "D").astype("timedelta64[s]")
     load = 10 + np.sin(np.arange(200) * 2 * np.pi / 7)

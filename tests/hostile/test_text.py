@@ -19,7 +19,7 @@ from tests.hostile.support import SCENARIO, Case, cases, check, hourly, lay_out,
 from fern.benchmark.store import Store
 from fern.data import audit
 from fern.report.figures.canvas import save_figure
-from fern.report.figures.fan import Fan, fan_figure
+from fern.report.figures.fan import Fan, Fans, fan_figure
 from fern.report.figures.forecasts import forecast_figure
 from fern.report.pages.audit import audit_page
 from fern.report.tables.cells import Cell
@@ -143,9 +143,8 @@ def test_rows_with_foreign_names_are_shown_in_tables_and_comparisons(name: str, 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_figures_draw_foreign_names(name: str) -> None:
     values = np.arange(8.0)
-    save_figure(
-        fan_figure([Fan(name, np.arange(8), values, np.arange(8, 12), values[:4])], label=name, title=name), "f.png"
-    )
+    fan = Fan(name, np.arange(8), values, np.arange(8, 12), values[:4])
+    save_figure(fan_figure(Fans((fan,), label=name, title=name)), "f.png")
     one = values[:, None].astype(np.float32)
     save_figure(forecast_figure(one, one[:4], {name: one[:4]}, channel_names=(name,), title=name), "g.svg")
     ElementTree.parse("g.svg")
@@ -162,7 +161,7 @@ def test_the_page_of_an_audit_escapes_foreign_names(name: str) -> None:
 
 @given(st.text())
 def test_nothing_unseen_is_left_in_any_text(text: str) -> None:
-    for medium in ("terminal", "line", "markdown", "csv", "html", "latex", "figure"):
+    for medium in ("terminal", "line", "markdown", "csv", "html", "latex", "figure", "plotly"):
         made = safe_text(text, medium)
         made.encode()
         assert not [sign for sign in made if ord(sign) < 32 and sign not in "\t\n"]
@@ -172,7 +171,7 @@ def test_nothing_unseen_is_left_in_any_text(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(codec="ascii", categories=("L", "N")), min_size=1))
 def test_plain_text_stays_as_it_is(text: str) -> None:
-    for medium in ("terminal", "line", "markdown", "csv", "html", "latex", "xml", "json", "figure"):
+    for medium in ("terminal", "line", "markdown", "csv", "html", "latex", "xml", "json", "figure", "plotly"):
         assert safe_text(text, medium) == text
 
 

@@ -174,3 +174,12 @@ def test_many_channels_cut_the_degree() -> None:
     config = RolledFernConfig(context_length=5, horizon=6, channels=40, degree=3)
     assert len(config.terms()) == 41
     assert len(RolledFernConfig(context_length=5, horizon=6, channels=6, degree=3).terms()) == 84
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("windows", "kept"), [(5, 1), (59, 3), (60, 6), (400, 10)])
+def test_few_windows_cut_the_degree(windows: int, kept: int) -> None:
+    rows = orbit(50, batch=windows)
+    model = rolled(degree=3)
+    model.prepare([(rows[:, :20], rows[:, 20:])])
+    assert int(model.polynomial.any(dim=1).sum()) == kept

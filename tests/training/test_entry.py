@@ -80,7 +80,8 @@ def test_the_last_test_windows_alone_have_figures_beside_those_of_all(
     windows: Sets, fern: Builder, quick: TrainConfig
 ) -> None:
     test, last = windows["test"], windows["validation"]  # of whatever windows: here of others, to tell them apart
-    for model in (fern(), build_model("last-value", context_length=24, horizon=12, channels=test.channels)):
+    sizes = {"context_length": test.context_length, "horizon": test.horizon, "channels": test.channels}
+    for model in (fern(), build_model("last-value", **sizes)):
         result = train(
             model,
             windows["train"],

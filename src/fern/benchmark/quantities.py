@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from fern.training.inputs import LAST as LAST
+
 Better = Literal["lower", "higher"]
 
 
@@ -24,11 +26,11 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "swd": Quantity("SWD", "lower"),
         "ept": Quantity("EPT", "higher"),
         "ept_lyapunov": Quantity("EPT in LT", "higher"),
-        "last_mse": Quantity("last batch MSE", "lower"),
-        "last_mae": Quantity("last batch MAE", "lower"),
-        "last_wd": Quantity("last batch WD", "lower"),
-        "last_swd": Quantity("last batch SWD", "lower"),
-        "last_ept": Quantity("last batch EPT", "higher"),
+        f"{LAST}mse": Quantity("last batch MSE", "lower"),
+        f"{LAST}mae": Quantity("last batch MAE", "lower"),
+        f"{LAST}wd": Quantity("last batch WD", "lower"),
+        f"{LAST}swd": Quantity("last batch SWD", "lower"),
+        f"{LAST}ept": Quantity("last batch EPT", "higher"),
         "oracle_mse": Quantity("oracle MSE"),
         "excess_mse": Quantity("excess mse", "lower"),
         "regret": Quantity("regret", "lower"),

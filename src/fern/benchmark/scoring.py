@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fern.benchmark.problem import Problem
+from fern.benchmark.quantities import LAST
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.metrics import MetricAccumulator, per_window
 from fern.models import Forecast, Forecaster
-from fern.training.inputs import LAST
 
 BATCH = 512
 POINT = {"mse": "mse", "mae": "mae", "w2": "wd", "sliced_w2": "swd", "ept": "ept"}

@@ -1,6 +1,7 @@
 """Laws in, calibrated laws out: intervals, bands, regions, sums and paths that hold what they say."""
 
 from fern.calibration.calibration import Calibration, fit_calibration
+from fern.calibration.course import CoverageCourse, coverage_course
 from fern.calibration.forecast import CalibratedForecast, Functional, Region
 from fern.calibration.online import OnlineCalibration
 from fern.calibration.report import CoverageReport, CoverageRow, coverage_report
@@ -11,6 +12,7 @@ __all__ = [
     "CalibratedForecast",
     "Calibration",
     "CalibrationSettings",
+    "CoverageCourse",
     "CoverageReport",
     "CoverageRow",
     "Functional",
@@ -18,6 +20,7 @@ __all__ = [
     "OnlineSettings",
     "Region",
     "Residuals",
+    "coverage_course",
     "coverage_report",
     "fit_calibration",
 ]

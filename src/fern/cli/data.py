@@ -1,6 +1,8 @@
 """``fern audit`` and ``fern clean``."""
 
 import json
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,32 +67,52 @@ def audit(
     from fern.data.auditing.audit_json import to_dict
     from fern.data.auditing.audit_text import render
     from fern.data.tables.readers import Reading
-    from fern.report.pages.audit import audit_page
 
     check_outputs([html], inputs=[path_of(file), policy])
-    report = audited(
+    found = audited(
         file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal), policy=policy, step=step
     )
     if html is not None:
         with written_whole(html) as temporary:
-            temporary.write_text(audit_page(report), encoding="utf-8")
+            temporary.write_text(found.page(), encoding="utf-8")
     if as_json:
-        echo_json(to_dict(report), indent=2)
+        echo_json(to_dict(found.report), indent=2)
     else:
-        console().print(render(report))
-    if report.problems():
+        console().print(render(found.report))
+    if found.report.problems():
         raise typer.Exit(1)
 
 
-def audited(file: str, reading: "Reading", *, policy: Path | None, step: str | None) -> "AuditReport":
+@dataclass(frozen=True)
+class Audited:
+    """An opened table and its audit."""
+
+    source: "Source"
+    report: "AuditReport"
+    step: timedelta | None
+
+    def page(self) -> str:
+        """The audit as a page, with figures of what cleaning would do where matplotlib is there."""
+        from importlib.util import find_spec
+
+        from fern.report.pages.audit import audit_page
+        from fern.report.pages.repairs import Repairs, repairs_of
+
+        if find_spec("matplotlib") is None:
+            missing = Repairs(note="What cleaning would do is not drawn: pip install 'fern-forecast[plots]'")
+            return audit_page(self.report, repairs=missing)
+        return audit_page(self.report, repairs=repairs_of(self.source, self.report, step=self.step))
+
+
+def audited(file: str, reading: "Reading", *, policy: Path | None, step: str | None) -> Audited:
     """The audit of a file or of a published dataset."""
     from fern.cli.console import working
     from fern.data.auditing.audit import audit_source
     from fern.data.tables.frequency import parse_duration
 
-    source = _opened(file, reading)
+    source, duration = _opened(file, reading), None if step is None else parse_duration(step)
     with working(f"Reading {file} …"):
-        return audit_source(source, policy=_policy(policy), step=None if step is None else parse_duration(step))
+        return Audited(source, audit_source(source, policy=_policy(policy), step=duration), duration)
 
 
 def clean(

@@ -24,9 +24,9 @@ CONTEXT_LENGTH = HORIZON = 336
 FILES = ("report.html", "table.md", "load.csv")
 COLUMNS = ("mse", "mae", "wd", "ept")
 
-# A small latent generalises better on chaotic systems; see docs/results.md.
+# A small latent generalises better on chaotic systems (docs/results.md); smoothing: docs/method.md.
 MODELS: dict[str, dict[str, Any]] = {
-    "fern": {"latent": 12},
+    "fern": {"latent": 12, "smoothing": 5},
     "dlinear": {},
     "analog": {},
     "polymap": {},
@@ -112,9 +112,10 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     """Write the table, forecast it as a user would, and give the part of the page about it."""
     from fern.data.tables.writers import write_table
     from fern.forecaster import FernForecaster
+    from fern.forecaster.watching.picture import fans_of
     from fern.report.figures.coverage import Covered
-    from fern.report.pages.drawing import drawing
     from fern.report.pages.forecast import coverage_part
+    from fern.report.pages.live import live_drawing
     from fern.report.pages.markup import joined
 
     table = sample_table(TABLE_ROWS, seed=seed)
@@ -127,13 +128,15 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
         Covered(row["kind"], row["level"], row["coverage"], row["error_bar"], row["n_eff"])
         for row in (coverage.to_pylist() if coverage is not None else [])
     ]
+    both = (TABLE_HORIZON // 2, TABLE_HORIZON)
     parts = [
-        drawing(
-            forecaster.plot(band=True),
+        live_drawing(
+            fans_of(forecaster, None, level=(80, 95), h=None, joint=both),
             name="own-fan",
             alt=f"Forecast fans of load and temperature, {TABLE_HORIZON} hours ahead, with intervals and history.",
             caption="Shaded: 80 % and 95 % intervals of each hour, calibrated. Dashed: the band that a whole path "
-            "stays within.",
+            f"stays within. Beside it: hours {both[0]} and {both[1]} of joint paths, and the ellipses that hold "
+            "80 % and 95 % of them.",
         )
     ]
     if covered:
@@ -204,10 +207,12 @@ def _page(
 
 
 def _what_to_look_at(scores: "dict[str, Score]", out: Path, seconds: float) -> str:
-    from fern.cli.demo_page import verdict
+    from fern.cli.demo_page import WHAT_TO_LOOK_AT, verdict
 
+    looks = "".join(f"  - {line}\n" for line in WHAT_TO_LOOK_AT)
     return (
         f"\nDone in {seconds:.0f} s. {verdict(scores)}\n"
+        f"What to look at:\n{looks}"
         "Files:\n"
         f"  {out / 'report.html'}  everything on one page: open it in a browser\n"
         f"  {out / 'table.md'}     the errors\n"

@@ -10,21 +10,23 @@ from numpy.typing import NDArray
 
 from fern.benchmark.problem import Problem
 from fern.benchmark.scoring import Score
-from fern.calibration import Calibration, Residuals, coverage_report, fit_calibration
+from fern.calibration import Calibration, Residuals, coverage_course, coverage_report, fit_calibration
 from fern.data import Windows
 from fern.diagnostics import EigenProfile, Rules, eigenprofile, learn_rules, warnings
 from fern.errors import FernError
 from fern.models import Forecaster
-from fern.report.figures.attractor import attractor_figure
+from fern.report.figures.attractor import Attractor
 from fern.report.figures.coverage import Covered
-from fern.report.figures.error_growth import error_growth_figure
+from fern.report.figures.coverage_over_time import CoverageOverTime
 from fern.report.figures.forecasts import Band, forecast_figure
 from fern.report.figures.mechanism import PatchMap, mechanism_figure
+from fern.report.figures.scores.error_growth import ErrorGrowth
 from fern.report.figures.trajectories import trajectory_figure
 from fern.report.numbers import number
 from fern.report.pages.drawing import drawing
 from fern.report.pages.forecast import Profile, coverage_part, profile_part
 from fern.report.pages.listing import Entry, Head, listing
+from fern.report.pages.live import live_drawing
 from fern.report.pages.markup import Html, element, joined, listed
 from fern.report.pages.shell import Section, command
 from fern.transport import Ellipsoid
@@ -34,6 +36,13 @@ if TYPE_CHECKING:
 
 STRIDE = 24  # rows between the windows that calibrate and that errors by step are averaged over
 LEVEL = 90.0
+WHAT_TO_LOOK_AT = (
+    "How errors grow: where Fern's line leaves the others', and how far below all of them the oracle lies.",
+    "The system: turn the attractor; the reconstruction has the same two wings, coloured by how far it stretches.",
+    "One forecast: the interval is narrow where the path is sure and opens where it may switch wings.",
+    "How far to trust it: dots within their bars are intervals that hold what they promise.",
+    "Before errors: shaded stretches are warnings that the law gave by itself, with their measured rates.",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +51,8 @@ class Findings:
 
     calibration: Calibration
     covered: tuple[Covered, ...]
+    course: CoverageOverTime
+    pit: NDArray[np.float64]
     profile: EigenProfile
     rules: Rules
 
@@ -59,7 +70,13 @@ def findings_of(model: Forecaster, problem: Problem) -> Findings:
     past, future, origins = strided(problem.validation)
     calibration = fit_calibration(Residuals.of(_law(model, past), future, origins=origins))
     past, future, origins = strided(problem.test)
-    report = coverage_report(calibration.apply(_law(model, past)), future, origins=origins, paths=0)
+    forecast = calibration.apply(_law(model, past))
+    report = coverage_report(forecast, future, origins=origins, paths=0)
+    course = coverage_course(forecast, future, origins=origins, row=report.row("margin", LEVEL))
+    rolled = course.rolling()
+    over_time = CoverageOverTime(
+        LEVEL, rolled.origins + problem.context_length, rolled.coverage, rolled.error_bar, rolled.windows, rolled.n_eff
+    )
     covered = tuple(Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in report.rows)
     profiles = []
     length = problem.context_length + problem.horizon
@@ -67,7 +84,7 @@ def findings_of(model: Forecaster, problem: Problem) -> Findings:
         first, last = part.starts(torch.tensor([0, len(part) - 1])).tolist()
         profile = eigenprofile(model, problem.values[first : last + length], stride=8)
         profiles.append(replace(profile, first_row=first + profile.first_row))
-    return Findings(calibration, covered, profiles[1], learn_rules(profiles[0]))
+    return Findings(calibration, covered, over_time, course.pit, profiles[1], learn_rules(profiles[0]))
 
 
 @torch.no_grad()
@@ -132,12 +149,23 @@ def demo_sections(
     shown = slice(0, min(1500, len(found.profile)))
     cut = _cut(found.profile, shown)
     sections = [
-        Section("result", "What wins", joined([_table(scores), element("p", {}, verdict(scores))])),
+        Section(
+            "result",
+            "What wins",
+            joined(
+                [
+                    _table(scores),
+                    element("p", {}, verdict(scores)),
+                    element("h3", {}, "What to look at"),
+                    listed(WHAT_TO_LOOK_AT),
+                ]
+            ),
+        ),
         Section(
             "growth",
             "How errors grow",
-            drawing(
-                error_growth_figure(growth, oracle=oracle, lyapunov_times_a_step=step),
+            live_drawing(
+                ErrorGrowth(growth, oracle=oracle, lyapunov_times_a_step=step),
                 name="error-growth",
                 alt=f"Mean squared error by step ahead on {name}. At the last step: {lasts}.",
                 caption="Errors of a chaotic system grow until they are as large as the system itself. The oracle "
@@ -165,7 +193,11 @@ def demo_sections(
                 ]
             ),
         ),
-        Section("coverage", "How far to trust it", coverage_part(found.covered, name="coverage-figure")),
+        Section(
+            "coverage",
+            "How far to trust it",
+            coverage_part(found.covered, name="coverage-figure", course=found.course, pit=found.pit),
+        ),
         Section(
             "diagnostics",
             "Before errors",
@@ -189,8 +221,8 @@ def demo_sections(
         ]
         if profile.channels > 1:
             system.append(
-                drawing(
-                    attractor_figure(
+                live_drawing(
+                    Attractor.of(
                         profile.truth,
                         profile.forecast,
                         profile.spectral_radius,
@@ -256,7 +288,7 @@ def _cut(profile: EigenProfile, rows: slice) -> EigenProfile:
 
 def _rules(rules: Rules) -> list[str]:
     return [
-        f"{rule.name}: {rule.explanation} On validation data, {rules.lead} rows ahead: flagged "
+        f"{rule.name}: {rule.explanation}. On validation data, {rules.lead} rows ahead: flagged "
         f"{rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows."
         for rule in rules.rules
     ]

@@ -113,13 +113,12 @@ def audit(
     The page is that of fern audit --html. The exit code is 1 if the data has problems to fix first.
     """
     from fern.data.tables.readers import Reading
-    from fern.report.pages.audit import audit_page
 
     _check(out, inputs=[path_of(file), policy])
     reading = Reading(time, series, tuple(ignore or ()), encoding, separator, decimal)
     found = audited(file, reading, policy=policy, step=step)
-    write_page(out, audit_page(found))
-    if found.problems():
+    write_page(out, found.page())
+    if found.report.problems():
         raise typer.Exit(1)
 
 

@@ -281,6 +281,7 @@ class FernForecaster(Bulk):
         h: int | None = None,
         band: bool = False,
         history: int | None = None,
+        joint: tuple[int, int] | None = None,
     ) -> "Figure":
         """A matplotlib figure: the newest rows, the forecast and its intervals, one panel for each series (at most 12).
 
@@ -290,8 +291,9 @@ class FernForecaster(Bulk):
             h: steps; the horizon unless given.
             band: draw the band that holds a whole path at the highest level, too (up to the horizon).
             history: rows drawn before the forecast; three horizons, at least 30, unless given.
+            joint: two steps (from 1) whose joint law is drawn beside the fan: paths, and ellipses that hold each level.
         """
-        return picture(self, df, level=level, h=h, band=band, history=history)
+        return picture(self, df, level=level, h=h, band=band, history=history, joint=joint)
 
     def report(
         self,

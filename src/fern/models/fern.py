@@ -15,6 +15,7 @@ from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern_parts import few_rows
 from fern.models.fern_parts.heads import ContextMap, CouplingHead, TransportHead, in_patches
 from fern.models.fern_parts.normalise import Frame, Normalisation, Normaliser
+from fern.models.fern_parts.smoothing import smoothed
 from fern.models.layers import activation
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
@@ -45,6 +46,9 @@ class FernConfig(ModelConfig):
     ``channels_seen``  ``own``: a channel's forecast sees its own context. ``all``: one encoder reads the contexts of
                      all channels together and its head has a law for each; the number of channels is then part of
                      the weights. The skip reads the channel's own context either way.
+    ``smoothing``    the width (odd) of two moving averages that the mean path takes in evaluation, over the borders
+                     of patches; 1 leaves it as it is. The law keeps its shape and is moved. Rotations mix the steps
+                     of a patch, and what they mix is not smooth by itself; see docs/method.md.
     """
 
     patch_size: int | None = 24
@@ -58,6 +62,7 @@ class FernConfig(ModelConfig):
     normalise: Normalisation = "none"
     skip: Skip = "none"
     channels_seen: Sees = "own"
+    smoothing: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,6 +70,9 @@ class FernConfig(ModelConfig):
             require_whole(name, getattr(self, name), 1)
         for name in ("reflections", "layers"):
             require_whole(name, getattr(self, name), 0)
+        require_whole("smoothing", self.smoothing, 1)
+        if self.smoothing % 2 == 0:
+            raise FernError(f"smoothing: got {self.smoothing}, needs an odd number: a step and as many on either side")
         if self.patch_size is not None:
             require_whole("patch_size", self.patch_size, 1)
             if self.reflections > self.patch_size:
@@ -294,6 +302,9 @@ class Fern(Forecaster):
             # that torch traces cannot depend on values.
             validate_args=not self.training and not torch.compiler.is_compiling(),
         )
+        if self.config.smoothing > 1 and not self.training:
+            path = law.mean
+            law = law.affine(1.0, smoothed(path, self.config.smoothing) - path)
         return law if seen.frame is None else law.affine(seen.frame.scale, seen.frame.level)
 
     def _network(self, rows: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -17,6 +17,9 @@ from fern.transport import Ellipsoid
 MOST_TERMS = 512
 """Of the polynomial: beyond, its degree is cut."""
 
+WINDOWS_A_TERM = 10
+"""Training windows that each term of the polynomial needs; with fewer its degree is cut."""
+
 UNKNOWN = 1e6
 """Deviations that a model which has seen no training rows holds values within."""
 
@@ -35,7 +38,8 @@ class RolledFernConfig(ModelConfig):
     ``margin``   share of the range of the training rows by which values may leave it; beyond they are held before the
                  roll goes on from them: one that leaves the attractor does not overflow.
     ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training; the
-                 network learns what it leaves. 0: a constant. Cut where it would have more than `MOST_TERMS` terms.
+                 network learns what it leaves. 0: a constant. Cut where it would have more than `MOST_TERMS` terms, or
+                 fewer than `WINDOWS_A_TERM` windows a term.
     ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``  as in `FernConfig`.
     """
 
@@ -117,7 +121,8 @@ class RolledFern(Forecaster):
     network is left with a target of size 1. The loss is measured in u.
 
     The law is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over later
-    patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it.
+    patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it. Trained
+    by squared error, as the preset ``chaos`` does, neither has learnt a width: both are far too narrow.
 
     Example:
         >>> config = RolledFernConfig(context_length=48, horizon=60, channels=3, seen=12, step=24)
@@ -183,11 +188,18 @@ class RolledFern(Forecaster):
         """The polynomial by least squares in float64, and the deviation of what it leaves."""
         state = self._standardised(states.double())
         wanted = (self._standardised(patches.double()) - state[:, None]).flatten(1)
-        features = self._features(state)
+        kept = self._terms_for(len(states))
+        features = self._features(state)[:, :kept]
         found = torch.linalg.lstsq(features, wanted, driver="gelsd").solution
-        left = (wanted - features @ found).view_as(patches)
-        self.polynomial.copy_(found)
+        left = wanted - features @ found
+        self.polynomial.zero_()
+        self.polynomial[:kept].copy_(found)
         self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
+
+    def _terms_for(self, windows: int) -> int:
+        """How many terms so many windows can tell: all of the highest degree that leaves each `WINDOWS_A_TERM`."""
+        ends = [sum(len(term) <= degree for term in self.terms) for degree in range(self.config.degree + 1)]
+        return max((end for end in ends if end * WINDOWS_A_TERM <= windows), default=1)
 
     def _features(self, state: Tensor) -> Tensor:  # (B, C) -> (B, terms)
         return torch.stack([state[:, list(term)].prod(dim=1) for term in self.terms], dim=1)

@@ -4,9 +4,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fern.data.shuffle import ROUNDS, Permutation
+from fern.data.shuffle import ROUNDS, Integers, Permutation
 from fern.data.windows import Windows
 from fern.training.seeds import generator_for
+
+AHEAD = 8192
+"""Places in the order that are looked up together: for one small batch alone that costs more than its windows."""
 
 
 class Share:
@@ -61,6 +64,7 @@ class EpochOrder:
         self._rank, self._processes = rank, processes
         keys = torch.randint(2**32, (ROUNDS,), generator=generator_for(seed, "order", epoch=epoch))
         self._order = Permutation(len(windows), keys=keys.tolist())
+        self._known = range(0), np.empty(0, np.int64)
 
     @property
     def steps(self) -> int:
@@ -76,9 +80,17 @@ class EpochOrder:
         """This process's part of the batch of step 0, 1, … ``steps`` - 1: every ``processes``-th window of it."""
         first = step * self._batch_size
         total = min(self._batch_size, len(self._windows) - first)
-        positions = np.arange(first + self._rank, first + total, self._processes)
-        own = len(positions)
-        if not own:
-            positions = np.array([first])
-        past, future = self._windows.gather(torch.from_numpy(self._order(positions)))
+        batch = self._items(first, first + total)
+        items = batch[self._rank :: self._processes]
+        own = len(items)
+        past, future = self._windows.gather(torch.from_numpy(items if own else batch[:1]))
         return Share(past, future, windows=own, weight=own * self._processes / total)
+
+    def _items(self, first: int, stop: int) -> Integers:  # (stop - first,)
+        """The windows at these places of the order, found together with those that come next."""
+        places, items = self._known
+        if not places.start <= first <= stop <= places.stop:
+            places = range(first, min(max(stop, first + AHEAD), len(self._windows)))
+            items = self._order(np.arange(places.start, places.stop))
+            self._known = places, items
+        return items[first - places.start : stop - places.start]

@@ -100,7 +100,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "loss": "mse",
                 "patience": 20,
                 "tolerance": 0.0,
-                "evaluation_batch_size": 4096,
+                "evaluation_batch_size": 1024,
             },
             split="shock",
             seeds=(7,),

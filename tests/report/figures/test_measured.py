@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from fern.errors import FernError
-from fern.report.figures.attractor import attractor_figure, row_speed
+from fern.report.figures.attractor import Attractor, attractor_figure, row_speed
 from fern.report.figures.coverage import Covered, coverage_figure
-from fern.report.figures.error_growth import error_growth_figure
-from fern.report.figures.errors import CaseErrors, ModelErrors, errors_figure
 from fern.report.figures.mechanism import PatchMap, mechanism_figure
-from fern.report.figures.ranking import critical_difference_figure
+from fern.report.figures.scores.error_growth import ErrorGrowth, error_growth_figure
+from fern.report.figures.scores.errors import CaseErrors, ModelErrors, errors_figure
+from fern.report.figures.scores.ranking import critical_difference_figure
 
 
 def offsets(collection):
@@ -21,12 +21,11 @@ def offsets(collection):
 def test_errors_show_every_seed_the_mean_the_paper_and_the_oracle():
     fern, linear = ModelErrors("fern", (1.0, 2.0), paper=0.5), ModelErrors("dlinear", (4.0,))
     axis = errors_figure([CaseErrors("24 steps", (fern, linear), oracle=0.25)]).axes[0]
-    seeds, paper, other = axis.collections
-    assert offsets(seeds).tolist() == [[1.0, 0.0], [2.0, 0.0]]
+    seeds, means, paper = axis.collections
+    assert offsets(seeds).tolist() == [[1.0, 0.0], [2.0, 0.0], [4.0, 1.0]]
     assert offsets(paper).tolist() == [[0.5, 0.0]]
-    assert offsets(other).tolist() == [[4.0, 1.0]]
-    means = [line.get_xdata()[0] for line in axis.lines]
-    assert means == [1.5, 4.0, 0.25]
+    assert [segment[0][0] for segment in means.get_segments()] == [1.5, 4.0]
+    assert axis.lines[0].get_xdata()[0] == 0.25
     assert [label.get_text() for label in axis.get_yticklabels()] == ["fern", "dlinear"]
 
 
@@ -63,7 +62,9 @@ def test_coverage_puts_measured_shares_over_levels_and_chance_around_the_level()
 
 
 def test_the_pit_is_a_density():
-    axis = coverage_figure([], pit=np.full(40, 0.52)).axes[0]
+    shares = np.zeros(20)
+    shares[10] = 1.0  # all between 0.5 and 0.55
+    axis = coverage_figure([], pit=shares).axes[0]
     values, edges, _ = axis.patches[0].get_data()
     assert (values * np.diff(edges)).sum() == pytest.approx(1.0)
     assert edges[np.argmax(values)] == pytest.approx(0.5)
@@ -71,7 +72,7 @@ def test_the_pit_is_a_density():
 
 def test_error_growth_draws_each_step_and_counts_lyapunov_times():
     errors = {"fern": np.array([0.1, 0.2, 0.4]), "dlinear": np.array([1.0, 2.0, 3.0])}
-    drawn = error_growth_figure(errors, oracle=np.array([0.01, 0.02, 0.03]), lyapunov_times_a_step=0.5)
+    drawn = error_growth_figure(ErrorGrowth(errors, np.array([0.01, 0.02, 0.03]), lyapunov_times_a_step=0.5))
     axis = drawn.axes[0]
     assert {line.get_label(): line.get_ydata().tolist() for line in axis.lines} == {
         "fern": [0.1, 0.2, 0.4],
@@ -83,9 +84,18 @@ def test_error_growth_draws_each_step_and_counts_lyapunov_times():
     assert axis.child_axes[0].get_xlim() == pytest.approx((0.5, 1.5))
 
 
+def test_an_error_of_exactly_zero_leaves_a_gap_on_a_logarithmic_axis():
+    axis = error_growth_figure(ErrorGrowth({"polymap": np.array([0.0, 1e-12, 1e-11])})).axes[0]
+    assert axis.get_yscale() == "log"
+    assert np.array_equal(axis.lines[0].get_ydata(), [np.nan, 1e-12, 1e-11], equal_nan=True)
+    assert error_growth_figure(ErrorGrowth({"a": np.zeros(3)})).axes[0].get_yscale() == "linear"
+
+
 def test_errors_of_different_lengths_are_refused():
     with pytest.raises(FernError, match="all of one length"):
-        error_growth_figure({"a": np.ones(3), "b": np.ones(4)})
+        ErrorGrowth({"a": np.ones(3), "b": np.ones(4)})
+    with pytest.raises(FernError, match="'oracle'"):
+        ErrorGrowth({"a": np.ones(3)}, oracle=np.ones(4))
 
 
 @pytest.mark.parametrize("channels", [2, 3, 5])
@@ -93,18 +103,19 @@ def test_the_attractor_is_coloured_by_speed_and_by_the_largest_eigenvalue(channe
     rng = np.random.default_rng(0)
     truth, forecast, radius = rng.normal(size=(3, 40, channels))
     names = [f"c{place}" for place in range(channels)]
-    left, right = attractor_figure(truth, forecast, radius, channel_names=names, dt=0.1).axes[
-        ::2
-    ]  # each is followed by its bar of colours
+    drawn = attractor_figure(Attractor.of(truth, forecast, radius, channel_names=names, dt=0.1))
+    left, right = drawn.axes[::2]  # each is followed by its bar of colours
     assert np.allclose(left.collections[0].get_array(), row_speed(truth, 0.1))
     assert np.allclose(right.collections[0].get_array(), radius.max(axis=1))
+    assert left.get_xlim() == right.get_xlim()
+    assert left.get_ylim() == right.get_ylim()
     if channels == 2:
         assert np.allclose(offsets(right.collections[0]), forecast)
 
 
 def test_an_attractor_of_another_length_is_refused():
     with pytest.raises(FernError, match="spectral_radius"):
-        attractor_figure(np.ones((5, 2)), np.ones((5, 2)), np.ones(4), channel_names=("x", "y"))
+        Attractor.of(np.ones((5, 2)), np.ones((5, 2)), np.ones(4), channel_names=("x", "y"))
 
 
 def test_the_image_of_the_ball_has_the_covariance_of_the_law():

@@ -52,6 +52,19 @@ def test_paper_numbers_stand_beside_ours():
     assert line[board[0].index("ours / paper")].startswith("×")
 
 
+def test_paper_numbers_of_the_last_batch_are_compared_with_ours_of_it():
+    store = Store("runs").for_writing()
+    for run in tiny_plan().runs:
+        figures = {"mse": 80.0, "last_mse": 2 * 54.04}  # the paper's is of the last batch
+        store.write(row_for(run, dataset="LORENZ_MAIN", task="detailed", metrics=figures, horizon=96), None)
+    seen = Seen(benchmark_page(store))
+    board = next(table for table in seen.tables if "dataset" in table[0])
+    line = next(line for line in board[1:] if line[2] == "dlinear")
+    assert line[board[0].index("MSE")] == "80"
+    assert line[board[0].index("ours / paper")] == "×2.00"
+    assert "of the last batch of test windows" in seen.text
+
+
 def test_standings_come_with_their_tests():
     seen = Seen(benchmark_page(stored()))
     standings = seen.tables[0]
@@ -91,6 +104,28 @@ def test_figures_have_alternative_texts_that_give_the_numbers():
     assert len(pictures) == 4
     assert all(given["role"] == "img" for given in pictures)
     assert any("dlinear 1.075, last-value 2.075, oracle 0.57" in given["aria-label"] for given in pictures)
+
+
+def test_cases_over_models_show_each_error_over_the_best_of_its_case():
+    seen = Seen(benchmark_page(stored()))
+    glance = next(table for table in seen.tables if table[0][0] == "dataset, steps")
+    assert glance[0][1:] == ["dlinear", "last-value"]
+    assert glance[1] == ["OU_BASE, 12", "×1.00", f"×{2.075 / 1.075:.2f}"]
+    shades = [given.get("class") for tag, given in seen.tags if tag == "td" and given.get("title") == "1.075"]
+    assert shades == ["n h1"]
+
+
+def test_runs_that_kept_their_epochs_show_what_choosing_by_validation_costs():
+    store = Store("runs").for_writing()
+    history = [
+        {"epoch": epoch, "train_loss": 1.0, "validation": {"mse": val}, "test": {"mse": test}}
+        for epoch, val, test in ((1, 6.5, 6.9), (2, 8.0, 6.5), (3, 9.2, 6.2))
+    ]
+    run = tiny_plan(models=["dlinear"]).runs[0]
+    store.write(row_for(run, dataset="OU_BASE", task="shock", epoch_figures="test", history=history))
+    labels = [given["aria-label"] for tag, given in Seen(benchmark_page(store)).tags if tag == "svg"]
+    told = "dlinear: epoch 1 by validation, test MSE 6.9, epoch 3 by test, 6.2"
+    assert any(told in label for label in labels)
 
 
 def test_an_empty_folder_gives_a_page_that_says_so():

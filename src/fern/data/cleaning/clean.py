@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fern.data.auditing.audit import as_floats
 from fern.data.auditing.policy import PAPER_POLICY, Action, Policy, in_words, judge
 from fern.data.auditing.scan.column import ColumnScan
-from fern.data.auditing.scan.runs import RunScan, runs_of
+from fern.data.auditing.scan.runs import runs_of
+from fern.data.auditing.sentinels import sentinels
 from fern.data.cleaning.changes import Change, ChangeKind, CleanLog
 from fern.data.frames import by_series, check_grid, restored, restored_names, step_of
 from fern.data.splits import Part
@@ -157,18 +158,9 @@ class _Cleaner:
 
     def _hide_sentinels(self, column: str, values: Floats) -> None:
         """Make stuck values and missing-value codes missing."""
-        scan = RunScan()
-        scan.add(values)
-        scan.close()
-        codes = np.array([code for code, _, _ in scan.codes()], dtype=np.float32)
-        runs = runs_of(values)
-        coded = np.isin(runs.values.astype(np.float32), codes)
-        stuck = np.isfinite(runs.values) & (runs.values != 0)
-        stuck &= runs.lengths > self._policy.stuck_after(self._frequency)
-        for first, length, value in runs.where(coded | stuck):
-            values[first : first + length] = np.nan
-            reason = "missing-value code" if np.float32(value) in codes else f"stuck for {length:,} rows"
-            self._note("to missing", column, first, length, reason=reason, was=value)
+        for found in sentinels(values, stuck_after=self._policy.stuck_after(self._frequency)):
+            values[found.first : found.first + found.length] = np.nan
+            self._note("to missing", column, found.first, found.length, reason=found.reason, was=found.value)
 
     def _mended(self, column: str, values: Floats, deleted: Mask, *, zeros: bool) -> Floats:
         """Fill short runs of zeros and missing values, mark the rows of long ones as deleted."""

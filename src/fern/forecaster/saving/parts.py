@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from fern.calibration import Calibration, CoverageRow, OnlineCalibration
+from fern.calibration import Calibration, CoverageCourse, CoverageRow, OnlineCalibration
+from fern.calibration.course import BINS
 from fern.data.tables.frequency import Frequency, Unit
 from fern.data.tables.native import FrameKind, Native
 from fern.diagnostics import EigenProfile, Rates, Rules
@@ -27,6 +28,7 @@ Arrays = dict[str, NDArray[Any]]
 
 SIZES = ("context_length", "horizon", "season")
 FIGURES = ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
+COURSE_NUMBERS, COURSE_ARRAYS = ("level", "n_eff", "n_eff_calibration"), ("origins", "inside", "pit")
 
 
 def state_parts(state: State) -> tuple[Plain, Arrays]:
@@ -242,6 +244,9 @@ def _findings_parts(findings: Findings) -> tuple[Plain, Arrays]:
                 pc.cast(one.stamps, pa.int64()).to_numpy(zero_copy_only=False)
             )
         plain["profiled"].append(entry)
+    if findings.course is not None:
+        plain["course"] = {name: getattr(findings.course, name) for name in COURSE_NUMBERS}
+        arrays |= {f"course.{name}": getattr(findings.course, name) for name in COURSE_ARRAYS}
     return plain, arrays
 
 
@@ -260,4 +265,11 @@ def _findings(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], chan
         measured = {name: TypeAdapter(Rates).validate_python(rates) for name, rates in entry["measured"].items()}
         profiled.append(Profiled(str(entry["name"]), stamps, profile, rules, measured))
     coverage = tuple(TypeAdapter(CoverageRow).validate_python(row) for row in plain["coverage"])
-    return Findings(tuple(profiled), coverage)
+    return Findings(tuple(profiled), coverage, _course(plain["course"], arrays) if "course" in plain else None)
+
+
+def _course(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> CoverageCourse:
+    origins = arrays["course.origins"].astype(np.int64)
+    inside, pit = _sized(arrays, "course.inside", origins.shape), _sized(arrays, "course.pit", (BINS,))
+    numbers = {name: float(plain[name]) for name in COURSE_NUMBERS}
+    return CoverageCourse(origins=origins, inside=inside, pit=pit, **numbers)

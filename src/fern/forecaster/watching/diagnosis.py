@@ -68,7 +68,7 @@ def examined(state: State, table: Table) -> Findings:
         codes.append(np.full(len(firsts), code))
     if not sum(map(len, pasts)):
         return Findings(tuple(profiled))
-    coverage = covered(
+    found_coverage = covered(
         state.calibration,
         state.model,
         torch.from_numpy(np.concatenate(pasts)),
@@ -76,7 +76,7 @@ def examined(state: State, table: Table) -> Findings:
         origins=np.concatenate(origins),
         series=np.concatenate(codes),
     )
-    return Findings(tuple(profiled), coverage)
+    return Findings(tuple(profiled), *found_coverage)
 
 
 def diagnosis_of(state: State, findings: Findings | None) -> Diagnosis:

@@ -8,7 +8,16 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from fern.calibration import Calibration, CalibrationSettings, CoverageRow, Residuals, coverage_report, fit_calibration
+from fern.calibration import (
+    Calibration,
+    CalibrationSettings,
+    CoverageCourse,
+    CoverageRow,
+    Residuals,
+    coverage_course,
+    coverage_report,
+    fit_calibration,
+)
 from fern.data.frames import Series
 from fern.diagnostics import EigenProfile, Rates, Rules, eigenprofile, learn_rules, measured_rates
 from fern.forecaster.fitting.windows import HeldOut, Learnt
@@ -26,6 +35,8 @@ LEAD = 24
 """Rows that warnings look ahead, at most; shorter horizons look as far as they reach."""
 
 LEVELS = (50.0, 80.0, 90.0, 95.0)
+COURSE_LEVEL = 90.0
+"""Whose coverage is followed along time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +55,14 @@ class Profiled:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Profiles of some series (none for a model without a law), and coverage on windows the radii are not from."""
+    """Profiles of some series (none for a model without a law), and coverage on windows the radii are not from.
+
+    ``course`` is how the coverage of 90 % intervals went, window by window, and the PIT.
+    """
 
     profiled: tuple[Profiled, ...] = ()
     coverage: tuple[CoverageRow, ...] = ()
+    course: CoverageCourse | None = None
 
 
 def findings_of(
@@ -71,7 +86,8 @@ def findings_of(
             found = profile_of(model, one, values, first=first, split=parts.calibration.start)
             if found is not None:
                 profiled.append(found)
-    return Findings(tuple(profiled), _held_out_coverage(model, learnt, calibration, validation, settings))
+    measured = _held_out_coverage(model, learnt, calibration, validation, settings)
+    return Findings(tuple(profiled)) if measured is None else Findings(tuple(profiled), *measured)
 
 
 def profile_of(
@@ -116,11 +132,12 @@ def covered(
     *,
     origins: NDArray[np.int64],
     series: NDArray[np.int64],
-) -> tuple[CoverageRow, ...]:
-    """The coverage of every kind of region at the usual levels, with n_eff and error bars."""
+) -> tuple[tuple[CoverageRow, ...], CoverageCourse]:
+    """The coverage of every kind of region at the usual levels, with n_eff and error bars, and its course."""
     forecast = calibration.apply(law_of(model, past))
     report = coverage_report(forecast, future, origins=origins.tolist(), series=series.tolist(), levels=LEVELS, paths=0)
-    return report.rows
+    course = coverage_course(forecast, future, origins=origins.tolist(), row=report.row("margin", COURSE_LEVEL))
+    return report.rows, course
 
 
 def _held_out_coverage(
@@ -129,12 +146,12 @@ def _held_out_coverage(
     calibration: Residuals,
     validation: Residuals,
     settings: CalibrationSettings,
-) -> tuple[CoverageRow, ...]:
+) -> tuple[tuple[CoverageRow, ...], CoverageCourse] | None:
     if len(calibration) < 2:
-        return ()
+        return None
     early, late = calibration.halves()
     if not len(early) or not len(late):
-        return ()
+        return None
     late = late.thinned(COVERAGE_WINDOWS)
     wanted = set(zip(late.series.tolist(), late.origins.tolist(), strict=True))
     pasts, futures, origins, names = [], [], [], []

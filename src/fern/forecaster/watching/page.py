@@ -14,7 +14,9 @@ from fern.diagnostics import warnings as alarms_of
 from fern.forecaster.state import State
 from fern.forecaster.watching.diagnosis import diagnosis_of, examined
 from fern.forecaster.watching.findings import Findings
+from fern.forecaster.watching.picture import fans_of
 from fern.report.figures.coverage import Covered
+from fern.report.figures.coverage_over_time import CoverageOverTime
 from fern.report.pages.forecast import ForecastShown, Profile, forecast_page
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def page_of(
         ForecastShown(
             name=name,
             lead=f"{state.label}, {len(rows):,} rows ahead; each forecast sees {state.context_length:,} rows.",
-            fan=forecaster.plot(df, level=level, h=h, band=True),
+            fan=fans_of(forecaster, df, level=level, h=h, joint=_two_steps(forecaster._steps(h))),
             fan_alt=_in_words(state, made),
             rows=rows,
             csv=_csv(made),
@@ -62,10 +64,26 @@ def page_of(
             covered=tuple(
                 Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in found.coverage
             ),
+            course=_course(found),
+            pit=None if found.course is None else found.course.pit,
             profiles=_profiles(state, found),
             rates=_rates(state, found),
             audit=audit,
         )
+    )
+
+
+def _two_steps(steps: int) -> tuple[int, int] | None:
+    """The middle of the forecast and its end: how far an error stays with it."""
+    return (steps // 2, steps) if steps > 1 else None
+
+
+def _course(found: Findings) -> CoverageOverTime | None:
+    if found.course is None:
+        return None
+    rolled = found.course.rolling()
+    return CoverageOverTime(
+        found.course.level, rolled.origins, rolled.coverage, rolled.error_bar, rolled.windows, rolled.n_eff
     )
 
 

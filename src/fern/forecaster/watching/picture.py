@@ -10,16 +10,19 @@ import pyarrow.compute as pc
 from fern.checks import require_whole
 from fern.data.tables.frequency import last_stamps
 from fern.forecaster.output import Asked
-from fern.forecaster.prediction import Request, batch_of, calibrated, predict_series
+from fern.forecaster.prediction import Request, batch_of, calibrated, predict_series, simulate_series
 from fern.forecaster.state import Recent, State
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fern.forecaster.forecaster import FernForecaster
+    from fern.report.figures.fan import Fans
 
 MOST_PANELS = 12
 HISTORY_PER_HORIZON, LEAST_HISTORY = 3, 30
+JOINT_PATHS, MOST_JOINT, LEVEL = 1000, 4, 90.0
+"""Paths that the joint law of two steps is seen from, the series it is drawn for, the share of paths that it holds."""
 
 
 def picture(
@@ -30,9 +33,27 @@ def picture(
     h: int | None,
     band: bool,
     history: int | None,
+    joint: tuple[int, int] | None,
 ) -> "Figure":
     """The figure of `FernForecaster.plot`."""
-    from fern.report.figures.fan import Fan, Interval, fan_figure
+    from fern.report.figures.fan import fan_figure
+
+    return fan_figure(fans_of(forecaster, df, level=level, h=h, band=band, history=history, joint=joint))
+
+
+def fans_of(
+    forecaster: "FernForecaster",
+    df: Any,
+    *,
+    level: Sequence[float] | float,
+    h: int | None,
+    band: bool = True,
+    history: int | None = None,
+    joint: tuple[int, int] | None = None,
+) -> "Fans":
+    """What is drawn of a forecast: the fan of each series and channel, with the joint law of two steps if asked for."""
+    from fern.report.figures.ellipses import Joint
+    from fern.report.figures.fan import Fan, Fans, Interval
 
     state, asked = forecaster._fitted(), Asked.of(level=level, quantiles=None)
     steps = forecaster._steps(h)
@@ -43,7 +64,11 @@ def picture(
     series = recent[: max(1, MOST_PANELS // channels)]
     made = predict_series(state, series, Request(steps, tuple(asked.shares), seed=forecaster.seed))
     levels = sorted(zip(asked.levels, range(0, 2 * len(asked.levels), 2), strict=True), reverse=True)
-    fans = []
+    paths = None
+    if joint is not None:
+        paths = simulate_series(state, series, steps=steps, paths=JOINT_PATHS, seed=forecaster.seed)
+    ends = tuple(number for number, _ in levels) or (LEVEL,)
+    fans: list[Fan] = []
     for place, one in enumerate(series):
         bands = _band(state, one, levels[0][0]) if band and levels and state.learns(one.values) else None
         when = _times(one.future(state.frequency, steps))
@@ -59,8 +84,11 @@ def picture(
                 whole = Interval(bands[0][:inside, c], bands[1][:inside, c], levels[0][0])
             tail = one.values[len(one.values) - len(before) :, c]
             name = one.name if state.form.long else channel
-            fans.append(Fan(name, before, tail, when, made.mean[place, :, c], tuple(intervals), whole))
-    return fan_figure(fans, label=state.label, left_out=len(recent) * channels - len(fans))
+            both = None
+            if paths is not None and joint is not None and len(fans) < MOST_JOINT:
+                both = Joint.of(paths[:, place, :, c], joint, levels=ends)
+            fans.append(Fan(name, before, tail, when, made.mean[place, :, c], tuple(intervals), whole, both))
+    return Fans(tuple(fans), label=state.label, left_out=len(recent) * channels - len(fans))
 
 
 def _band(state: State, one: Recent, level: float) -> tuple[Any, Any]:  # (H, C) each

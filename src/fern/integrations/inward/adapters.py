@@ -104,9 +104,7 @@ def builder_of(found: Any, adapter: Adapter, settings: Mapping[str, Any]) -> Bui
                 found, context_length=context_length, horizon=horizon, channels=channels, settings=settings
             )
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", FutureWarning
-            )  # what a library will change one day is not the user's matter
+            warnings.simplefilter("ignore", FutureWarning)  # announcements of what will change one day
             forecaster = found(**settings) if isinstance(found, type) else found
         return adapter.wrap(forecaster, context_length=context_length, horizon=horizon, channels=channels)
 

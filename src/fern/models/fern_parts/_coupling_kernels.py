@@ -18,9 +18,7 @@ from fern.caching import cached_njit
 
 Array = Any
 Bounds = Any
-_FAST = {"contract", "nsz"}
-"""Neither estimated roots nor other orders: whether a loop runs vectorised depends on where its arrays lie in memory,
-and a training must give the same weights wherever they do."""
+_FAST = {"contract", "arcp", "nsz", "reassoc"}
 
 
 @njit(inline="always", fastmath=_FAST)
@@ -38,7 +36,7 @@ def _parts(x: Any, bounds: Bounds) -> Any:
 def _clamped(x: Any, bounds: Bounds) -> Any:
     c, w, r = _parts(x, bounds)
     low, high, _, _, knee, _, _ = bounds
-    y = c + knee * (w * r)
+    y = c + knee * w * r
     y = low if y < low else y
     return high if y > high else y
 

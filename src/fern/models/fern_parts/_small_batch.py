@@ -59,6 +59,12 @@ def _features(linear: Linear, x: Array, out: Array) -> None:
             out[i, j] = out[i, j] if not out[i, j] < 0 else out.dtype.type(0)
 
 
+@cached_njit(nogil=True, error_model="numpy")
+def _apart(rows: int, width: int, like: Array) -> Array:
+    """An array two rows away from all other memory: see `fern.models.fern_parts.coupling`."""
+    return np.empty((rows + 4, width), like.dtype)[2 : rows + 2]
+
+
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
 def run(
     x: Array,  # (N, L)
@@ -76,7 +82,7 @@ def run(
     features_x, features_z, hidden = features
     n = x.shape[0]
     h, h2 = np.empty((n, hidden[0].shape[0]), x.dtype), np.empty((n, hidden[0].shape[0]), x.dtype)
-    raw_z, raw_x = np.empty((n, 2 * z.shape[1]), x.dtype), np.empty((n, 2 * x.shape[1]), x.dtype)
+    raw_z, raw_x = _apart(n, 2 * z.shape[1], x), _apart(n, 2 * x.shape[1], x)
     state = x
     for i in range(len(heads_x)):
         _features(features_x, state, h)
@@ -85,7 +91,7 @@ def run(
         if i + 1 < len(heads_x):
             _features(features_z, z, h)
             _linear(heads_z[i], h, raw_x)
-            updated = np.empty_like(x)
+            updated = _apart(n, x.shape[1], x)
             if i % 2 == 1:
                 kernels.rotate(raw_x, state, rotating, updated)
             else:
@@ -93,7 +99,7 @@ def run(
             state = updated
     _features(features_z, z, h)
     _features(hidden, h, h2)
-    raw = np.empty((n, spectrum[0].shape[0]), x.dtype)
+    raw = _apart(n, spectrum[0].shape[0], x)
     _linear(spectrum, h2, raw)
     kernels.clamp(raw, of_head, out[0], out[1])
     _linear(vectors, h2, out[2])

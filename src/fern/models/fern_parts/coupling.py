@@ -15,6 +15,9 @@ from torch import Tensor
 from fern.models.fern_parts import _coupling_kernels as kernels
 from fern.models.fern_parts.softclamp import FAR, ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
 
+ALIGNED = 16
+"""Numbers in a cache line of float32: arrays begin on one."""
+
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 
@@ -98,7 +101,7 @@ class _ClampedPair(torch.autograd.Function):
     def forward(ctx: Any, raw: Tensor, scale_bounds: SoftBounds, shift_bounds: SoftBounds) -> tuple[Tensor, Tensor]:
         raw = raw.contiguous()
         rows, width = raw.shape
-        scale, shift = raw.new_empty(rows, width // 2), raw.new_empty(rows, width // 2)
+        scale, shift = (_apart(raw, rows, width // 2) for _ in range(2))
         kernels.clamp(_array(raw), bounds_table(raw.dtype, scale_bounds, shift_bounds), _array(scale), _array(shift))
         ctx.save_for_backward(raw)
         ctx.bounds = scale_bounds, shift_bounds
@@ -110,7 +113,7 @@ class _ClampedPair(torch.autograd.Function):
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted: autograd follows the plain operations
             pair = _plain_pair(raw, *ctx.bounds)
             return *torch.autograd.grad(pair, raw, (grad_scale, grad_shift), create_graph=True), None, None
-        grad_raw = torch.empty_like(raw)
+        grad_raw = _apart(raw, *raw.shape)
         table = bounds_table(raw.dtype, *ctx.bounds)
         kernels.clamp_backward(_array(raw), table, _array(grad_scale), _array(grad_shift), _array(grad_raw))
         return grad_raw, None, None
@@ -120,7 +123,7 @@ class _Update(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, raw: Tensor, state: Tensor, rotating: bool) -> Tensor:
         raw, state = raw.contiguous(), state.contiguous()
-        out = torch.empty_like(state)
+        out = _apart(raw, *state.shape)
         kernel = kernels.rotate if rotating else kernels.affine
         kernel(_array(raw), _array(state), bounds_table(raw.dtype, ROTATION if rotating else SCALE), _array(out))
         ctx.save_for_backward(raw, state)
@@ -132,7 +135,7 @@ class _Update(torch.autograd.Function):
         raw, state = ctx.saved_tensors
         if torch.is_grad_enabled():
             return *_recorded(_plain_update(raw, state, rotating=ctx.rotating), (raw, state), grad), None
-        grad_raw, grad_state = torch.empty_like(raw), torch.empty_like(state)
+        grad_raw, grad_state = _apart(raw, *raw.shape), _apart(raw, *state.shape)
         kernel = kernels.rotate_backward if ctx.rotating else kernels.affine_backward
         table = bounds_table(raw.dtype, ROTATION if ctx.rotating else SCALE)
         kernel(_array(raw), _array(state), table, _array(grad), _array(grad_raw), _array(grad_state))
@@ -144,6 +147,17 @@ def _recorded(out: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> tuple[Te
     wanted = [tensor for tensor in inputs if tensor.requires_grad]
     found = iter(torch.autograd.grad(out, wanted, grad, create_graph=True))
     return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)
+
+
+def _apart(raw: Tensor, rows: int, width: int) -> Tensor:  # (rows, width)
+    """An array to write to whose memory keeps a row of ``raw`` away from all other memory.
+
+    Before a loop over rows the compiled code asks whether what it writes may overlap what it reads, and counts a row
+    too many; where it may, it runs a loop of another rounding. Without the distance the last bit of a result would
+    depend on where an array happens to lie, and a seed would not give the same bits again.
+    """
+    distance = -(-raw.shape[1] // ALIGNED) * ALIGNED
+    return raw.new_empty(rows * width + 2 * distance)[distance : distance + rows * width].view(rows, width)
 
 
 def _array(tensor: Tensor) -> Any:

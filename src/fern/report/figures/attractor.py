@@ -1,6 +1,7 @@
 """The paper's reconstruction figure: the attractor as it is and as it is forecast."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,54 +18,97 @@ Array = NDArray[np.floating[Any]]
 _MOST_POINTS = 2500
 
 
-def attractor_figure(
-    truth: Array,  # (T, C), C at least 2
-    forecast: Array,  # (T, C)
-    spectral_radius: Array,  # (T,) or (T, C)
-    *,
-    channel_names: Sequence[str],
-    dt: float = 1.0,
-) -> "Figure":
-    """Truth coloured by its speed, beside the reconstruction coloured by the largest eigenvalue of each row's patch.
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Points in the plane or in space, each with a number that colours it."""
 
-    The first three channels are drawn in space, two in the plane. Speed is the length of the difference of successive
-    rows over ``dt``; of several channels' eigenvalues the largest counts.
+    title: str
+    points: Array  # (n, 2) or (n, 3)
+    colour: Array  # (n,)
+    label: str
+    scheme: str
+
+
+@dataclass(frozen=True, eq=False)
+class Attractor:
+    """Truth coloured by its speed, and the reconstruction coloured by the largest eigenvalue of each row's patch."""
+
+    truth: Cloud
+    reconstruction: Cloud
+    axes: tuple[str, ...]
+
+    @property
+    def limits(self) -> tuple[tuple[float, float], ...]:
+        """From where to where each axis goes: the same for both, or they could not be compared."""
+        both = np.concatenate((self.truth.points, self.reconstruction.points)).astype(np.float64)
+        low, high = both.min(axis=0), both.max(axis=0)
+        room = 0.03 * np.where(high > low, high - low, 1.0)
+        return tuple(zip((low - room).tolist(), (high + room).tolist(), strict=True))
+
+    @classmethod
+    def of(
+        cls,
+        truth: Array,  # (T, C), C at least 2
+        forecast: Array,  # (T, C)
+        spectral_radius: Array,  # (T,) or (T, C)
+        *,
+        channel_names: Sequence[str],
+        dt: float = 1.0,
+    ) -> "Attractor":
+        """The first three channels (or two), at most 2,500 rows evenly apart.
+
+        Speed is the length of the difference of successive rows over ``dt``; of several channels' eigenvalues the
+        largest counts.
+
+        Example:
+            >>> values = np.random.default_rng(0).normal(size=(50, 4)).cumsum(axis=0)
+            >>> found = Attractor.of(values, values, np.ones(50), channel_names=("x", "y", "z", "w"))
+            >>> found.axes, found.truth.points.shape
+            (('x', 'y', 'z'), (50, 3))
+        """
+        if truth.ndim != 2 or truth.shape != forecast.shape or truth.shape[1] < 2 or len(truth) < 2:
+            raise FernError(
+                f"truth, forecast: got {truth.shape} and {forecast.shape}, need the same (rows, channels ≥ 2)"
+            )
+        radius = np.asarray(spectral_radius, dtype=np.float64)
+        radius = radius.max(axis=1) if radius.ndim == 2 else radius
+        if radius.shape != (len(truth),):
+            raise FernError(f"spectral_radius: got {radius.shape}, needs one for each of the {len(truth):,} rows")
+        every, shown = -(-len(truth) // _MOST_POINTS), min(3, truth.shape[1])
+        speed = row_speed(truth, dt)
+        return cls(
+            Cloud("truth", truth[::every, :shown], speed[::every], "speed", "viridis"),
+            Cloud(
+                "reconstruction",
+                forecast[::every, :shown],
+                radius[::every],
+                "largest eigenvalue of the patch",
+                "plasma",
+            ),
+            tuple(channel_names[:shown]),
+        )
+
+
+def attractor_figure(shown: Attractor) -> "Figure":
+    """The two clouds beside each other, in space where there are three channels, with their bars of colour.
 
     Example:
-        >>> rng = np.random.default_rng(0)
-        >>> values = rng.normal(size=(50, 3)).cumsum(axis=0)
-        >>> drawn = attractor_figure(values, values, np.ones(50), channel_names=("x", "y", "z"))
+        >>> values = np.random.default_rng(0).normal(size=(50, 3)).cumsum(axis=0)
+        >>> drawn = attractor_figure(Attractor.of(values, values, np.ones(50), channel_names=("x", "y", "z")))
         >>> [axis.get_title() for axis in drawn.axes[::2]]
         ['truth', 'reconstruction']
     """
-    if truth.ndim != 2 or truth.shape != forecast.shape or truth.shape[1] < 2 or len(truth) < 2:
-        raise FernError(f"truth, forecast: got {truth.shape} and {forecast.shape}, need the same (rows, channels ≥ 2)")
-    radius = np.asarray(spectral_radius, dtype=np.float64)
-    radius = radius.max(axis=1) if radius.ndim == 2 else radius
-    if radius.shape != (len(truth),):
-        raise FernError(f"spectral_radius: got {radius.shape}, needs one for each of the {len(truth):,} rows")
-    shown = min(3, truth.shape[1])
-    every = -(-len(truth) // _MOST_POINTS)
     drawn = figure(9.5, 4.0)
-    speed = row_speed(truth, dt)
-    for place, (name, values, colour, label, scheme) in enumerate(
-        (
-            ("truth", truth, speed, "speed", "viridis"),
-            ("reconstruction", forecast, radius, "largest eigenvalue of the patch", "plasma"),
-        ),
-        start=1,
-    ):
-        axis: Any = drawn.add_subplot(1, 2, place, **({"projection": "3d"} if shown == 3 else {}))
-        points = axis.scatter(
-            *values[::every, :shown].T, c=colour[::every], s=2.5, cmap=scheme, linewidths=0, rasterized=True
-        )
-        axis.set_title(name)
-        axis.set_xlabel(safe_text(channel_names[0], "figure"))
-        axis.set_ylabel(safe_text(channel_names[1], "figure"))
+    in_space = len(shown.axes) == 3
+    names = [safe_text(name, "figure") for name in shown.axes]
+    for place, cloud in enumerate((shown.truth, shown.reconstruction), start=1):
+        axis: Any = drawn.add_subplot(1, 2, place, **({"projection": "3d"} if in_space else {}))
+        points = axis.scatter(*cloud.points.T, c=cloud.colour, s=2.5, cmap=cloud.scheme, linewidths=0, rasterized=True)
+        axis.set_title(cloud.title)
+        axis.set(**dict(zip(("xlabel", "ylabel", "zlabel"), names, strict=False)))
+        axis.set(**dict(zip(("xlim", "ylim", "zlim"), shown.limits, strict=False)))
         axis.tick_params(labelsize="x-small")
-        if shown == 3:
-            axis.set_zlabel(safe_text(channel_names[2], "figure"))
-        drawn.colorbar(points, ax=axis, shrink=0.7, label=label)
+        drawn.colorbar(points, ax=axis, shrink=0.7, pad=0.12 if in_space else 0.03, label=cloud.label)
     return drawn
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BINS = 20
-
 
 @dataclass(frozen=True)
 class Covered:
@@ -32,15 +30,16 @@ class Covered:
 def coverage_figure(
     covered: Sequence[Covered],
     *,
-    pit: NDArray[np.floating[Any]] | None = None,  # (n,) in [0, 1]
+    pit: NDArray[np.floating[Any]] | None = None,  # (bins,) shares of all outcomes
 ) -> "Figure":
     """A panel for each kind of region: coverage over level; bars are what chance allows around the level itself.
 
-    ``pit`` adds a histogram of probability integral transforms, flat where the law is right.
+    ``pit`` adds the histogram of probability integral transforms: the share of outcomes in each of equally probable
+    stretches of the forecast, flat where the law is right.
 
     Example:
         >>> rows = [Covered("margin", level, level / 100, 0.05, 90.0) for level in (50.0, 90.0)]
-        >>> len(coverage_figure(rows, pit=np.linspace(0, 1, 100)).axes)
+        >>> len(coverage_figure(rows, pit=np.full(20, 0.05)).axes)
         2
     """
     kinds = list(dict.fromkeys(row.kind for row in covered))
@@ -82,9 +81,9 @@ def _reliability(axis: "Axes", kind: str, rows: Sequence[Covered]) -> None:
     axis.legend(loc="upper left", fontsize="x-small", frameon=False)
 
 
-def _histogram(axis: "Axes", pit: NDArray[np.float64]) -> None:
-    counts, edges = np.histogram(pit, bins=BINS, range=(0.0, 1.0))
-    axis.stairs(counts * BINS / max(1, len(pit)), edges, fill=True, color=BEFORE, alpha=0.6)
+def _histogram(axis: "Axes", shares: NDArray[np.float64]) -> None:
+    edges = np.linspace(0.0, 1.0, len(shares) + 1)
+    axis.stairs(shares * len(shares), edges, fill=True, color=BEFORE, alpha=0.6)
     axis.axhline(1.0, color=SHOCK, linewidth=0.8, linestyle="--")
     axis.set_title("PIT", fontsize="medium")
     axis.set_xlabel("probability of less than what came")

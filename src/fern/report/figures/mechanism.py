@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fern.errors import FernError
 from fern.report.figures.canvas import AFTER, BEFORE, TRUTH, figure
+from fern.report.figures.ellipses import Ellipse
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -30,13 +31,9 @@ class PatchMap:
     covariance: Array  # (2, 2)
     truth: Array | None = None  # (2,)
 
-    def outline(self, deviations: float, points: int = 100) -> NDArray[np.float64]:  # (points, 2)
-        """The edge of the image of a ball of so many standard deviations."""
-        values, vectors = np.linalg.eigh(np.asarray(self.covariance, dtype=np.float64))
-        angle = np.linspace(0, 2 * np.pi, points)
-        circle = deviations * np.stack((np.cos(angle), np.sin(angle)), axis=1)
-        edge: NDArray[np.float64] = circle * np.sqrt(np.maximum(values, 0.0)) @ vectors.T + np.asarray(self.centre)
-        return edge
+    def image(self, deviations: float) -> Ellipse:
+        """The image of a ball of so many standard deviations."""
+        return Ellipse(self.centre, self.covariance, deviations)
 
 
 def mechanism_figure(patches: Sequence[PatchMap], *, source_deviation: float, deviations: float = 2.0) -> "Figure":
@@ -60,12 +57,11 @@ def mechanism_figure(patches: Sequence[PatchMap], *, source_deviation: float, de
     axes[0].set_title("y0, the ball", fontsize="medium")
     axes[0].set_aspect("equal", adjustable="datalim")
     for axis, patch in zip(axes[1:], patches, strict=True):
-        axis.plot(*patch.outline(deviations).T, color=AFTER, linewidth=1.6)
+        image = patch.image(deviations)
+        axis.plot(*image.outline().T, color=AFTER, linewidth=1.6)
         axis.scatter(*np.asarray(patch.centre)[:, None], s=14, color=AFTER, label="mean")
-        values, vectors = np.linalg.eigh(np.asarray(patch.covariance, dtype=np.float64))
-        for value, vector in zip(values, vectors.T, strict=True):
-            ends = np.stack((patch.centre, patch.centre + deviations * np.sqrt(max(float(value), 0.0)) * vector))
-            axis.plot(*ends.T, color=AFTER, linewidth=0.9, linestyle="--")
+        for half_axis in image.half_axes():
+            axis.plot(*np.stack((patch.centre, patch.centre + half_axis)).T, color=AFTER, linewidth=0.9, linestyle="--")
         if patch.truth is not None:
             axis.scatter(*np.asarray(patch.truth)[:, None], s=26, marker="x", color=TRUTH, label="truth", zorder=5)
         axis.set_title(safe_text(patch.name, "figure"), fontsize="medium")

@@ -8,6 +8,7 @@ from fern.data.auditing.policy import in_words
 from fern.data.auditing.scan.picture import Picture
 from fern.report.pages.listing import Entry, Head, listing
 from fern.report.pages.markup import Html, element, joined, listed
+from fern.report.pages.repairs import Repairs, repairs_part
 from fern.report.pages.shell import Section, page
 
 _WIDTH, _HEIGHT = 260, 56
@@ -27,8 +28,8 @@ _HEADS = (
 )
 
 
-def audit_page(report: AuditReport) -> str:
-    """The whole page of an audit.
+def audit_page(report: AuditReport, *, repairs: Repairs | None = None) -> str:
+    """The whole page of an audit; ``repairs`` adds figures of what cleaning would do.
 
     Example:
         >>> import pyarrow as pa
@@ -37,8 +38,10 @@ def audit_page(report: AuditReport) -> str:
         >>> "&lt;load&gt;" in made, "<load>" in made
         (True, False)
     """
-    section = Section("audit", "Columns", audit_part(report))
-    return page(f"Audit of {report.name}", [section], lead=words.headline(report))
+    sections = [Section("audit", "Columns", audit_part(report))]
+    if repairs is not None and (repairs.columns or repairs.note):
+        sections.append(Section("repairs", "What was found, and what cleaning does", repairs_part(repairs)))
+    return page(f"Audit of {report.name}", sections, lead=words.headline(report))
 
 
 def audit_part(report: AuditReport) -> Html:

@@ -8,11 +8,12 @@ from fern.benchmark.rows import Row
 from fern.benchmark.store import Contents, Store
 from fern.benchmark.tasks import ORACLE, is_outside
 from fern.errors import FernError
-from fern.report.figures.errors import CaseErrors, ModelErrors, errors_figure
+from fern.report.figures.scores.errors import CaseErrors, ModelErrors, errors_figure
+from fern.report.figures.scores.training_curves import BY_TEST, BY_VALIDATION, TrainingCurve, training_curves_figure
 from fern.report.numbers import number
 from fern.report.pages.commands import built_in
 from fern.report.pages.drawing import drawing
-from fern.report.pages.leaderboard import Board, board_of, leaderboard_part, standings_part
+from fern.report.pages.leaderboard import Board, board_of, heat_map_part, leaderboard_part, standings_part
 from fern.report.pages.markup import Html, element, joined, listed
 from fern.report.pages.provenance import commands_part, downloads_part, runs_part
 from fern.report.pages.shell import Section, command, details, page
@@ -52,9 +53,13 @@ def benchmark_page(folder: Store | str) -> str:
     if contents.rows:
         parts.append(downloads_part(contents.rows, str(store.folder)))
     sections = [Section("summary", "Summary", joined([_summary(contents.rows), *parts]))]
-    for place, (task, rows) in enumerate(sorted(by_task.items()), start=1):
+    for place, (task, rows) in enumerate(sorted(by_task.items(), key=_most_first), start=1):
         sections += _sections(task, rows, store, prefix=f"t{place}")
     return page(f"Benchmark results: {name}", sections, lead=_lead(contents.rows))
+
+
+def _most_first(task: tuple[str, Sequence[Row]]) -> tuple[int, str]:
+    return -len(task[1]), task[0]
 
 
 def _lead(rows: Sequence[Row]) -> str:
@@ -112,6 +117,7 @@ def _sections(task: str, rows: Sequence[Row], store: Store, *, prefix: str) -> l
     links = joined((element("a", {"href": f"#{anchors[dataset]}"}, dataset) for dataset in datasets), " · ")
     body = [
         standings_part(standings(board.grid), name=f"{prefix}-standings"),
+        heat_map_part(board, anchors=anchors),
         element("h3", {}, "Every figure"),
         leaderboard_part(board, against, anchors=anchors),
         listed(notes, kind="notes"),
@@ -150,7 +156,7 @@ def _dataset(
         )
     else:
         parts.append(element("p", {}, "No run of this dataset has ended well; below is what was tried."))
-    parts += [_verdict(board, cases, against)]
+    parts += [_verdict(board, cases, against), _curves(board, cases, name=anchors[dataset])]
     parts.append(details("Commands", commands_part(board, cases)))
     parts.append(details("Runs and where they were computed", runs_part(board, cases)))
     return joined(parts)
@@ -178,6 +184,35 @@ def _verdict(
         words += f"; not tested: {', '.join(untested)}" if untested else ""
         said.append(f"{words}.")
     return listed(said)
+
+
+def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Html:
+    """Errors by epoch, where runs kept those of test windows, too; what choosing by validation costs."""
+    parts = []
+    for dataset, horizon in cases:
+        curves = [
+            TrainingCurve.of(model, history)
+            for model in board.lines((dataset, horizon))
+            for row in board.runs((dataset, horizon), model)
+            if (history := row.epochs_trained()) and all("mse" in (one.test or {}) for one in history)
+        ]
+        if not curves:
+            continue
+        costs = [(curve.name, curve.at(BY_VALIDATION), curve.at(BY_TEST)) for curve in curves]
+        told = "; ".join(
+            f"{model}: epoch {chosen} by validation, test MSE {number(error)}, epoch {best} by test, {number(least)}"
+            for model, (chosen, error), (best, least) in costs
+        )
+        parts.append(
+            drawing(
+                training_curves_figure(curves),
+                name=f"{name}-epochs-{horizon}",
+                alt=f"Errors by epoch on {dataset}, {horizon} steps. {told}.",
+                caption=f"{horizon} steps: the error of every epoch. A square is the epoch that validation chooses, a "
+                "star the one with the least test error; the distance between them is the price of the choice.",
+            )
+        )
+    return joined(parts)
 
 
 def _errors(board: Board, case: tuple[str, int]) -> CaseErrors:

@@ -22,8 +22,11 @@ _LONG = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 _PLACES = ("d", "x", "y", "points", "transform")
 
 
-def drawing(drawn: "Figure", *, name: str, alt: str, caption: str = "") -> Html:
+def drawing(drawn: "Figure", *, name: str, alt: str, caption: str = "", live: Html | None = None) -> Html:
     """A figure of the page. ``name`` is its own among the page's figures, ``alt`` says what is to be seen.
+
+    ``live`` is the same figure for the page's script, which puts it in the place of the still one; that is seen where
+    no script runs, and in print.
 
     Example:
         >>> from fern.report.figures.canvas import figure
@@ -40,11 +43,12 @@ def drawing(drawn: "Figure", *, name: str, alt: str, caption: str = "") -> Html:
         "viewBox": root.attrib["viewBox"],
         "role": "img",
         "aria-label": safe_text(alt, "terminal"),  # its tags are escaped with those of the picture
-        "style": f"max-width: {96 * width:.0f}px; stroke-linejoin: round",
+        "style": f"max-width: {96 * width:.0f}px; --least: {max(480.0, 58 * width):.0f}px; stroke-linejoin: round",
     }
     picture = Html(ElementTree.tostring(root, encoding="unicode"))
     words = [element("figcaption", {}, caption)] if caption else []
-    return element("figure", {"class": "drawn", "id": name}, element("div", {"class": "scroll"}, picture), *words)
+    still = element("div", {"class": "scroll still"}, picture)
+    return element("figure", {"class": "drawn", "id": name}, still, *([] if live is None else [live]), *words)
 
 
 def _svg(drawn: "Figure") -> bytes:

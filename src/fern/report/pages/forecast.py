@@ -2,25 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fern.data.auditing.audit import AuditReport
 from fern.diagnostics import Alarm, EigenProfile
 from fern.report.figures.coverage import Covered, coverage_figure
+from fern.report.figures.coverage_over_time import CoverageOverTime
 from fern.report.figures.diagnostics import diagnostics_figure
+from fern.report.figures.fan import Fans
 from fern.report.numbers import number
 from fern.report.pages.audit import audit_part
 from fern.report.pages.drawing import drawing
 from fern.report.pages.listing import Entry, Head, listing
+from fern.report.pages.live import live_drawing
 from fern.report.pages.markup import Html, element, joined, listed
 from fern.report.pages.shell import Section, command, details, download, page
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MOST_ROWS = 400
 _MOST_DATA = 1_500_000
 _MOST_PROFILES = 4
+PIT = " PIT: where outcomes fall in the forecast's own probabilities, flat where it is right."
+TWO_STEPS = " Beside it: two steps of joint paths, and the ellipses that hold shares of them."
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +45,12 @@ class ForecastShown:
     ``rows``      the forecast, a mapping for each row; ``csv`` the same as a file.
     ``rates``     how often each warning was right, a mapping for each rule.
     ``measured``  where coverage and profile come from, in words.
+    ``course``    how coverage went along time; ``pit`` the shares of outcomes in equally probable stretches.
     """
 
     name: str
     lead: str
-    fan: "Figure"
+    fan: Fans
     fan_alt: str
     rows: Sequence[Mapping[str, Any]]
     csv: bytes
@@ -52,6 +58,8 @@ class ForecastShown:
     command: str = ""
     measured: str = ""
     covered: tuple[Covered, ...] = ()
+    course: CoverageOverTime | None = None
+    pit: NDArray[np.floating[Any]] | None = None
     profiles: tuple[Profile, ...] = ()
     rates: tuple[Mapping[str, Any], ...] = ()
     audit: AuditReport | None = None
@@ -69,8 +77,14 @@ def forecast_page(shown: ForecastShown) -> str:
     return page(f"Forecast of {shown.name}", sections, lead=shown.lead)
 
 
-def coverage_part(covered: Sequence[Covered], *, name: str) -> Html:
-    """Coverage as a figure and as a table."""
+def coverage_part(
+    covered: Sequence[Covered],
+    *,
+    name: str,
+    course: CoverageOverTime | None = None,
+    pit: NDArray[np.floating[Any]] | None = None,
+) -> Html:
+    """Coverage as a figure and as a table, and how it went along time."""
     told = ", ".join(f"{row.kind} {row.level:g} %: {row.coverage:.1%}" for row in covered)
     heads = [
         Head("region"),
@@ -92,13 +106,32 @@ def coverage_part(covered: Sequence[Covered], *, name: str) -> Html:
         for row in covered
     ]
     drawn = drawing(
-        coverage_figure(covered),
+        coverage_figure(covered, pit=pit),
         name=name,
         alt=f"Coverage beside the level. {told}.",
         caption="Dots: the share of outcomes inside. Bars: where it should lie 19 times in 20, as many independent "
-        "windows as there are (n_eff).",
+        "windows as there are (n_eff)."
+        + (
+            " PIT: where outcomes fall in the forecast's own probabilities, flat where it is right."
+            if pit is not None
+            else ""
+        ),
     )
-    return joined([drawn, listing(heads, rows, caption="Coverage of each kind of region")])
+    parts = [drawn, listing(heads, rows, caption="Coverage of each kind of region")]
+    if course is not None:
+        low, high = float(np.min(course.coverage)), float(np.max(course.coverage))
+        parts.append(
+            live_drawing(
+                course,
+                name=f"{name}-course",
+                alt=f"Coverage of {course.level:g} % intervals along time: from {low:.1%} to {high:.1%}, within chance "
+                f"at {course.inside_chance:.0%} of places.",
+                caption=f"Coverage of {course.level:g} % intervals over the newest {course.windows:,} windows. Shaded: "
+                f"where chance alone takes it 19 times in 20; so many windows are worth {course.n_eff:.0f} independent "
+                "ones.",
+            )
+        )
+    return joined(parts)
 
 
 def profile_part(shown: Profile, *, name: str) -> Html:
@@ -127,11 +160,16 @@ def _forecast(shown: ForecastShown) -> Html:
     rows = [[_entry(row[name]) for name in names] for row in shown.rows[:_MOST_ROWS]]
     left = f"; {len(shown.rows) - _MOST_ROWS:,} more are in the file" if len(shown.rows) > _MOST_ROWS else ""
     parts = [
-        drawing(
+        live_drawing(
             shown.fan,
             name="fan",
             alt=shown.fan_alt,
-            caption="Shaded: intervals of each step. Dashed: the band that a whole path stays within.",
+            caption="Shaded: intervals of each step. Dashed: the band that a whole path stays within."
+            + (
+                " Beside it: two steps of joint paths, and the ellipses that hold shares of them."
+                if shown.fan.wide
+                else ""
+            ),
         ),
         listed(shown.notes, kind="notes"),
         details(f"The {len(shown.rows):,} rows", listing(heads, rows, caption=f"The forecast{left}", tall=True)),
@@ -148,7 +186,12 @@ def _forecast(shown: ForecastShown) -> Html:
 def _coverage(shown: ForecastShown) -> Html:
     if not shown.covered:
         return element("p", {}, "There is no coverage to show: too few rows were held out to measure it.")
-    return joined([element("p", {}, shown.measured), coverage_part(shown.covered, name="coverage-figure")])
+    return joined(
+        [
+            element("p", {}, shown.measured),
+            coverage_part(shown.covered, name="coverage-figure", course=shown.course, pit=shown.pit),
+        ]
+    )
 
 
 def _diagnostics(shown: ForecastShown) -> Html:

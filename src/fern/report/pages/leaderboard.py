@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fern.benchmark.quantities import direction_of, title_of
 from fern.benchmark.rows import Row
 from fern.benchmark.tasks import ORACLE, Task
-from fern.report.figures.ranking import critical_difference_figure
+from fern.report.figures.scores.ranking import critical_difference_figure
 from fern.report.numbers import number
 from fern.report.pages.drawing import drawing
 from fern.report.pages.listing import Entry, Head, listing
@@ -113,6 +113,36 @@ def standings_part(found: Standings, *, name: str) -> Html:
     return joined(parts)
 
 
+def heat_map_part(board: Board, *, anchors: Mapping[str, str]) -> Html:
+    """Cases over models: each error over the best of its case, the stronger the colour the closer to it."""
+    metric = board.metrics[0]
+    models = [model for model in board.grid.models if model != ORACLE]
+    if direction_of(metric) >= 0 or len(models) < 2 or len(board.grid.cases) < 2:
+        return Html("")
+    rows = []
+    for case in board.grid.cases:
+        cells = {model: board.cells.get(Spot(*case, model, metric)) for model in models}
+        means = [cell.mean for cell in cells.values() if cell is not None and cell.mean is not None]
+        if len(means) < 2 or min(means) <= 0:
+            continue
+        link = element("a", {"href": f"#{anchors[case[0]]}"}, case[0])
+        line = [Entry(joined([link, f", {case[1]}"]), f"{case[0]}, {case[1]:06d}")]
+        for model in models:
+            cell = cells[model]
+            if cell is None or cell.mean is None:
+                line.append(Entry("" if cell is None else cell_text(cell), "", "trouble" if cell is not None else None))
+                continue
+            ratio = cell.mean / min(means)
+            shade = _shade(board, case, metric, cell)
+            line.append(Entry(f"×{ratio:.2f}" if ratio < 100 else f"×{ratio:.1e}", ratio, shade, number(cell.mean)))
+        rows.append(line)
+    if not rows:
+        return Html("")
+    heads = [Head("dataset, steps"), *(Head(model, numeric=True) for model in models)]
+    caption = f"{title_of(metric)} over the best of the case; the stronger the colour, the closer to it"
+    return joined([element("h3", {}, "At a glance"), listing(heads, rows, caption=caption, tall=len(rows) > 40)])
+
+
 def leaderboard_part(
     board: Board, against: Mapping[tuple[Case, str], AgainstBest], *, anchors: Mapping[str, str]
 ) -> Html:
@@ -137,6 +167,8 @@ def leaderboard_part(
         f"{len(rows)} lines: mean over seeds ± standard error; "
         "the stronger a cell's colour, the closer to the best of its case"
     )
+    if any(cell.by_last_batch for cell in board.cells.values()):
+        caption += "; ours / paper: of the last batch of test windows, which the paper's numbers are of"
     return listing(heads, rows, caption=caption, filterable=True, tall=len(rows) > 40)
 
 

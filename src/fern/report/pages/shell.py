@@ -1,7 +1,8 @@
 """The one shell of every page: head, Content-Security-Policy, style, script, contents.
 
-No request can leave a page: its policy allows inline styles, pictures within the page, and one script by its hash.
-Everything is readable without that script, which sorts and filters tables and copies commands.
+No request can leave a page: its policy allows inline styles, pictures within the page, and its own scripts by their
+hashes. Everything is readable without them: one sorts and filters tables and copies commands; where a page has figures
+to turn and zoom, Plotly's draws them and a third puts them in their places.
 """
 
 import base64
@@ -12,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 from fern._version import __version__
+from fern.report.pages.live import OPENING, plotly_script
 from fern.report.pages.markup import Html, element
 
 
@@ -35,17 +37,20 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     links = [element("a", {"href": f"#{section.anchor}"}, section.title) for section in sections]
     contents = element("nav", {"aria-label": "Contents"}, *links) if len(links) > 1 else Html("")
     made_by = element("footer", {}, f"Made by fern {__version__}. This file is complete: it loads nothing.")
+    scripts = [_asset("page.js")]
+    if any(OPENING in section.body for section in sections):
+        scripts = [*scripts, plotly_script(), _asset("live.js")]
     body = [
         element(
             "header", {}, element("h1", {}, title), element("p", {"class": "soft"}, lead) if lead else "", contents
         ),
         element("main", {}, *(_section(section) for section in sections)),
         made_by,
-        Html(f"<script>{_asset('page.js')}</script>"),
+        *(Html(f"<script>{script}</script>") for script in scripts),
     ]
     head = [
         element("meta", {"charset": "utf-8"}),
-        element("meta", {"http-equiv": "Content-Security-Policy", "content": content_security_policy()}),
+        element("meta", {"http-equiv": "Content-Security-Policy", "content": content_security_policy(scripts)}),
         element("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         element("meta", {"name": "referrer", "content": "no-referrer"}),
         element("title", {}, title),
@@ -55,16 +60,16 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     return f"<!doctype html>\n{whole}\n"
 
 
-def content_security_policy() -> str:
-    """What a page may do: show itself, run its one script, and nothing else.
+def content_security_policy(scripts: Sequence[str]) -> str:
+    """What a page may do: show itself, run these scripts, and nothing else.
 
     Example:
-        >>> content_security_policy().split("; ")[0]
-        "default-src 'none'"
+        >>> content_security_policy(["let a = 1;"]).split("; ")[:2]
+        ["default-src 'none'", "script-src 'sha256-xY6QKfH9PRsQnLz56nj6MBwiK5oHg+im1Jkpdp1x/Ck='"]
     """
-    digest = base64.b64encode(hashlib.sha256(_asset("page.js").encode()).digest()).decode()
+    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -83,6 +88,11 @@ def download(text: str, name: str, data: bytes, kind: str) -> Html:
     """A link that saves data which the page holds."""
     address = f"data:{kind};base64,{base64.b64encode(data).decode()}"
     return element("a", {"href": address, "download": name, "class": "download"}, text)
+
+
+@cache
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _section(section: Section) -> Html:

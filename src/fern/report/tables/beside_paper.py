@@ -6,12 +6,12 @@ table detailed --paper``). So ratios in these tables are of the last batch, whic
 windows; the figures of all windows are what counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fern.report.tables.cells import Cell, Spot
-from fern.report.tables.paper import paper_metrics, paper_value
-from fern.training.inputs import LAST
+from fern.benchmark.quantities import LAST
+from fern.report.tables.cells import Case, Cell, Spot
+from fern.report.tables.paper import paper_figures, paper_metrics, paper_value
 
 LAST_BATCH_NOTE = (
     "The paper's numbers in this table fit the last batch of 128 test windows, which is seldom full, and not all test "
@@ -50,6 +50,17 @@ def compared_figures(table: str) -> tuple[str, ...]:
 def beside_paper(table: str, cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
     """The cells with the paper's numbers and, where these are of the last batch, with our figure over it."""
     return {spot: _beside(table, spot, cell, cells) for spot, cell in cells.items()}
+
+
+def averages_beside_paper(table: str, cells: Mapping[Spot, Cell], cases: Sequence[Case]) -> dict[Spot, Cell]:
+    """The same for means over horizons, where ours are over the horizons that the paper's are over."""
+    average = "detailed_average" if table == "detailed" else table
+    horizons = {dataset: {horizon for name, horizon in cases if name == dataset} for dataset, _ in cases}
+    theirs: dict[str, set[int | None]] = {}
+    for place in paper_figures("detailed" if table == "main" else table):
+        theirs.setdefault(place.dataset, set()).add(place.horizon)
+    alike = {spot: cell for spot, cell in cells.items() if horizons[spot.dataset] == theirs.get(spot.dataset)}
+    return {**cells, **beside_paper(average, alike)}
 
 
 def paper_notes(table: str) -> tuple[str, ...]:

@@ -7,13 +7,11 @@ from statistics import fmean, stdev
 from typing import NamedTuple, TypeVar
 
 from fern.benchmark.problem import dataset_name
-from fern.benchmark.quantities import direction_of
+from fern.benchmark.quantities import LAST, direction_of
 from fern.benchmark.rows import Row
 from fern.benchmark.tasks import ORACLE, Task, is_outside
 from fern.report.tables.labels import Names, dataset_label, labels_of_task, name_rows, newest, seen_by
 from fern.systems import SCENARIOS
-from fern.training import History
-from fern.training.inputs import LAST
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -267,7 +265,7 @@ def _recency(row: Row) -> dict[str, float]:
     if not epochs or any(record.test is None for record in epochs):
         return {}
     first, by_validation, by_test = epochs.recency("mse")
-    return _recency_of_last_batch(epochs) | {
+    return _recency_of_last_batch(row) | {
         "validation_mse_epoch_1": first.validation,
         "test_mse_epoch_1": first.test,
         "epoch_by_validation": float(by_validation.epoch),
@@ -280,9 +278,9 @@ def _recency(row: Row) -> dict[str, float]:
     }
 
 
-def _recency_of_last_batch(epochs: History) -> dict[str, float]:
+def _recency_of_last_batch(row: Row) -> dict[str, float]:
     """The same where test means the last batch of test windows."""
-    name = f"{LAST}mse"
+    epochs, name = row.epochs_trained(), f"{LAST}mse"
     tested = [(record, (record.test or {}).get(name)) for record in epochs]
     known = [(record, value) for record, value in tested if value is not None]
     if len(known) < len(epochs):

@@ -36,7 +36,7 @@ from fern.benchmark.rows import Row
 from fern.benchmark.significance.ranks import tied_ranks
 from fern.benchmark.tasks import ORACLE, Task
 from fern.errors import FernError, unknown_name
-from fern.report.tables.beside_paper import beside_paper, compared_figures, paper_notes
+from fern.report.tables.beside_paper import averages_beside_paper, beside_paper, compared_figures, paper_notes
 from fern.report.tables.cells import Cell, Grid, Spot, best_marked, fill_grid
 from fern.report.tables.paper import contradictions, has_table, paper_title
 
@@ -275,7 +275,7 @@ def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout,
                     averaged[Spot(dataset, 0, model, metric)] = whole
     averaged = best_marked(averaged)
     if paper is not None:
-        averaged = beside_paper("detailed_average" if paper == "detailed" else paper, averaged)
+        averaged = averages_beside_paper(paper, averaged, grid.cases)
     lines: list[Line] = []
     for dataset, model in dict.fromkeys((spot.dataset, spot.model) for spot in averaged):
         found = tuple(averaged.get(Spot(dataset, 0, model, metric)) for metric in metrics)

@@ -51,7 +51,13 @@ def errors_figure(cases: Sequence[CaseErrors], *, label: str = "MSE") -> "Figure
     if not cases or not any(case.models for case in cases):
         raise FernError("cases: got none with a model, needs at least one")
     names = list(dict.fromkeys(one.model for case in cases for one in case.models))
-    drawn = figure(max(7.0, 3.0 * len(cases)), 1.0 + 0.28 * len(names))
+    width, height = max(7.0, 3.0 * len(cases)), 1.0 + 0.28 * len(names)
+    # Places that follow from the names: a page of hundreds of runs has no time to measure every label.
+    drawn = figure(width, height, arranged=False)
+    left = 0.15 + 0.085 * max(map(len, names))
+    drawn.subplots_adjust(
+        left=min(0.5, left / width), right=1 - 0.1 / width, bottom=0.48 / height, top=1 - 0.3 / height, wspace=0.12
+    )
     axes = drawn.subplots(1, len(cases), sharey=True, squeeze=False)[0]
     for axis, case in zip(axes, cases, strict=True):
         _panel(axis, case, names, label)
@@ -65,15 +71,16 @@ def _panel(axis: "Axes", case: CaseErrors, names: Sequence[str], label: str) -> 
 
     lines = {name: place for place, name in enumerate(names)}
     shown = [error for one in case.models for error in one.errors]
-    for one in case.models:
-        place = lines[one.model]
-        axis.scatter(one.errors, [place] * len(one.errors), s=14, color=BEFORE, alpha=0.75, linewidths=0, zorder=3)
-        axis.plot([one.mean] * 2, [place - 0.28, place + 0.28], color=BEFORE, linewidth=2.0, zorder=4)
-        if one.paper is not None:
-            shown.append(one.paper)
-            axis.scatter(
-                [one.paper], [place], s=26, marker="D", facecolors="none", edgecolors=AFTER, linewidths=1.3, zorder=5
-            )
+    places = [lines[one.model] for one in case.models for _ in one.errors]
+    axis.scatter(shown, places, s=14, color=BEFORE, alpha=0.75, linewidths=0, zorder=3)
+    middles = [lines[one.model] for one in case.models]
+    means = [one.mean for one in case.models]
+    axis.vlines(means, [y - 0.28 for y in middles], [y + 0.28 for y in middles], color=BEFORE, linewidth=2.0, zorder=4)
+    papers = [(one.paper, lines[one.model]) for one in case.models if one.paper is not None]
+    if papers:
+        shown += [error for error, _ in papers]
+        xs, ys = zip(*papers, strict=True)
+        axis.scatter(xs, ys, s=26, marker="D", facecolors="none", edgecolors=AFTER, linewidths=1.3, zorder=5)
     if case.oracle is not None:
         axis.axvline(case.oracle, color=SHOCK, linewidth=1.0, linestyle="--", zorder=2)
         shown.append(case.oracle)
