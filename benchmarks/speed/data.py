@@ -155,7 +155,7 @@ def _window_memory(effort: Effort) -> Measurement:
     found = _child(_WINDOWS, rows, batches)
     return Measurement(
         f"peak memory over series size, {batches:,} shuffled batches from {rows:,} rows × 4",
-        found["ratio"],
+        max(0.0, found["ratio"]),  # of a small series less than what was free before
         None,
         "×",
         "",

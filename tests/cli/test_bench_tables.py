@@ -86,7 +86,7 @@ def test_a_damaged_row_is_named_and_left_out(fern, runs):
         (("table", "shock", "--kind", "shocks"), "unknown kind of table 'shocks': did you mean 'shock'"),
         (("table", "shock", "--metrics", "mze"), "unknown metric 'mze': did you mean 'mse'"),
         (("table", "shock", "-o", "no/such/folder/t.md"), "no/such/folder does not exist"),
-        (("table", "shock", "-o", "table.xls"), "unknown format 'xls'"),
+        (("table", "shock", "-o", "table.xls"), "got the suffix '.xls', a table needs one of .md"),
         (("compare", "fern", "dlinea"), "'dlinea': did you mean 'dlinear'"),
         (("compare", "fern", "dlinear", "--metric", "wd"), "unknown metric with errors of every window 'wd'"),
     ],

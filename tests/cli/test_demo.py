@@ -42,7 +42,7 @@ def test_the_demo_trains_compares_and_draws(fern) -> None:
             "coverage-figure",
             "coverage-figure-course",
         ),
-        *("coverage-figure-course", "diagnostics-figure", "own-fan", "own-coverage"),
+        *("diagnostics-figure", "own-fan", "own-coverage"),
     ]
     assert all(line in ran.out and line in seen.text for line in WHAT_TO_LOOK_AT)
     assert Path("shown/report.html").stat().st_size < 8e6

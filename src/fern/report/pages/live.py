@@ -16,8 +16,7 @@ from fern.report.figures.interactive import (
 from fern.report.figures.interactive.canvas import EXTRA, bundle
 from fern.report.figures.scores.error_growth import ErrorGrowth, error_growth_figure
 from fern.report.pages.drawing import drawing
-from fern.report.pages.markup import Html
-from fern.text import safe_text
+from fern.report.pages.markup import Html, data_element, data_opening
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Still
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 Shown = Attractor | CoverageOverTime | ErrorGrowth | Fans
 
-OPENING = '<script type="application/json" class="live">'
-"""Before the data of a live figure. No text of others can make a page hold it: its signs are escaped."""
+LIVE = "live"
+"""The class of what holds the data of a live figure."""
 
 
 def live_drawing(shown: Shown, *, name: str, alt: str, caption: str) -> Html:
@@ -35,17 +34,20 @@ def live_drawing(shown: Shown, *, name: str, alt: str, caption: str) -> Html:
     Example:
         >>> import numpy as np
         >>> made = live_drawing(ErrorGrowth({"fern": np.arange(1.0, 9.0)}), name="growth", alt="", caption="Errors.")
-        >>> made.count("<svg"), (OPENING in made) == has_plotly()
+        >>> made.count("<svg"), is_live(made) == has_plotly()
         (1, True)
     """
     still = still_of(shown)
     if not has_plotly():
         told = f"{caption} To zoom and read off values: {EXTRA}, then make the page again."
         return drawing(still, name=name, alt=alt, caption=told)
-    data = plot_of(shown).to_json()
-    # Within a script nothing but its end is markup; an angle bracket that JSON spells out cannot begin one.
-    held = Html(f"{OPENING}{safe_text(data, 'json').replace('<', chr(92) + 'u003c')}</script>")
+    held = data_element(LIVE, plot_of(shown).to_json())
     return drawing(still, name=name, alt=alt, caption=caption, live=held)
+
+
+def is_live(content: str) -> bool:
+    """Whether a piece of a page holds a live figure, and so needs Plotly's script."""
+    return data_opening(LIVE) in content
 
 
 def still_of(shown: Shown) -> "Still":

@@ -68,3 +68,21 @@ def listed(items: Iterable[str], *, kind: str | None = None) -> Html:
     """
     points = [element("li", {}, item) for item in items]
     return element("ul", {"class": kind}, *points) if points else Html("")
+
+
+def data_element(kind: str, data: str) -> Html:
+    """JSON for the page's own script: nothing in it runs, and nothing in it can end the element.
+
+    Within such an element nothing but its end is markup, and an angle bracket that JSON spells out cannot begin one.
+
+    Example:
+        >>> data_element("live", '["</script>"]')
+        '<script type="application/json" class="live">["\\\\u003c/script>"]</script>'
+    """
+    held = safe_text(data, "json").replace("<", "\\u003c")
+    return Html(f"{data_opening(kind)}{held}</script>")
+
+
+def data_opening(kind: str) -> str:
+    """How `data_element` begins. No text of others can make a page hold it: its signs are escaped."""
+    return f'<script type="application/json" class="{safe_text(kind, "html")}">'

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 from fern._version import __version__
-from fern.report.pages.live import OPENING, plotly_script
+from fern.report.pages.live import is_live, plotly_script
 from fern.report.pages.markup import Html, element
 
 
@@ -38,7 +38,7 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     contents = element("nav", {"aria-label": "Contents"}, *links) if len(links) > 1 else Html("")
     made_by = element("footer", {}, f"Made by fern {__version__}. This file is complete: it loads nothing.")
     scripts = [_asset("page.js")]
-    if any(OPENING in section.body for section in sections):
+    if any(is_live(section.body) for section in sections):
         scripts = [*scripts, plotly_script(), _asset("live.js")]
     body = [
         element(
