@@ -115,6 +115,7 @@ def page() -> str:
         *evidence.after_shock(_rows("laws", within="after_shock")),
         *evidence.short_series(_rows("laws", within="short")),
         *evidence.latent(_rows("laws", within="latent")),
+        *analyses.roughness([row for found in _rows("laws", within="roughness") for row in found["rows"]]),
     ]
     libraries = evidence.libraries(_rows("forecasters"))
     rows = _benchmark_rows()

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -54,3 +55,20 @@ def fern(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         return Ran(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def published_path() -> Callable[[str], Path]:
+    """``published_path("ETTh1")`` is its file; the test is skipped where there is none."""
+
+    from fern.data.catalogue import PUBLISHED
+    from fern.data.datasets import cache_folder, local_folders
+
+    def find(name: str) -> Path:
+        file = PUBLISHED[name].file
+        for folder in (*local_folders(), cache_folder()):
+            if (folder / file).is_file():
+                return folder / file
+        pytest.skip(f"{file} is not on this machine (FERN_DATA_DIR, ../shared/data or the cache)")
+
+    return find

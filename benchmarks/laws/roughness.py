@@ -41,7 +41,9 @@ def main() -> None:
         rows = [
             {"mean": name, "epochs": given.epochs, "seed": given.seed, **row} for row in compare(problem, name, given)
         ]
-        (RESULTS / f"{name}-seed{given.seed}.json").write_text(json.dumps(rows, indent=1) + "\n")
+        command = f"python -m benchmarks.laws.roughness --means {name} --epochs {given.epochs} --seed {given.seed}"
+        found = {"command": command, "rows": rows}
+        (RESULTS / f"{name}-seed{given.seed}.json").write_text(json.dumps(found, indent=1) + "\n")
         print("\n".join(map(json.dumps, rows)), flush=True)
 
 

@@ -28,6 +28,34 @@ ROLLED = """\
 training with its evaluations, on a machine that did other work besides.
 """
 
+ROUGH = """\
+Squared second differences of Fern's mean path over those of the truth: 1 is as smooth as the data. The demo's Lorenz
+system, every 24th test window, the mean as the paper has it (`transported`) and straight from the head (`direct`), each
+model trained once and judged with every width of `smoothing`. What it means: [the method](method.md).
+"""
+
+
+def roughness(rows: Sequence[Result]) -> list[str]:
+    """A line for each mean and width; nothing where there is no row."""
+    if not rows:
+        return []
+    lines = [
+        "## How jagged a mean path is\n",
+        ROUGH,
+        "| mean | smoothing | epochs | seed | validation MSE | test MSE | MSE of the first 24 steps | roughness "
+        "| at borders of patches | within patches |",
+        "|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    measured = ("validation_mse", "test_mse", "mse_of_the_first_steps")
+    rough = ("roughness", "roughness_at_borders", "roughness_within")
+    lines += [
+        f"| {row['mean']} | {row['smoothing']} | {row['epochs']} | {row['seed']} | "
+        + " | ".join(number(row[name]) for name in (*measured, *rough))
+        + " |"
+        for row in sorted(rows, key=lambda row: (row["mean"] != "transported", row["seed"], row["smoothing"]))
+    ]
+    return [*lines, "", "`python -m benchmarks.laws.roughness` makes them again.\n"]
+
 
 def rolled(rows: Sequence[Result]) -> list[str]:
     """A line for each system, noise and way, the preset first; nothing where there is no row."""

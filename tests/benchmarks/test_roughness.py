@@ -3,6 +3,7 @@
 import pytest
 import torch
 from benchmarks.laws.roughness import PATCH, roughness
+from benchmarks.sections.analyses import roughness as section
 
 
 def test_the_truth_is_as_smooth_as_itself_and_noise_adds_six_variances() -> None:
@@ -22,3 +23,19 @@ def test_a_step_at_every_border_is_seen_there_and_nowhere_else() -> None:
     found = roughness(truth + steps, truth)
     assert found["roughness_at_borders"] > 100
     assert found["roughness_within"] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_rows_of_roughness_are_shown() -> None:
+    truth = torch.randn(2, 3 * PATCH, 1, generator=torch.Generator().manual_seed(1))
+    row = {
+        "mean": "direct",
+        "epochs": 1,
+        "seed": 7,
+        "smoothing": 5,
+        "validation_mse": 2.0,
+        "test_mse": 3.0,
+        **roughness(truth, truth),
+    }
+    shown = "\n".join(section([row]))
+    assert "| direct | 5 | 1 | 7 | 2 | 3 | 0 | 1 | 1 | 1 |" in shown
+    assert section([]) == []

@@ -58,3 +58,23 @@ def test_shrinkage_falls_with_the_number_of_windows(rng) -> None:
 def test_constant_series_have_a_shape(rng) -> None:
     shape = fit_shape(residuals(rng, np.zeros((8, 8)), 30), weights=np.ones(30))
     assert np.isfinite(shape.whitener).all() and (shape.step_scale > 0).all() and (shape.patch_scale > 0).all()
+
+
+def test_a_few_wild_errors_do_not_widen_every_window(rng) -> None:
+    """A gauge that shows nothing for weeks has a sharp law and then, once, an error thousands of times its width."""
+    calm = residuals(rng, np.eye(8), 400)
+    wild = calm.take(np.arange(400))
+    for values in (wild.whitened, wild.standardised):
+        values[7] = 5000.0
+    scales = [fit_shape(found, weights=np.ones(400)) for found in (calm, wild)]
+    np.testing.assert_allclose(scales[1].step_scale, scales[0].step_scale, rtol=0.1)
+    np.testing.assert_allclose(scales[1].patch_scale, scales[0].patch_scale, rtol=0.1)
+
+
+def test_a_channel_that_mostly_errs_by_nothing_keeps_a_finite_scale(rng) -> None:
+    found = residuals(rng, np.eye(8), 400)
+    for values in (found.whitened, found.standardised):
+        values[4:] = 0.0
+    shape = fit_shape(found, weights=np.ones(400))
+    assert np.isfinite(shape.step_scale).all()
+    assert (shape.step_scale > 0).all()

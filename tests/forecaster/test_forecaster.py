@@ -1,6 +1,8 @@
 """The door most people come through: five lines from a frame to a forecast with intervals."""
 
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,21 @@ def test_a_polars_frame_with_a_time_zone_comes_back_as_one() -> None:
     assert isinstance(forecast, pl.DataFrame)
     assert forecast.schema == frame.schema
     assert forecast["when"][0] - frame["when"][-1] == pd.Timedelta(hours=1)
+
+
+def test_a_wide_table_of_seven_loads_is_forecast_four_days_ahead(published_path: Callable[[str], Path]) -> None:
+    frame = pd.read_csv(published_path("ETTh1"), parse_dates=["date"])
+    known, coming = frame.iloc[12_000:14_000], frame.iloc[14_000:14_096]
+    forecast = FernForecaster(horizon=96, **QUICK).fit(known).predict(level=[80])
+    loads = frame.columns[1:].tolist()
+    assert forecast.columns.tolist() == [
+        "date",
+        *(f"{load}{end}" for load in loads for end in ("", "-lo-80", "-hi-80")),
+    ]
+    assert forecast["date"].tolist() == coming["date"].tolist()
+    ours = (forecast[loads].to_numpy() - coming[loads].to_numpy()) / known[loads].std().to_numpy()
+    last = (known[loads].to_numpy()[-1] - coming[loads].to_numpy()) / known[loads].std().to_numpy()
+    assert np.abs(ours).mean() < np.abs(last).mean()  # better than repeating the last row
 
 
 def test_a_thousand_short_series_are_forecast_together() -> None:

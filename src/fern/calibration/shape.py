@@ -19,6 +19,14 @@ LEAST_SCALE = 1e-6
 PRIOR_WINDOWS = 8.0
 """A step's scale is pulled towards its patch's, and a patch's towards all channels', as by so many windows."""
 
+WILD = 6.0
+"""A residual counts as so many core scales of its channel at most, when scales are fitted. A channel that hardly moves
+and then jumps (rain, a sensor's code for "no value") has residuals in the thousands where its law was sharp; their
+mean square would widen every window a thousandfold. Of normal residuals none is this large."""
+
+CORE = 0.8, 1.2815515655446004
+"""The core scale is this quantile of the sizes of residuals over that of a standard normal variable."""
+
 UNSEEN_VARIANCE = 3.0
 """What the squared errors of a law trained on few rows are beyond its training, in units of its own variance: about
 that on simulated series of 110 to 150 rows (docs/decisions.md)."""
@@ -118,6 +126,7 @@ def fit_shape(
     """The shape on these windows; their own where there are none.
 
     S_p = Σ w z zᵀ about zero, not about the mean: a bias widens the law (and is reported) rather than vanishing.
+    Scales do not follow a few wild residuals (`WILD`); the quantiles of radii see them as they are.
     Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal. Where n_eff is below `LEAST_SIZE`,
     mean squares are pulled towards `UNSEEN_VARIANCE` as by ``law_windows`` windows: one or two windows' errors tell
     little, and a trained law tells something.
@@ -188,7 +197,13 @@ def ledoit_wolf(
 
 
 def _mean_squares(values: NDArray[np.floating[Any]], shares: Values) -> Values:  # (n, C, H) -> (C, H)
-    result: Values = np.einsum("nch,nch,n->ch", values, values, shares, dtype=np.float64)
+    """The mean squares of each channel's residuals, none of them counted as more than `WILD` core scales."""
+    sizes = np.abs(values)
+    share, normal = CORE
+    core = np.quantile(sizes, share, axis=(0, 2), method="higher").astype(np.float64) / normal  # (C,)
+    most = np.where(core > 0, WILD * core, np.inf)[:, None]
+    held = np.minimum(sizes, most, dtype=np.float64)
+    result: Values = np.einsum("nch,nch,n->ch", held, held, shares)
     return result
 
 

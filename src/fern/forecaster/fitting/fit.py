@@ -39,7 +39,7 @@ LEAST_CALIBRATION_WINDOWS, CALIBRATION_WINDOWS = 100, 2000
 RESERVE = 0.05
 """Of a time limit, for what comes after training, at least."""
 
-COST = 2.0
+COST = 2.5
 """What calibration and findings take for each held-out window, in times of what judging one in an epoch takes."""
 
 REFIT_SPARE = 1.5
@@ -175,7 +175,7 @@ class _Work:
 
     def _seconds_after(self) -> float:
         """What the windows after training will take, as far as can be told."""
-        return COST * min(self.judging, default=0.0) * self.after
+        return COST * max(self.judging, default=0.0) * self.after
 
     def refitted(self, recipe: Recipe, windows: Windows, result: TrainResult, *, name: str) -> Forecaster | None:
         """The model trained on more rows for the epochs that validation chose; None where the time left is too short.

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module, metadata
@@ -102,7 +103,9 @@ def builder_of(found: Any, adapter: Adapter, settings: Mapping[str, Any]) -> Bui
             return neuralforecast_model(
                 found, context_length=context_length, horizon=horizon, channels=channels, settings=settings
             )
-        forecaster = found(**settings) if isinstance(found, type) else found
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # announcements of what will change one day
+            forecaster = found(**settings) if isinstance(found, type) else found
         return adapter.wrap(forecaster, context_length=context_length, horizon=horizon, channels=channels)
 
     return build
