@@ -125,15 +125,14 @@ def _fits(effort: Effort) -> list[Measurement]:
     """Default fits; a smoke run has one epoch."""
     found = []
     for name, rows, columns, horizon, target in (
-        (f"default fit of {HOURS:,} rows of {COLUMNS} channels, 96 ahead, 2 threads", HOURS, COLUMNS, 96, 60),
-        (f"default fit of {FEW:,} rows of 1 channel, 24 ahead, 2 threads", FEW, 1, 24, 10),
+        (f"default fit of {HOURS:,} rows of {COLUMNS} channels, 96 ahead, 2 cores", HOURS, COLUMNS, 96, 60),
+        (f"default fit of {FEW:,} rows of 1 channel, 24 ahead, 2 cores", FEW, 1, 24, 10),
     ):
         frame = pd.DataFrame(_waves(effort.size(rows, least=500), columns), columns=[f"c{c}" for c in range(columns)])
         forecaster = FernForecaster(
             horizon,
             epochs="auto" if effort.share == 1.0 else 1,
             progress="silent",
-            threads=min(2, torch.get_num_threads()),
         )
         began = time.perf_counter()
         forecaster.fit(frame)

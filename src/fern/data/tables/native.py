@@ -50,7 +50,7 @@ class Native:
         if self.index is not None and self.index in frame.columns:
             frame = frame.set_index(self.index)
             frame.index.name = self.index_name
-        return frame.rename(columns=dict(self.labels))
+        return frame.rename(columns=dict(self.labels)) if self.labels else frame
 
 
 def unwrap(frame: Any) -> tuple[pa.Table, Native]:
@@ -110,7 +110,8 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
         frame = frame.astype(dense)
     _check_zones(frame)
     try:
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+        threads = None if 8 * frame.size > _WORTH_THREADS else 1
+        table = pa.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise FernError(f"frame: a column has values of mixed types ({error})") from None
     except pa.ArrowException as error:  # complex numbers, say

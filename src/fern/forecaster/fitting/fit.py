@@ -20,12 +20,18 @@ from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.inputs import batch_size_for
 from fern.training.records.progress import Mode
 
-LEAST_STEPS, STEPS = 1000, 2000
+LEAST_STEPS, STEPS = 1000, 1500
 """Optimiser steps of a whole training, unless early stopping ends it."""
 
 MOST_ROWS = 600_000
 """Windows times channels that a training of more than `LEAST_STEPS` sees at most: many channels make a step dear, and
 a default fit of ETTh1 (7 channels by the hour) is to take less than a minute on two cores."""
+
+MANY_WINDOWS, LEAST_BATCH = 512, 32
+"""With so many windows a batch has at least so many: half as many steps as with 16, which cost nearly as much each."""
+
+ROWS_FOR_THREADS = 96
+"""Windows times channels of a batch from which more than one thread pays."""
 
 MOST_STEPS_PER_EPOCH = 250
 LEAST_EPOCHS, MOST_EPOCHS = 8, 60
@@ -223,7 +229,8 @@ class _Work:
 
     def _config(self, recipe: Recipe, share: float) -> TrainConfig:
         settings = self.settings
-        batch = batch_size_for(len(self.training))
+        batch = batch_of(len(self.training))
+        alone = batch * self.training.channels < ROWS_FOR_THREADS
         epochs, per_epoch = steps_of(len(self.training), self.training.channels, epochs=settings.epochs)
         if share < 1.0:
             whole = epochs * per_epoch
@@ -236,7 +243,7 @@ class _Work:
             patience=max(3, epochs // 4) if share == 1.0 else None,
             time_limit=self._time(share),
             seed=settings.seed,
-            threads=settings.threads,
+            threads=1 if settings.threads is None and alone else settings.threads,
             **recipe.train,
         )
 
@@ -256,14 +263,24 @@ def _after_training(learnt: Learnt) -> int:
     return sum(held) + PROFILE_WINDOWS * min(MOST_SERIES, len(learnt.parts), max(1, sum(held) // PROFILE_WINDOWS))
 
 
+def batch_of(windows: int) -> int:
+    """Windows of a batch.
+
+    Example:
+        >>> batch_of(100), batch_of(600), batch_of(13_505)
+        (16, 32, 56)
+    """
+    return max(LEAST_BATCH if windows >= MANY_WINDOWS else 1, batch_size_for(windows))
+
+
 def steps_of(windows: int, channels: int, *, epochs: int | None) -> tuple[int, int]:
     """Epochs of a whole training, unless given, and steps of each.
 
     Example: a month of hours, and two years of them in 7 channels.
         >>> steps_of(500, 1, epochs=None), steps_of(13_505, 7, epochs=None), steps_of(13_505, 7, epochs=3)
-        ((60, 32), (8, 192), (3, 242))
+        ((47, 32), (8, 188), (3, 242))
     """
-    batch = batch_size_for(windows)
+    batch = batch_of(windows)
     per_epoch = min(MOST_STEPS_PER_EPOCH, ceil(windows / batch))
     if epochs is not None:
         return epochs, per_epoch
