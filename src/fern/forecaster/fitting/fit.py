@@ -23,7 +23,7 @@ from fern.training.records.progress import Mode
 LEAST_STEPS, STEPS = 1000, 1500
 """Optimiser steps of a whole training, unless early stopping ends it."""
 
-MOST_ROWS = 600_000
+MOST_ROWS = 480_000
 """Windows times channels that a training of more than `LEAST_STEPS` sees at most: many channels make a step dear, and
 a default fit of ETTh1 (7 channels by the hour) is to take less than a minute on two cores."""
 
@@ -278,7 +278,7 @@ def steps_of(windows: int, channels: int, *, epochs: int | None) -> tuple[int, i
 
     Example: a month of hours, and two years of them in 7 channels.
         >>> steps_of(500, 1, epochs=None), steps_of(13_505, 7, epochs=None), steps_of(13_505, 7, epochs=3)
-        ((47, 32), (8, 188), (3, 242))
+        ((47, 32), (8, 154), (3, 242))
     """
     batch = batch_of(windows)
     per_epoch = min(MOST_STEPS_PER_EPOCH, ceil(windows / batch))
