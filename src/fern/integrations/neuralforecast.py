@@ -131,7 +131,10 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
     Arguments:
         h: the horizon.
         input_size: rows seen.
-        hidden, latent, layers, activation: of the network, see `fern.models.FernConfig`.
+        hidden: width of the features, as `fern.models.FernConfig` has it; so too the next three.
+        latent: size of z.
+        layers: coupling layers.
+        activation: of the features.
         normalise: what is taken off each context and given back: ``last``, ``instance`` or ``none``. With
             neuralforecast's distribution losses nothing is taken off here; its scaler does it.
         skip: ``linear`` adds a linear map of the context, ``none`` does not.
