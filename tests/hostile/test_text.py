@@ -175,5 +175,6 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
         assert safe_text(text, medium) == text
 
 
-def test_a_closed_stream_is_no_error() -> None:
+def test_a_closed_stream_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     say("nobody hears", None)
+    assert capsys.readouterr() == ("", "")

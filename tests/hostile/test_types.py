@@ -228,7 +228,7 @@ def test_any_values_are_training_settings_or_a_mistake(found: dict[str, Any]) ->
         made = from_mapping(TrainConfig, found, where="train")
     except FernError:
         return
-    json.dumps(made.to_mapping())
+    assert from_mapping(TrainConfig, json.loads(json.dumps(made.to_mapping())), where="train") == made
 
 
 @examples(80)
