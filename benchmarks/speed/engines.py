@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,8 +44,21 @@ class Clock(Watcher):
         self.ends.append(time.perf_counter())
 
 
-def swept(runs: Plan, *, slots: int) -> tuple[float, list[float], list[Row]]:
-    """A sweep with one thread a run: its seconds, processes' start included, when its runs ended, and their rows."""
+@dataclass(frozen=True)
+class Swept:
+    """A sweep: its seconds, processes' start included, and of its runs when they ended and their rows."""
+
+    seconds: float
+    runs: tuple[list[float], list[Row]]
+
+
+def keys(runs: Plan) -> list[str]:
+    """What tells the runs of a plan from others."""
+    return [run.key for run in runs.runs]
+
+
+def swept(runs: Plan, *, slots: int) -> Swept:
+    """A sweep with one thread a run."""
     folder, clock = Path(tempfile.mkdtemp(prefix="fern-engines-")), Clock()
     try:
         began = time.perf_counter()
@@ -54,19 +68,21 @@ def swept(runs: Plan, *, slots: int) -> tuple[float, list[float], list[Row]]:
         shutil.rmtree(folder)
     if summary.count("done") != len(runs.runs):
         raise AssertionError([row.error for row in summary.rows])
-    return spent, clock.ends, summary.rows
+    return Swept(spent, (clock.ends, summary.rows))
 
 
 def measure(effort: Effort) -> list[Measurement]:
     epochs = effort.rounds(6)
     short = plan(effort, seeds=effort.size(6, least=2), epochs=epochs)
-    timings: dict[int, list[float]] = {1: [], 2: []}
+    sweeps: dict[int, list[Swept]] = {1: [], 2: []}
     for _ in range(effort.rounds(2)):  # in turns: what disturbs the machine disturbs both
-        for slots, seconds in timings.items():
-            seconds.append(swept(short, slots=slots)[0])
-    one, two = (min(seconds) for seconds in timings.values())
+        for slots, done in sweeps.items():
+            done.append(swept(short, slots=slots))
+    one, two = (min(each.seconds for each in done) for done in sweeps.values())
     minute = max(1, epochs * round(60 * effort.share / (one / len(short.runs))))  # the epochs of about one
-    _, ends, rows = swept(plan(effort, seeds=effort.size(3, least=2), epochs=minute), slots=1)
+    long = plan(effort, seeds=effort.size(3, least=2), epochs=minute)
+    # At the sizes of a smoke run these are the runs of the first sweep.
+    ends, rows = (sweeps[1][0] if keys(long) == keys(short) else swept(long, slots=1)).runs
     # Runs in a worker that is warm, as most of a sweep are: from the end of the one before to its own end.
     wall = sum(later - earlier for earlier, later in pairwise(ends)) / (len(ends) - 1)
     bare = sum(row.seconds["train"] + row.seconds["evaluate"] for row in rows[1:]) / (len(rows) - 1)

@@ -40,9 +40,10 @@ def measure(effort: Effort) -> list[Measurement]:
 def _at(threads: int, effort: Effort) -> list[Measurement]:
     generator = Generator().manual_seed(7)
     batch, size = effort.size(BATCH, least=2), effort.size(PRODUCT, least=64)
-    past = 8 * torch.randn(batch, LENGTH, CHANNELS, generator=generator)
-    future = 8 * torch.randn(batch, HORIZON, CHANNELS, generator=generator)
-    ours, plain, law = _fern(), _fern(), _fern(**LAW)
+    length, horizon = effort.size(LENGTH, least=48), effort.size(HORIZON, least=48)
+    past = 8 * torch.randn(batch, length, CHANNELS, generator=generator)
+    future = 8 * torch.randn(batch, horizon, CHANNELS, generator=generator)
+    ours, plain, law = _fern(length, horizon), _fern(length, horizon), _fern(length, horizon, **LAW)
     whitened = criterion({"whitened_crps": 1.0})
     a, out = torch.randn(size, size, generator=generator), torch.empty(size, size)
     parts: dict[str, Callable[[], object]] = {
@@ -56,7 +57,7 @@ def _at(threads: int, effort: Effort) -> list[Measurement]:
     rate = 2 * size**3 / seconds["sgemm"]
     work = 1.17e6 * 6 * batch * CHANNELS
     share = {name: work / seconds[name] / rate for name in ("fern", "plain")}
-    share["law"] = (work + LENGTH * HORIZON * 6 * batch * CHANNELS) / seconds["law"] / rate
+    share["law"] = (work + length * horizon * 6 * batch * CHANNELS) / seconds["law"] / rate
     name = f"{threads} thread{'s' if threads > 1 else ''}"
     print(f"  {name}: sgemm {rate / 1e9:.1f} GFLOP/s; plain eager step {share['plain']:.3f} of it")
     print(f"  {name}: forward {1e3 * seconds['forward']:.2f} ms of {1e3 * seconds['fern']:.2f} ms; by operation:")
@@ -74,11 +75,11 @@ def _at(threads: int, effort: Effort) -> list[Measurement]:
     ]
 
 
-def _fern(**settings: Any) -> Fern:
+def _fern(length: int, horizon: int, **settings: Any) -> Fern:
     model = build_model(
         "fern",
-        context_length=LENGTH,
-        horizon=HORIZON,
+        context_length=length,
+        horizon=horizon,
         channels=CHANNELS,
         generator=Generator().manual_seed(7),
         **settings,
@@ -142,7 +143,7 @@ def _breakdown(step: Callable[[], object], *, steps: int) -> list[str]:
 
 def plain_forecast(model: Fern, past: Tensor, generator: Generator) -> Tensor:
     """Fern's training forward pass in plain operations, from the same parameters."""
-    x = past.transpose(1, 2).reshape(-1, LENGTH)
+    x = past.transpose(1, 2).flatten(0, 1)
     z = 0.1**0.5 * torch.randn(x.shape[0], model.config.latent, generator=generator)
     head_x: Any
     heads_z: list[Any] = [*model.heads_z]
@@ -171,7 +172,7 @@ def plain_forecast(model: Fern, past: Tensor, generator: Generator) -> Tensor:
     y = _soft(scale, 0.0, 5.5).reshape(patched) * y
     for v in reversed(vectors.unbind(2)):
         y = y - 2 * (v * y).sum(-1, keepdim=True) * v
-    forecast: Tensor = y.reshape(-1, CHANNELS, HORIZON).transpose(1, 2)
+    forecast: Tensor = y.reshape(-1, CHANNELS, model.config.horizon).transpose(1, 2)
     return forecast
 
 

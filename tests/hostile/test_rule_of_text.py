@@ -60,24 +60,24 @@ def _as_markup(call: ast.Call) -> bool:
 
 def printers_around(source: str, allowed: Collection[str] = ()) -> list[str]:
     """What goes around the rule: calls and imports, each with its line."""
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     only_types = {
         id(child)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == FOR_TYPES
         for statement in node.body
         for child in ast.walk(statement)
     }
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     own |= {
         target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and "safe_text" in ast.unparse(node.value)
+        for node in nodes
+        if isinstance(node, ast.Assign) and "safe_text" in source and "safe_text" in ast.unparse(node.value)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in only_types:
             continue
         if isinstance(node, ast.Call):

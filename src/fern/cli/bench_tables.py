@@ -153,7 +153,7 @@ def response(
     trained briefly on the first 70 % of the shocked trajectory.
     """
     from fern.stress.response import shock_response
-    from fern.stress.time_limit import trusted_examinee_of
+    from fern.stress.time_limit import examinee_of
     from fern.systems import simulate
 
     if plot is not None:
@@ -166,7 +166,7 @@ def response(
     for name, seconds in (("time-limit", time_limit), ("training-limit", training_limit)):
         require_number(f"--{name}", seconds, "a number of seconds above 0", lambda value: value > 0)
     plan = _scenario(scenario, at=at, steps=steps)
-    with trusted_examinee_of(target) as examinee:
+    with examinee_of(target) as examinee:
         has = examinee.config
         length = context_length if context_length is not None else has.context_length if has else 336
         horizon = horizon if horizon is not None else has.horizon if has else 336

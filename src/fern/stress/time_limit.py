@@ -1,9 +1,11 @@
 """Asking a forecaster under a time limit.
 
-A TARGET given as text lives in a process of its own, which is killed with all it started when the time is up or the
-stress test ends. That is the safe way: whatever the forecaster does, the test goes on.
+A TARGET that names somebody's code, ``module:callable``, lives in a process of its own, which is killed with all it
+started when the time is up or the stress test ends. That is the safe way: whatever the forecaster does, the test goes
+on.
 
-A Python object stays in this process, because lambdas, fixtures and models on a device cannot be sent to another one.
+A Python object stays in this process, because lambdas, fixtures and models on a device cannot be sent to another one,
+and so does a registered or saved model of Fern, which needs no such guard: a process takes seconds to start.
 On the main thread of a system with ``SIGALRM`` it is interrupted between two Python instructions: a single call into
 compiled code is waited for, and a bare ``except:`` in the forecaster can swallow the interruption. On other threads
 and systems it is left behind in a daemon thread, which goes on computing until the process ends.
@@ -56,13 +58,10 @@ class Examinee(Protocol):
 
 
 def examinee_of(forecaster: object) -> Examinee:
-    """What to enter and ask: a process for a text, the object itself otherwise."""
-    return InChild(forecaster) if isinstance(forecaster, str) else InProcess(as_target(forecaster))
-
-
-def trusted_examinee_of(text: str) -> Examinee:
-    """The same for the text of a TARGET, where only other people's code is worth a process of its own."""
-    return InChild(text) if names_code(text) else InProcess(open_target(text))
+    """What to enter and ask: a process for a text that names other people's code, this one otherwise."""
+    if not isinstance(forecaster, str):
+        return InProcess(as_target(forecaster))
+    return InChild(forecaster) if names_code(forecaster) else InProcess(open_target(forecaster))
 
 
 class OutOfTime(BaseException):

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from fern.errors import FernError
-from fern.forecaster import FernForecaster
 from fern.forecaster.saving.folder import MANIFEST
 from fern.models.base import ModelConfig, PointForecaster
 
@@ -18,6 +17,8 @@ class SavedForecaster(PointForecaster):
     """
 
     def __init__(self, folder: str | Path) -> None:
+        from fern.forecaster import FernForecaster  # with all it takes to read tables, which few models need
+
         forecaster = FernForecaster.load(folder)
         state = forecaster._fitted()
         if state.model is None:
