@@ -1,5 +1,6 @@
 """What every test shares."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -9,11 +10,19 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# One thread a worker: the suite runs a worker a core.
+# One thread a worker: the suite runs a worker a core. Where a test wants more, those that wait sleep, and do not spin
+# on a core that another needs.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("suite")
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has imported stays: without this, every full collection of garbage looks through all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,12 @@ from fern.report.figures.interactive import has_plotly
 pytest.importorskip("matplotlib")
 
 
+@pytest.fixture(scope="module")
+def shown(fitted: FernForecaster) -> str:
+    """The page of the fitted forecaster."""
+    return fitted.report()
+
+
 def figures(text: str) -> list[str]:
     return [given["id"] for tag, given in Seen(text).tags if tag == "figure"]
 
@@ -30,20 +36,20 @@ def test_the_page_has_the_fan_the_coverage_and_its_course(fitted: FernForecaster
 
 
 @pytest.mark.skipif(not has_plotly(), reason="needs the extra report")
-def test_the_fan_that_moves_is_the_forecast(fitted: FernForecaster) -> None:
-    held = re.findall(r'<script type="application/json" class="live">(.*?)</script>', fitted.report(), re.S)
+def test_the_fan_that_moves_is_the_forecast(fitted: FernForecaster, shown: str) -> None:
+    held = re.findall(r'<script type="application/json" class="live">(.*?)</script>', shown, re.S)
     fan = json.loads(held[0])
     mean = next(trace for trace in fan["data"] if trace["name"] == "Fern")
-    shown = mean["y"]
-    if isinstance(shown, dict):
+    values = mean["y"]
+    if isinstance(values, dict):
         import base64
 
-        shown = np.frombuffer(base64.b64decode(shown["bdata"]), dtype=shown["dtype"])
-    np.testing.assert_allclose(np.asarray(shown, dtype=float)[1:], fitted.predict()["Fern"].to_numpy()[:7])
+        values = np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
+    np.testing.assert_allclose(np.asarray(values, dtype=float)[1:], fitted.predict()["Fern"].to_numpy()[:7])
 
 
 def test_the_course_is_that_of_the_coverage_and_stays_through_saving(
-    fitted: FernForecaster, copy: FernForecaster
+    fitted: FernForecaster, shown: str, copy: FernForecaster
 ) -> None:
     before, after = fitted._fitted().findings, copy._fitted().findings
     assert before is not None
@@ -56,7 +62,7 @@ def test_the_course_is_that_of_the_coverage_and_stays_through_saving(
     for name in ("origins", "inside", "pit"):
         np.testing.assert_array_equal(getattr(before.course, name), getattr(after.course, name))
     assert after.course.n_eff == before.course.n_eff
-    assert figures(copy.report()) == figures(fitted.report())
+    assert figures(copy.report()) == figures(shown)
 
 
 def test_a_forecaster_that_was_saved_without_its_course_is_read(fitted: FernForecaster) -> None:
@@ -71,10 +77,11 @@ def test_a_forecaster_that_was_saved_without_its_course_is_read(fitted: FernFore
 
 def test_what_was_not_measured_is_told(copy: FernForecaster) -> None:
     copy._state = replace(copy._fitted(), findings=Findings())
-    seen = Seen(copy.report())
+    made = copy.report()
+    seen = Seen(made)
     assert "There is no coverage to show" in seen.text
     assert "There is no eigen-profile" in seen.text
-    assert figures(copy.report()) == ["fan"]
+    assert figures(made) == ["fan"]
 
 
 def test_two_steps_can_be_chosen(fitted: FernForecaster) -> None:
