@@ -119,7 +119,7 @@ def page() -> str:
     ]
     libraries = evidence.libraries(_rows("forecasters"))
     rows = _benchmark_rows()
-    chaos = [*rivals.noise(rows), *rivals.long(rows)]
+    chaos = [*rivals.training(rows), *rivals.noise(rows), *rivals.long(rows)]
     chaos += analyses.rolled(_rows("rivals", within="rolled"))
     chaos += analyses.flow_speed(_rows("rivals", within="flow_speed"))
     chaos += analyses.protocol(_rows("rivals", within="protocol"))
