@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -71,7 +72,23 @@ def installed(wheel, tmp_path_factory):
     (library,) = folder.glob("lib/python*/site-packages")
     present = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     (library / "present.pth").write_text("\n".join(sorted(present)) + "\n")
+    _bring_compiled_kernels(library)
     return Environment(folder)
+
+
+def _bring_compiled_kernels(library):
+    """What Numba has compiled for the checkout, for the same sources: to compile it again is most of the work.
+
+    Numba knows a source by its size and time. Where the checkout has nothing compiled, the commands compile.
+    """
+    for source in SOURCE.rglob("*.py"):
+        there = library / source.relative_to(SOURCE)
+        kernels = list((source.parent / "__pycache__").glob(f"{source.stem}.*.nb[ci]"))
+        if kernels and there.read_bytes() == source.read_bytes():
+            shutil.copystat(source, there)
+            (there.parent / "__pycache__").mkdir(exist_ok=True)
+            for kernel in kernels:
+                shutil.copy2(kernel, there.parent / "__pycache__")
 
 
 def test_the_wheel_holds_the_task_files_and_the_papers_numbers(wheel):

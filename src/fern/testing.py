@@ -43,7 +43,7 @@ def assert_survives(
     survives when it gives finite forecasts of the right shape in time. A misspelt keyword is a `fern.FernError`.
 
     A function or model is asked in this process and interrupted after ``time_limit`` seconds, which a call into
-    compiled code delays until it returns; a TARGET's text is asked in a process that is killed
+    compiled code delays until it returns; the code that a TARGET's text names is asked in a process that is killed
     (a script that does so needs ``if __name__ == "__main__":`` around it, as with `multiprocessing`).
 
     Example: the last value repeated is no forecast of a chaotic system.
