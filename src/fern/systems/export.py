@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from fern.files import ending_of, written_whole
 from fern.systems.trajectory import Trajectory
@@ -46,12 +47,18 @@ def save_trajectory(trajectory: Trajectory, path: Path | str) -> None:
         if suffix == ".npz":
             np.savez(file, values=trajectory.values, time=time, channels=np.array(trajectory.channel_names), fern=about)
             return
-        table = pa.table({name: np.ascontiguousarray(values) for name, values in columns.items()})
+        table = pa.table({name: _column(values) for name, values in columns.items()})
         if suffix == ".parquet":
             pa.parquet.write_table(table.replace_schema_metadata({"fern": about}), file)
             file.flush()
         else:
             pa.csv.write_csv(table, file)
+
+
+def _column(values: NDArray[np.float64]) -> pa.Array:
+    """``pa.array(values)``, which loads pandas to look at them: a third of the time of ``fern simulate``."""
+    whole = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(whole.dtype), len(whole), [None, pa.py_buffer(whole)])
 
 
 def describe(trajectory: Trajectory) -> dict[str, object]:
