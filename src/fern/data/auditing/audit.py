@@ -21,6 +21,7 @@ from fern.data.tables.native import unwrap
 from fern.data.tables.opening import readable
 from fern.data.tables.readers import Reading, Source, open_source, table_source
 from fern.data.tables.roles import Roles
+from fern.data.tables.stamps import numbers_of
 from fern.data.tables.timegrid import GridScan, TimeGrid, grid_without_time
 from fern.errors import FernError
 
@@ -178,6 +179,4 @@ def _rows(batches: Iterator[pa.RecordBatch], part: Part) -> Iterator[pa.RecordBa
 
 def as_floats(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
     """A float64 column as an array, missing values as NaN."""
-    if isinstance(column, pa.ChunkedArray):
-        return np.ascontiguousarray(column.to_numpy())
-    return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
+    return np.ascontiguousarray(numbers_of(column))

@@ -1,6 +1,7 @@
 """Time columns: from whatever a table holds to timestamps in nanoseconds or integers, or a clear refusal."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -123,9 +124,24 @@ def to_stamps(
     return parsed
 
 
+def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+    """A column of numbers as an array, of one piece without copying it; missing values as NaN.
+
+    Arrow's own ``to_numpy`` loads pandas to ask whether it is there: a third of the time of ``fern audit``.
+
+    Example:
+        >>> numbers_of(pa.array([1.0, None])).tolist(), numbers_of(pa.array([3, 4])).tolist()
+        ([1.0, nan], [3, 4])
+    """
+    if isinstance(column, pa.ChunkedArray):
+        return np.asarray(column.to_numpy())
+    whole = column.null_count == 0 and len(column) > 0
+    return np.from_dlpack(column) if whole else np.asarray(column.to_numpy(zero_copy_only=False))
+
+
 def as_integers(stamps: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """Stamps without missing ones as integers: nanoseconds since 1970 (UTC where there is a zone), or themselves."""
-    return np.asarray(pc.cast(stamps, pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(numbers_of(pc.cast(stamps, pa.int64())), dtype=np.int64)
 
 
 def as_text(stamp: pa.Scalar | None) -> str | None:
