@@ -121,6 +121,7 @@ def page() -> str:
     rows = _benchmark_rows()
     chaos = [*rivals.training(rows), *rivals.noise(rows), *rivals.long(rows)]
     chaos += analyses.rolled(_rows("rivals", within="rolled"))
+    chaos += analyses.particles(_rows("rivals", within="particles"))
     chaos += analyses.flow_speed(_rows("rivals", within="flow_speed"))
     chaos += analyses.protocol(_rows("rivals", within="protocol"))
     chaos += analyses.pfnn(_rows("rivals", within="pfnn"))

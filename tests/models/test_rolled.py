@@ -5,6 +5,7 @@ import torch
 
 from fern.errors import FernError
 from fern.models import Forecast, RolledFern, RolledFernConfig, build_model
+from fern.training.losses import criterion, loss_weights
 
 SIZES = {"context_length": 20, "horizon": 30, "channels": 2}
 SMALL = {"seen": 8, "step": 12, "hidden": 16, "latent": 4, "layers": 2, "reflections": 2}
@@ -68,6 +69,23 @@ def test_particles_spread_over_later_patches_where_the_law_of_each_does_not() ->
     law = model(past(1)).ellipsoid
     spread, first = drawn.std(0)[0], law.stddev.transpose(1, 2)[0]
     assert (spread[-6:].mean() > first[-6:].mean()).item()
+
+
+def test_a_law_trained_by_its_score_learns_how_wide_a_patch_is() -> None:
+    noisy = torch.randn(512, 50, 2, generator=torch.Generator().manual_seed(3))  # nothing to know: deviation 1 each
+    model = rolled(mean="direct", noise=1.0)
+    model.prepare([(noisy[:, :20], noisy[:, 20:])])
+    law_loss, optimiser = criterion(loss_weights("whitened_crps")), torch.optim.Adam(model.parameters(), lr=2e-2)
+    model.train()
+    for step in range(60):
+        rows = noisy[64 * (step % 8) :][:64]
+        optimiser.zero_grad()
+        model.loss(rows[:, :20], rows[:, 20:], law_loss, generator=torch.Generator().manual_seed(step)).backward()
+        optimiser.step()
+    with torch.no_grad():
+        drawn = model.eval()(noisy[:32, :20], samples=100, generator=torch.Generator().manual_seed(4)).samples
+    assert drawn is not None
+    assert abs(float(drawn.std(0).mean()) - 1.0) < 0.2
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from fern.checks import require_number, require_whole
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
-from fern.models.fern import Fern, FernConfig
+from fern.models.fern import Fern, FernConfig, Mean
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
 
@@ -40,7 +40,7 @@ class RolledFernConfig(ModelConfig):
     ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training; the
                  network learns what it leaves. 0: a constant. Cut where it would have more than `MOST_TERMS` terms, or
                  fewer than `WINDOWS_A_TERM` windows a term.
-    ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``  as in `FernConfig`.
+    ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``, ``mean``  as in `FernConfig`.
     """
 
     seen: int = 8
@@ -54,6 +54,7 @@ class RolledFernConfig(ModelConfig):
     reflections: int = 2
     noise: float = 1e-6
     activation: str = "silu"
+    mean: Mean = "transported"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,6 +92,7 @@ class RolledFernConfig(ModelConfig):
             layers=self.layers,
             noise=self.noise,
             activation=self.activation,
+            mean=self.mean,
             channels_seen="all",
         )
 
@@ -122,7 +124,8 @@ class RolledFern(Forecaster):
 
     The law is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over later
     patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it. Trained
-    by squared error, as the preset ``chaos`` does, neither has learnt a width: both are far too narrow.
+    by squared error, as the training preset ``chaos`` does, neither has learnt a width: both are far too narrow. The
+    preset ``law`` (``mean="direct"``, ``noise=1``) with a loss of the law, ``whitened_crps``, has.
 
     Example:
         >>> config = RolledFernConfig(context_length=48, horizon=60, channels=3, seen=12, step=24)
@@ -299,4 +302,6 @@ def _joined(laws: list[Ellipsoid], *, horizon: int) -> Ellipsoid:
     )
 
 
-register_model("fern-rolled", RolledFernConfig, RolledFern, presets={"chaos": {}})
+register_model(
+    "fern-rolled", RolledFernConfig, RolledFern, presets={"chaos": {}, "law": {"mean": "direct", "noise": 1.0}}
+)
