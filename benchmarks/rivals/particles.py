@@ -1,9 +1,9 @@
 """``python -m benchmarks.rivals.particles [--datasets …] [--noise …]``: the law of a rolled Fern, as particles.
 
-`fern-rolled` by its preset ``law`` (the mean apart from the width), trained by the preset ``chaos`` with the whitened
-CRPS in place of the squared error, so that every patch learns how wide it is. Particles are rolled from every 24th test
-window, each from its own draws; judged are their mean beside the mean path, their CRPS beside the mean path's absolute
-error, and what their central intervals cover, by how far ahead. Under noise the rows that judge are noisy too: a law is
+`fern-rolled` by its presets ``chaos``; how wide a patch is comes from its errors on validation windows
+(`RolledFern.learn_spread`). Particles are rolled from every 24th test window, each from its own draws; judged are their
+mean beside the mean path, their CRPS beside the mean path's absolute error, and what their central intervals cover, by
+how far ahead. Under noise the rows that judge are noisy too: a law is
 of what will be observed. Nothing is calibrated. Rows go to ``benchmarks/rivals/results/particles/``; those there are
 already are skipped.
 """
@@ -23,7 +23,7 @@ from fern.benchmark import DatasetChoice, load_dataset
 from fern.benchmark.problem import Problem
 from fern.data import Windows
 from fern.metrics import coverage, crps, mae, mse
-from fern.models import Forecaster, build_model
+from fern.models import Forecaster, RolledFern, build_model
 from fern.training import TrainConfig, train
 
 RESULTS = Path(__file__).parent / "results" / "particles"
@@ -65,7 +65,7 @@ def run(
     dataset = load_dataset(DatasetChoice(dataset=name, noise=noise, steps=steps))
     problem = Problem(dataset, "shock", "none", length, length)
     channels = len(dataset.channel_names)
-    model = build_model("fern-rolled", preset="law", context_length=length, horizon=length, channels=channels)
+    model = build_model("fern-rolled", preset="chaos", context_length=length, horizon=length, channels=channels)
     settings: dict[str, Any] = {
         "preset": "chaos",
         "loss": "whitened_crps",
@@ -73,7 +73,10 @@ def run(
         "threads": 1,
         **(training or {}),
     }
-    result = train(model, problem.train, thinned(problem, "validation", 4), TrainConfig(**settings), progress="silent")
+    validation = thinned(problem, "validation", 4)
+    result = train(model, problem.train, validation, TrainConfig(**settings), progress="silent")
+    assert isinstance(model, RolledFern)
+    model.learn_spread(validation.batches(1024))
     path, drawn, truth = rolled_out(model, thinned(problem, "test", 24), particles=particles, seed=seed)
     spans = pairwise(sorted({min(step, length) for step in SPANS}))
     return {

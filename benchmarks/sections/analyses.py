@@ -29,9 +29,9 @@ training with its evaluations, on a machine that did other work besides.
 """
 
 PARTICLES = """\
-`fern-rolled` by its preset `law`, trained by `chaos` with the whitened CRPS; 64 particles from every 24th test window,
-336 steps, judged by the rows that were observed. A mean path is a law without width: its CRPS is its absolute error.
-Nothing is calibrated.
+`fern-rolled` by its presets `chaos`; how wide a patch is comes from its errors on validation windows. 64 particles from
+every 24th test window, 336 steps, judged by the rows that were observed. A mean path is a law without width: its CRPS
+is its absolute error. Later steps are not calibrated.
 """
 
 ROUGH = """\

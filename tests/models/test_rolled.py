@@ -5,7 +5,6 @@ import torch
 
 from fern.errors import FernError
 from fern.models import Forecast, RolledFern, RolledFernConfig, build_model
-from fern.training.losses import criterion, loss_weights
 
 SIZES = {"context_length": 20, "horizon": 30, "channels": 2}
 SMALL = {"seen": 8, "step": 12, "hidden": 16, "latent": 4, "layers": 2, "reflections": 2}
@@ -71,21 +70,32 @@ def test_particles_spread_over_later_patches_where_the_law_of_each_does_not() ->
     assert (spread[-6:].mean() > first[-6:].mean()).item()
 
 
-def test_a_law_trained_by_its_score_learns_how_wide_a_patch_is() -> None:
-    noisy = torch.randn(512, 50, 2, generator=torch.Generator().manual_seed(3))  # nothing to know: deviation 1 each
-    model = rolled(mean="direct", noise=1.0)
-    model.prepare([(noisy[:, :20], noisy[:, 20:])])
-    law_loss, optimiser = criterion(loss_weights("whitened_crps")), torch.optim.Adam(model.parameters(), lr=2e-2)
-    model.train()
-    for step in range(60):
-        rows = noisy[64 * (step % 8) :][:64]
-        optimiser.zero_grad()
-        model.loss(rows[:, :20], rows[:, 20:], law_loss, generator=torch.Generator().manual_seed(step)).backward()
-        optimiser.step()
-    with torch.no_grad():
-        drawn = model.eval()(noisy[:32, :20], samples=100, generator=torch.Generator().manual_seed(4)).samples
+@torch.no_grad()
+def test_particles_are_as_wide_as_patches_missed_on_the_windows_that_taught_it() -> None:
+    model = rolled()
+    model.prepare([(past(200), past(200, seed=2))])
+    taught, future = past(400, seed=3), past(400, seed=4)
+    missed = (model(taught).mean[:, :12] - future[:, :12]).flatten(1)
+    model.learn_spread([(taught[:150], future[:150]), (taught[150:], future[150:])])
+    drawn = model(past(1), samples=4000, generator=torch.Generator().manual_seed(5)).samples
     assert drawn is not None
-    assert abs(float(drawn.std(0).mean()) - 1.0) < 0.2
+    first = drawn[:, 0, :12].flatten(1)
+    # 400 windows and 4,000 draws: a deviation is known to some four hundredths.
+    torch.testing.assert_close(torch.cov(first.T), missed.T @ missed / 400, rtol=0, atol=0.15 * float(missed.var()))
+
+
+@torch.no_grad()
+def test_learning_the_spread_changes_neither_the_mean_path_nor_the_mode() -> None:
+    model = rolled().train()
+    before = rolled()(past()).mean
+    model.learn_spread([(past(50), past(50, seed=2))])
+    assert model.training
+    assert torch.equal(model.eval()(past()).mean, before)
+
+
+def test_too_few_windows_teach_no_spread() -> None:
+    with pytest.raises(FernError, match="got 3 windows, needs at least 24, one for each value of a patch"):
+        rolled().learn_spread([(past(3), past(3))])
 
 
 @torch.no_grad()
