@@ -152,7 +152,7 @@ class PFNN(PointForecaster):
         state, following = self._pairs(torch.cat((past, future), dim=1), generator)
         embedded = self.encoder(state)
         predicted, rebuilt = self.decoder(torch.stack((self.operator(embedded), embedded)))
-        total = criterion(Forecast(mean=predicted), following)
+        total: Tensor = criterion(Forecast(mean=predicted), following)
         total = total + criterion(Forecast(mean=rebuilt), state)
         total = total + self._penalty() / predicted.numel()
         if self.training:

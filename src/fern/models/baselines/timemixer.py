@@ -178,12 +178,12 @@ class MixingBlock(nn.Module):
         super().__init__()
         self.kernel = config.kernel
         fine_to_coarse = list(pairwise(config.lengths))
-        self.down = nn.ModuleList(
-            Perceptron((fine, coarse, coarse), activation="gelu") for fine, coarse in fine_to_coarse
-        )
-        self.up = nn.ModuleList(
+        down = nn.ModuleList(Perceptron((fine, coarse, coarse), activation="gelu") for fine, coarse in fine_to_coarse)
+        self.down = cast("Sequence[Perceptron]", down)
+        up = nn.ModuleList(
             Perceptron((coarse, fine, fine), activation="gelu") for fine, coarse in reversed(fine_to_coarse)
         )
+        self.up = cast("Sequence[Perceptron]", up)
         self.features = FeatureMixing(config.hidden, config.feedforward)
 
     def forward(
