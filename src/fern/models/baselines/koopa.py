@@ -7,12 +7,10 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from fern.checks import require_whole
 from fern.errors import FernError
 from fern.models.base import ModelConfig, PointForecaster, Sees
-from fern.models.baselines import _koopa_kernels as kernels
 from fern.models.layers import Perceptron, RevIN
 from fern.models.registry import register_model
 
@@ -163,10 +161,11 @@ class Koopa(PointForecaster):
             changing = torch.fft.irfft(torch.fft.rfft(residual) * changes, n=self.config.context_length)
             steady = self.steady_decoder(operator(self.steady_encoder(residual - changing)))
             embedded = self.changing_encoder(self._segmented(changing))
-            ahead, again = LocalOperator(embedded).moved(ceil(self.config.horizon / self.config.used_segment_length))
-            forecast = forecast + steady + self._joined(ahead)[..., : self.config.horizon]
+            local = LocalOperator(embedded)
+            steps = ceil(self.config.horizon / self.config.used_segment_length)
+            forecast = forecast + steady + self._joined(local.forecast(steps))[..., : self.config.horizon]
             if i + 1 < len(self.operators):
-                residual = residual - self._joined(again)[..., : self.config.context_length]
+                residual = residual - self._joined(local.reconstruction())[..., : self.config.context_length]
         return self.revin.restore(forecast, statistics).transpose(1, 2)
 
     def _segmented(self, x: Tensor) -> Tensor:  # (B, C, L) -> (B, F, segment · C)
@@ -197,7 +196,7 @@ class LocalOperator:
 
     Example:
         >>> z = torch.tensor([[[1.0], [2.0], [4.0]]])
-        >>> LocalOperator(z).matrix(), LocalOperator(z).moved(2)[0].flatten()
+        >>> LocalOperator(z).matrix(), LocalOperator(z).forecast(2).flatten()
         (tensor([[[2.]]]), tensor([ 8., 16.]))
     """
 
@@ -206,63 +205,33 @@ class LocalOperator:
         embedded: Tensor,  # (B, F, E)
     ) -> None:
         rows = max(embedded.shape[1] - 1, embedded.shape[2])
+        smallest = max((torch.finfo(embedded.dtype).eps * rows) ** 2, torch.finfo(torch.float64).eps * rows)
         double = embedded.double()
-        self.embedded, self.products = embedded, double @ double.mT
-        self.smallest = max((torch.finfo(embedded.dtype).eps * rows) ** 2, torch.finfo(torch.float64).eps * rows)
+        products = double @ double.mT
+        self.embedded = embedded
+        self.gram = products[:, :-1, :-1]
+        self.inverse = torch.linalg.pinv(self.gram, hermitian=True, rtol=smallest)
+        self.step = products[:, 1:, :-1] @ self.inverse
 
     def matrix(self) -> Tensor:  # (B, E, E)
         """K itself, to look at: its eigenvalues are the growth and the rotation of the changing part."""
         x, y = self.embedded[:, :-1].double(), self.embedded[:, 1:].double()
-        operator: Tensor = x.mT @ _inverse(self.products, self.smallest) @ y
+        operator: Tensor = x.mT @ self.inverse @ y
         return operator.to(self.embedded.dtype)
 
-    def moved(self, steps: int) -> tuple[Tensor, Tensor]:  # (B, steps, E), (B, F, E)
-        """The forecast z_F K, z_F K², …, and the reconstruction: z_1 and its one-step forecasts z_1 K … z_{F-1} K."""
-        if self.products.device.type == "cpu" and not torch.compiler.is_compiling():
-            coefficients: Tensor = _Coefficients.apply(self.products, self.smallest, steps)  # type: ignore[no-untyped-call]
-        else:
-            coefficients = _coefficients(self.products, self.smallest, steps)
-        combined = coefficients.to(self.embedded.dtype) @ self.embedded[:, 1:]
-        return combined[:, :steps], torch.cat((self.embedded[:, :1], combined[:, steps:]), dim=1)
+    def forecast(self, steps: int) -> Tensor:  # (B, steps, E)
+        """z_F K, z_F K², …"""
+        coefficients = [self.step[:, -1:]]
+        for _ in range(steps - 1):
+            coefficients.append((coefficients[-1] @ self.step).clamp(-LARGEST, LARGEST))
+        return self._combined(torch.cat(coefficients, dim=1))
 
+    def reconstruction(self) -> Tensor:  # (B, F, E)
+        """z_1 and the one-step forecasts z_1 K … z_{F-1} K."""
+        return torch.cat((self.embedded[:, :1], self._combined(self.gram @ self.inverse)), dim=1)
 
-def _inverse(products: Tensor, smallest: float) -> Tensor:  # (B, F - 1, F - 1)
-    inverse: Tensor = torch.linalg.pinv(products[:, :-1, :-1], hermitian=True, rtol=smallest)
-    return inverse
-
-
-def _coefficients(
-    products: Tensor,  # (B, F, F)
-    smallest: float,
-    steps: int,
-) -> Tensor:  # (B, steps + F - 1, F - 1)
-    """Of z_2 … z_F in the forecast of each step, then in z_1 K … z_{F-1} K."""
-    inverse = _inverse(products, smallest)
-    step = products[:, 1:, :-1] @ inverse
-    coefficients = [step[:, -1:]]
-    for _ in range(steps - 1):
-        coefficients.append((coefficients[-1] @ step).clamp(-LARGEST, LARGEST))
-    return torch.cat((*coefficients, products[:, :-1, :-1] @ inverse), dim=1)
-
-
-class _Coefficients(torch.autograd.Function):
-    """`_coefficients` by compiled loops."""
-
-    @staticmethod
-    def forward(ctx: Any, products: Tensor, smallest: float, steps: int) -> Tensor:
-        inverse = _inverse(products, smallest).contiguous()
-        made = inverse.new_empty(len(inverse), steps + inverse.shape[1], inverse.shape[1])
-        kernels.coefficients(products.numpy(), inverse.numpy(), steps, LARGEST, made.numpy())
-        ctx.save_for_backward(products, inverse, made)
-        return made
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        products, inverse, made = ctx.saved_tensors
-        out, own = torch.empty_like(products), grad.clone(memory_format=torch.contiguous_format)
-        kernels.gradient(products.numpy(), inverse.numpy(), made.numpy(), LARGEST, own.numpy(), out.numpy())
-        return out, None, None
+    def _combined(self, coefficients: Tensor) -> Tensor:
+        return coefficients.to(self.embedded.dtype) @ self.embedded[:, 1:]
 
 
 class OrthogonalStart(nn.Linear):
