@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -66,25 +67,28 @@ def name_of(path):
 MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
 
 
+@cache
 def imported(path):
     """The modules of fern that a module imports, wherever in it; those for type checkers alone are left out."""
-    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(ast.parse(path.read_text())))
     skipped = {
         id(child)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for statement in node.body
         for child in ast.walk(statement)
     }
-    for node in ast.walk(tree):
+    found = []
+    for node in nodes:
         if id(node) in skipped:
             continue
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "fern":
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                yield whole if whole in MODULES else node.module
+                found.append(whole if whole in MODULES else node.module)
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "fern")
+            found += [alias.name for alias in node.names if alias.name.split(".")[0] == "fern"]
+    return tuple(found)
 
 
 def place(module, level=1):
