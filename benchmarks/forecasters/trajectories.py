@@ -1,4 +1,4 @@
-"""``python -m benchmarks.forecasters.trajectories [--count 6]``: is the coverage of one chaotic series chance?
+"""``python -m benchmarks.forecasters.trajectories [--count 8]``: is the coverage of one chaotic series chance?
 
 `FernForecaster` with its defaults learns 8,000 rows of LORENZ_BASE and forecasts the windows after them, as in
 `benchmarks.forecasters.compare`, but of several trajectories: number 0 is the scenario's own, the others start
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=6)
+    parser.add_argument("--count", type=int, default=8)
     count = parser.parse_args().count
     RESULTS.mkdir(parents=True, exist_ok=True)
     for number in range(count):
