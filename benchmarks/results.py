@@ -119,8 +119,9 @@ def page() -> str:
     ]
     libraries = evidence.libraries(_rows("forecasters"))
     rows = _benchmark_rows()
-    chaos = [*rivals.noise(rows), *rivals.long(rows)]
+    chaos = [*rivals.training(rows), *rivals.noise(rows), *rivals.long(rows)]
     chaos += analyses.rolled(_rows("rivals", within="rolled"))
+    chaos += analyses.particles(_rows("rivals", within="particles"))
     chaos += analyses.flow_speed(_rows("rivals", within="flow_speed"))
     chaos += analyses.protocol(_rows("rivals", within="protocol"))
     chaos += analyses.pfnn(_rows("rivals", within="pfnn"))

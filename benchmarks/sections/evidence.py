@@ -27,7 +27,8 @@ LIBRARIES = """\
 Each library with its defaults, one fit before the first of several windows at the end of each table (series of a table
 together). MSE, MAE and CRPS of values divided by the training part's standard deviation; neuralforecast's intervals are
 its conformal ones (two windows). ± is the MSE's standard error over the windows. Seconds are processor seconds;
-statsforecast's local methods fit at each window. The best CRPS of a table is in bold.
+statsforecast's local methods fit at each window. neuralforecast trains twice, once for its intervals; a training that
+passed 120 s was stopped there, and how far it came stands beside the method. The best CRPS of a table is in bold.
 """
 
 
@@ -167,8 +168,9 @@ def _tables(rows: Sequence[Result]) -> list[str]:
 def _method(row: Result, *, best: bool) -> str:
     crps = f"**{row['crps']:.4f}**" if best else f"{row['crps']:.4f}"
     error = f" ± {row['mse_error']:.4f}" if "mse_error" in row else ""
+    cut = f" ({row['steps']:,} of {row['steps_asked']:,} steps)" if "steps" in row else ""
     return (
-        f"| {row['table']} | {row['horizon']} | {row['method']} | {row['mse']:.4f}{error} | {row['mae']:.4f} | "
+        f"| {row['table']} | {row['horizon']} | {row['method']}{cut} | {row['mse']:.4f}{error} | {row['mae']:.4f} | "
         f"{crps} | {100 * row['coverage_80']:.1f} % | {100 * row['coverage_95']:.1f} % | {row['fit_seconds']:.1f} | "
         f"{row['predict_seconds']:.2f} |"
     )

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from benchmarks.rivals import flow_speed, pfnn, protocol, rolled
+from benchmarks.rivals import flow_speed, particles, pfnn, protocol, rolled
 from benchmarks.sections import analyses
 
 from fern.models import build_model
@@ -85,6 +85,17 @@ def test_a_rolled_fern_is_trained_in_a_way_and_judged_by_validation_alone():
     assert [line.split(" | ")[2] for line in lines if line.startswith("| LORENZ_BASE")] == ["chaos", "relu"]
 
 
+def test_particles_of_a_rolled_fern_are_judged_by_what_they_cover_and_by_how_far_ahead():
+    short = {"epochs": 1, "steps_per_epoch": 2}
+    row = particles.run("LORENZ_BASE", noise=0.01, seed=7, steps=1500, length=48, particles=8, training=short)
+    assert list(row["coverage"]) == ["1 to 24", "25 to 48"]
+    assert all(0 <= share <= 1 for span in row["coverage"].values() for share in span.values())
+    assert row["crps"]["particles"] < row["crps"]["mean path"]
+    line = next(line for line in analyses.particles([row]) if line.startswith("| LORENZ_BASE"))
+    halves = [row["coverage"][span]["50"] for span in row["coverage"]]
+    assert f"| {50 * sum(halves):.1f} / " in line
+
+
 @pytest.mark.parametrize("way", rolled.WAYS)
 def test_every_way_is_one_that_the_model_and_training_have(way):
     build_model("fern-rolled", preset="chaos", context_length=48, horizon=48, channels=3, **rolled.WAYS[way].model)
@@ -92,4 +103,11 @@ def test_every_way_is_one_that_the_model_and_training_have(way):
 
 
 def test_without_rows_there_is_no_section():
-    assert analyses.rolled([]) == analyses.pfnn([]) == analyses.flow_speed([]) == analyses.protocol([]) == []
+    assert (
+        analyses.rolled([])
+        == analyses.particles([])
+        == analyses.pfnn([])
+        == analyses.flow_speed([])
+        == analyses.protocol([])
+        == []
+    )

@@ -1,6 +1,6 @@
 """What wins where is told from rows: who sees what, under which noise, and whether ranks tell models apart."""
 
-from benchmarks.sections.rivals import long, noise, what_wins_where
+from benchmarks.sections.rivals import long, noise, training, what_wins_where
 
 from fern.benchmark.rows import Row
 from fern.benchmark.tasks import read_task
@@ -105,3 +105,18 @@ def test_the_long_section_shows_ept_in_lyapunov_times() -> None:
     text = "\n".join(long([row("polymap", "LORENZ_BASE", 1.0, task="long", horizon=2400)]))
     assert "EPT in LT" in text
     assert "LORENZ_BASE 21.74" in text
+
+
+def test_the_papers_protocol_stands_beside_our_training_where_both_have_run() -> None:
+    rows = [row("fern", "OU_BASE", 0.2, seconds={"train": 80.0}), row("fern", "GARCH_BASE", 1.0)]
+    rows += [row("fern", "OU_BASE", 0.1, task="training", seconds={"train": 40.0})]
+    rows += [row("fern", "LORENZ_BASE", 9.0, task="training"), row("dlinear", "OU_BASE", 0.01)]
+    text = "\n".join(training(rows))
+    assert "| 0.2 | 0.1 | 0.50 | 80 | 40 |" in text
+    assert (
+        "Our default is more than 1 % better on 1 of 1, more than 1 % worse on 0; geometric mean of the ratios 0.50."
+        in text
+    )
+    assert "GARCH_BASE" not in text
+    assert "LORENZ_BASE" not in text
+    assert training(rows[:2]) == []

@@ -71,6 +71,34 @@ def test_particles_spread_over_later_patches_where_the_law_of_each_does_not() ->
 
 
 @torch.no_grad()
+def test_particles_are_as_wide_as_patches_missed_on_the_windows_that_taught_it() -> None:
+    model = rolled()
+    model.prepare([(past(200), past(200, seed=2))])
+    taught, future = past(400, seed=3), past(400, seed=4)
+    missed = (model(taught).mean[:, :12] - future[:, :12]).flatten(1)
+    model.learn_spread([(taught[:150], future[:150]), (taught[150:], future[150:])])
+    drawn = model(past(1), samples=4000, generator=torch.Generator().manual_seed(5)).samples
+    assert drawn is not None
+    first = drawn[:, 0, :12].flatten(1)
+    # 400 windows and 4,000 draws: a deviation is known to some four hundredths.
+    torch.testing.assert_close(torch.cov(first.T), missed.T @ missed / 400, rtol=0, atol=0.15 * float(missed.var()))
+
+
+@torch.no_grad()
+def test_learning_the_spread_changes_neither_the_mean_path_nor_the_mode() -> None:
+    model = rolled().train()
+    before = rolled()(past()).mean
+    model.learn_spread([(past(50), past(50, seed=2))])
+    assert model.training
+    assert torch.equal(model.eval()(past()).mean, before)
+
+
+def test_too_few_windows_teach_no_spread() -> None:
+    with pytest.raises(FernError, match="got 3 windows, needs at least 24, one for each value of a patch"):
+        rolled().learn_spread([(past(3), past(3))])
+
+
+@torch.no_grad()
 def test_a_roll_that_leaves_the_data_stays_finite() -> None:
     model = rolled()
     for parameter in model.parameters():

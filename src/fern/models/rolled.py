@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from fern.checks import require_number, require_whole
+from fern.errors import FernError
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern import Fern, FernConfig
 from fern.models.registry import register_model
@@ -122,7 +123,8 @@ class RolledFern(Forecaster):
 
     The law is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over later
     patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it. Trained
-    by squared error, as the preset ``chaos`` does, neither has learnt a width: both are far too narrow.
+    by squared error, as the preset ``chaos`` does, neither has learnt a width. `learn_spread` gives the particles one,
+    from windows that were not trained on.
 
     Example:
         >>> config = RolledFernConfig(context_length=48, horizon=60, channels=3, seen=12, step=24)
@@ -139,6 +141,7 @@ class RolledFern(Forecaster):
     highest: Tensor  # (C,)
     unit: Tensor  # ()
     polynomial: Tensor  # (terms, step·C)
+    spread: Tensor  # (step·C, step·C), lower triangular
 
     def __init__(self, config: RolledFernConfig) -> None:
         super().__init__(config)
@@ -149,7 +152,9 @@ class RolledFern(Forecaster):
         self.register_buffer("highest", torch.full((config.channels,), UNKNOWN))
         self.register_buffer("unit", torch.ones(()))
         self.terms = config.terms()
-        self.register_buffer("polynomial", torch.zeros(len(self.terms), config.rows_made * config.channels))
+        size = config.rows_made * config.channels
+        self.register_buffer("polynomial", torch.zeros(len(self.terms), size))
+        self.register_buffer("spread", torch.zeros(size, size))
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
@@ -203,6 +208,35 @@ class RolledFern(Forecaster):
 
     def _features(self, state: Tensor) -> Tensor:  # (B, C) -> (B, terms)
         return torch.stack([state[:, list(term)].prod(dim=1) for term in self.terms], dim=1)
+
+    @torch.no_grad()
+    def learn_spread(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Learn from windows that were not trained on how far a patch misses: particles are drawn that wide from now.
+
+        With e the error of the first patch of all channels, standardised, every patch of a particle gets S·ε, ε ~
+        N(0, I), with SSᵀ the mean of e·eᵀ over the windows. Mean path and ellipsoid stay as they are.
+
+        Example:
+            >>> model = RolledFern(RolledFernConfig(context_length=8, horizon=8, channels=2, step=4))
+            >>> model.learn_spread([(torch.randn(50, 8, 2), torch.randn(50, 8, 2))])
+            >>> bool((model.spread.diagonal() > 0).all())
+            True
+        """
+        training = self.training
+        self.eval()
+        size = len(self.spread)
+        total, count = self.spread.new_zeros((size, size), dtype=torch.float64), 0
+        for past, future in batches:
+            path, _ = self._rolled(self._standardised(past), 1, None)
+            error = (self._standardised(future[:, : self.config.rows_made]) - path).flatten(1).double()
+            total += error.T @ error
+            count += len(error)
+        self.train(training)
+        if count < size:
+            raise FernError(f"learn_spread: got {count} windows, needs at least {size}, one for each value of a patch")
+        # Steps of one patch miss almost alike: without a little more on the diagonal rounding would decide.
+        ridge = 1e-6 * total.diagonal().mean() * torch.eye(size, dtype=total.dtype, device=total.device)
+        self.spread.copy_(torch.linalg.cholesky((total + ridge) / count))
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The path rolled on from its own mean (in training: from draws), and the particles."""
@@ -258,7 +292,9 @@ class RolledFern(Forecaster):
         for _ in range(ceil(config.horizon / config.rows_made)):
             found = self.patch.forecast(x, samples=1, generator=generator)
             assert found.samples is not None
-            made.append(self._base(x) + self.unit * found.samples[0])
+            noise = torch.randn((len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)
+            missed = (noise @ self.spread.T).view(len(x), -1, config.channels)
+            made.append(self._base(x) + self.unit * found.samples[0] + missed)
             x = self._after(x, made[-1])
         paths = torch.cat(made, dim=1)[:, : config.horizon]
         return self._restored(paths).view(samples, batch, config.horizon, config.channels)

@@ -1,0 +1,123 @@
+"""``python -m benchmarks.rivals.particles [--datasets …] [--noise …]``: the law of a rolled Fern, as particles.
+
+`fern-rolled` by its presets ``chaos``; how wide a patch is comes from its errors on validation windows
+(`RolledFern.learn_spread`). Particles are rolled from every 24th test window, each from its own draws; judged are their
+mean beside the mean path, their CRPS beside the mean path's absolute error, and what their central intervals cover, by
+how far ahead. Under noise the rows that judge are noisy too: a law is
+of what will be observed. Nothing is calibrated. Rows go to ``benchmarks/rivals/results/particles/``; those there are
+already are skipped.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.rivals.parts import thinned
+from fern.benchmark import DatasetChoice, load_dataset
+from fern.benchmark.problem import Problem
+from fern.data import Windows
+from fern.metrics import coverage, crps, mae, mse
+from fern.models import Forecaster, RolledFern, build_model
+from fern.training import TrainConfig, train
+
+RESULTS = Path(__file__).parent / "results" / "particles"
+LENGTH = 336
+PARTICLES = 64
+LEVELS = (50, 80, 90)
+SPANS = (0, 24, 96, 192, 336)
+"""Steps ahead between which coverage is averaged."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--datasets", nargs="+", default=["LORENZ_BASE", "ROSSLER_BASE", "CHUA_BASE", "LORENZ96_BASE"])
+    parser.add_argument("--noise", nargs="+", type=float, default=[0.0, 0.01])
+    parser.add_argument("--seed", type=int, default=7)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for name in given.datasets:
+        for share in given.noise:
+            path = RESULTS / f"{name}-noise{share:g}-seed{given.seed}.json"
+            if not path.exists():
+                row = run(name, noise=share, seed=given.seed)
+                path.write_text(json.dumps(row, indent=1) + "\n")
+                print(json.dumps(row), flush=True)
+
+
+def run(
+    name: str,
+    *,
+    noise: float,
+    seed: int,
+    steps: int | None = None,
+    length: int = LENGTH,
+    particles: int = PARTICLES,
+    training: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The row of one system; ``steps`` is another length of it, ``training`` settings over the preset's."""
+    dataset = load_dataset(DatasetChoice(dataset=name, noise=noise, steps=steps))
+    problem = Problem(dataset, "shock", "none", length, length)
+    channels = len(dataset.channel_names)
+    model = build_model("fern-rolled", preset="chaos", context_length=length, horizon=length, channels=channels)
+    settings: dict[str, Any] = {
+        "preset": "chaos",
+        "loss": "whitened_crps",
+        "seed": seed,
+        "threads": 1,
+        **(training or {}),
+    }
+    validation = thinned(problem, "validation", 4)
+    result = train(model, problem.train, validation, TrainConfig(**settings), progress="silent")
+    assert isinstance(model, RolledFern)
+    model.learn_spread(validation.batches(1024))
+    path, drawn, truth = rolled_out(model, thinned(problem, "test", 24), particles=particles, seed=seed)
+    spans = pairwise(sorted({min(step, length) for step in SPANS}))
+    return {
+        "command": f"python -m benchmarks.rivals.particles --datasets {name} --noise {noise:g} --seed {seed}",
+        "dataset": name,
+        "noise": noise,
+        "seed": seed,
+        "data_fingerprint": dataset.fingerprint,
+        "best_epoch": result.best_epoch,
+        "epochs": len(result.history),
+        "processor_seconds": round(result.processor_seconds, 1),
+        "windows": len(truth),
+        "particles": particles,
+        "mse": {"mean path": float(mse(path, truth)), "mean of particles": float(mse(drawn.mean(0), truth))},
+        "crps": {"mean path": float(mae(path, truth)), "particles": float(crps(drawn, truth))},
+        "coverage": {
+            f"{start + 1} to {end}": {
+                str(level): float(coverage(drawn[:, :, start:end], truth[:, start:end], level=level / 100))
+                for level in LEVELS
+            }
+            for start, end in spans
+        },
+    }
+
+
+@torch.no_grad()
+def rolled_out(
+    model: Forecaster, windows: Windows, *, particles: int, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:  # (B, H, C), (particles, B, H, C), (B, H, C)
+    """The mean path, the particles and what came."""
+    model.eval()
+    generator = torch.Generator().manual_seed(seed)
+    means, samples, futures = [], [], []
+    for past, future in windows.batches(64):
+        found = model(past, samples=particles, generator=generator)
+        assert found.samples is not None
+        means.append(found.mean)
+        samples.append(found.samples)
+        futures.append(future)
+    return torch.cat(means), torch.cat(samples, dim=1), torch.cat(futures)
+
+
+if __name__ == "__main__":
+    main()
