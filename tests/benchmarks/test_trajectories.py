@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.forecasters import trajectories
 from benchmarks.forecasters.trajectories import LEVELS, measured, summary, table
+from benchmarks.sections.evidence import trajectories as section
 
 from fern.forecaster import FernForecaster
 from fern.systems import scenario, simulate
@@ -40,3 +41,12 @@ def test_a_spread_is_worth_as_many_windows_as_would_have_it() -> None:
     rows = [{"n_eff": 25.0, **dict.fromkeys(names, share)} for share in rng.binomial(25, 0.8, 4000) / 25]
     line = next(line for line in summary(rows).splitlines() if line.startswith("coverage_80"))
     assert float(line.split()[-3]) == pytest.approx(25, rel=0.1)
+
+
+def test_the_page_tells_the_mean_over_trajectories_with_its_error() -> None:
+    shares = {"first_coverage_80": 0.7, "coverage_80": 0.8, "first_coverage_95": 0.9, "coverage_95": 0.95}
+    rows = [shares, {name: share + 0.02 for name, share in shares.items()}]
+    (told,) = section(rows)
+    assert "80 % intervals cover 71.0 ± 1.0 % over the 40 windows of the table (70.0 to 72.0)" in told
+    assert "95 % intervals cover 96.0 ± 1.0 % over all windows (95.0 to 97.0)" in told
+    assert section(rows[:1]) == []
