@@ -118,6 +118,7 @@ def page() -> str:
         *analyses.roughness([row for found in _rows("laws", within="roughness") for row in found["rows"]]),
     ]
     libraries = evidence.libraries(_rows("forecasters"))
+    libraries += evidence.trajectories(_rows("forecasters", within="trajectories"))
     rows = _benchmark_rows()
     chaos = [*rivals.training(rows), *rivals.noise(rows), *rivals.long(rows)]
     chaos += analyses.rolled(_rows("rivals", within="rolled"))

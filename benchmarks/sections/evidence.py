@@ -1,6 +1,8 @@
 """The sections about laws on single series, after a shock and at drawn z, and about several libraries' forecasters."""
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Any
 
 Result = Mapping[str, Any]
@@ -159,6 +161,25 @@ def libraries(rows: Sequence[Result]) -> list[str]:
     best_possible = [f"MSE of the best possible forecast on the same windows: {told}.", ""] if floors else []
     made = "`python -m benchmarks.forecasters.compare` makes those that are not there.\n"
     return [*lines, "", verdict, "", *best_possible, made]
+
+
+def trajectories(rows: Sequence[Result]) -> list[str]:
+    """What intervals cover on several trajectories of one chaotic system; nothing where there are fewer than two."""
+    if len(rows) < 2:
+        return []
+    told = []
+    for level in (80, 95):
+        for key, windows in (("first_coverage", "the 40 windows of the table"), ("coverage", "all windows")):
+            shares = [row[f"{key}_{level}"] for row in rows]
+            error = stdev(shares) / sqrt(len(shares))
+            told.append(
+                f"{level} % intervals cover {100 * fmean(shares):.1f} ± {100 * error:.1f} % over {windows} "
+                f"({100 * min(shares):.1f} to {100 * max(shares):.1f})"
+            )
+    return [
+        f"LORENZ_BASE on {len(rows)} trajectories in place of one, mean ± standard error: {'; '.join(told)} "
+        "(`python -m benchmarks.forecasters.trajectories`).\n"
+    ]
 
 
 def _tables(rows: Sequence[Result]) -> list[str]:
