@@ -141,12 +141,9 @@ def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
 def as_integers(stamps: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """Stamps without missing ones as integers: nanoseconds since 1970 (UTC where there is a zone), or themselves."""
-<<<<<<< HEAD
-    return np.asarray(numbers_of(pc.cast(stamps, pa.int64())), dtype=np.int64)
-=======
     if isinstance(stamps, pa.Array) and pa.types.is_timestamp(stamps.type):
         stamps = stamps.view(pa.int64())  # the same memory
-    return np.asarray(in_type(stamps, pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(numbers_of(in_type(stamps, pa.int64())), dtype=np.int64)
 
 
 def in_type(values: pa.Array | pa.ChunkedArray, type_: pa.DataType, *, safe: bool = True) -> Any:
@@ -157,7 +154,6 @@ def in_type(values: pa.Array | pa.ChunkedArray, type_: pa.DataType, *, safe: boo
 def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """The column as one array; itself where it is one already (Arrow would copy it)."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
->>>>>>> c962b136dd127c91d75ea16f1dd3f964afc2c989
 
 
 def as_text(stamp: pa.Scalar | None) -> str | None:
