@@ -105,9 +105,10 @@ def training(rows: Sequence[Row]) -> list[str]:
             f"{ours.metrics['mse']:.4g} | {ratios[-1]:.2f} | {theirs.seconds['train']:.0f} | "
             f"{ours.seconds['train']:.0f} |"
         )
-    lower = sum(ratio < 1 for ratio in ratios)
+    better, worse = sum(ratio < 0.99 for ratio in ratios), sum(ratio > 1.01 for ratio in ratios)
     verdict = (
-        f"Lower by our default on {lower} of {len(common)}; geometric mean of the ratios {geometric_mean(ratios):.2f}."
+        f"Our default is more than 1 % better on {better} of {len(common)}, more than 1 % worse on {worse}; geometric "
+        f"mean of the ratios {geometric_mean(ratios):.2f}."
     )
     return [*lines, "", verdict, "", f"`fern bench run {task.name} --out benchmarks/runs` continues from these rows.\n"]
 

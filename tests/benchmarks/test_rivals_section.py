@@ -113,7 +113,10 @@ def test_the_papers_protocol_stands_beside_our_training_where_both_have_run() ->
     rows += [row("fern", "LORENZ_BASE", 9.0, task="training"), row("dlinear", "OU_BASE", 0.01)]
     text = "\n".join(training(rows))
     assert "| 0.2 | 0.1 | 0.50 | 80 | 40 |" in text
-    assert "Lower by our default on 1 of 1; geometric mean of the ratios 0.50." in text
+    assert (
+        "Our default is more than 1 % better on 1 of 1, more than 1 % worse on 0; geometric mean of the ratios 0.50."
+        in text
+    )
     assert "GARCH_BASE" not in text
     assert "LORENZ_BASE" not in text
     assert training(rows[:2]) == []

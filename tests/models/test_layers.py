@@ -17,6 +17,7 @@ from fern.models.layers import (
     in_blocks,
     moving_average,
     require_kernel,
+    weights_on_average,
 )
 
 
@@ -100,6 +101,18 @@ def test_moving_average_has_the_gradient_of_the_convolution(kernel: int, length:
     (plain,) = torch.autograd.grad(averaged_by_convolution(x, kernel), x, towards)
     assert torch.allclose(ours, plain, rtol=0, atol=1e-13)
     assert torch.autograd.gradgradcheck(lambda values: moving_average(values, kernel), x)
+
+
+@given(st.integers(0, 20).map(lambda half: 2 * half + 1), st.integers(1, 60), st.integers(0, 1000))
+def test_weights_on_the_average_do_to_a_series_what_the_weights_do_to_its_average(
+    kernel: int, length: int, seed: int
+) -> None:
+    x, weight = noise(2, 3, length, seed=seed), noise(4, length, seed=seed + 1).requires_grad_()
+    ours, plain = x @ weights_on_average(weight, kernel).T, averaged_by_convolution(x, kernel) @ weight.T
+    assert torch.allclose(ours, plain, rtol=0, atol=1e-12)
+    towards = noise(2, 3, 4, seed=seed + 2)
+    gradients = [torch.autograd.grad(out, weight, towards)[0] for out in (ours, plain)]
+    assert torch.allclose(*gradients, rtol=0, atol=1e-12)
 
 
 def test_moving_average_in_single_precision_stays_within_its_rounding() -> None:

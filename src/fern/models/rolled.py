@@ -335,6 +335,4 @@ def _joined(laws: list[Ellipsoid], *, horizon: int) -> Ellipsoid:
     )
 
 
-register_model(
-    "fern-rolled", RolledFernConfig, RolledFern, presets={"chaos": {}, "law": {"mean": "direct", "noise": 1.0}}
-)
+register_model("fern-rolled", RolledFernConfig, RolledFern, presets={"chaos": {}})

@@ -170,6 +170,23 @@ def test_depthwise_is_torchs_depthwise_convolution_for_any_length_and_kernel(
         assert torch.allclose(a, b, atol=1e-12)
 
 
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 40), st.integers(0, 6), st.integers(0, 2**31 - 1))
+def test_short_kernels_by_the_compiled_loop_are_the_same_convolution_in_single_precision(
+    rows: int, batch: int, length: int, half: int, seed: int
+) -> None:
+    generator = Generator().manual_seed(seed)
+    x = torch.randn(batch, rows, length, generator=generator).transpose(0, 1).requires_grad_()  # not contiguous
+    kernels = torch.randn(rows, 1, 2 * half + 1, generator=generator, requires_grad=True)
+    upstream = torch.randn(rows, batch, length, generator=generator)
+    found = depthwise(x, kernels)
+    expected = functional.conv1d(x.transpose(0, 1).double(), kernels.double(), padding=half, groups=rows)
+    expected = expected.transpose(0, 1)
+    ours = torch.autograd.grad(found, (x, kernels), upstream)
+    plain = torch.autograd.grad(expected, (x, kernels), upstream.double())
+    for a, b in zip((found, *ours), (expected, *plain), strict=True):
+        assert torch.allclose(a.double(), b.double(), rtol=1e-5, atol=1e-4)  # sums of up to 120 products of about 1
+
+
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(1, 6), st.integers(0, 2**31 - 1))
 def test_grouped_linear_is_torchs_grouped_convolution(
     groups: int, inputs: int, outputs: int, length: int, seed: int

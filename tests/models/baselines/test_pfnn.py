@@ -207,6 +207,17 @@ def test_terms_of_the_operator_follow_from_its_singular_values(size: int, scale:
     assert torch.allclose(distance_from_unitary(k), both)
 
 
+@given(st.integers(1, 8), st.floats(0.1, 2.0), st.integers(0, 2**31 - 1))
+def test_expansion_has_the_gradient_of_the_eigenvalues_and_none_where_nothing_grows(
+    size: int, scale: float, seed: int
+) -> None:
+    k = scale * torch.randn(size, size, generator=Generator().manual_seed(seed), dtype=torch.float64)
+    plain = torch.relu(torch.linalg.eigvalsh(k.requires_grad_() @ k.T) - 1.0).sum()
+    (expected,) = torch.autograd.grad(plain, k)
+    (found,) = torch.autograd.grad(expansion(k) + 0.0 * k.sum(), k)
+    assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
 def test_terms_are_zero_with_finite_gradient_at_a_rotation() -> None:
     rotation = torch.linalg.qr(normal(6, 6).double()).Q.requires_grad_()
     for term in (expansion(0.9 * rotation), distance_from_unitary(rotation), distance_from_unitary(torch.eye(3))):

@@ -123,6 +123,20 @@ def test_forecast_is_that_of_the_published_layers(settings: dict[str, int]) -> N
     assert torch.allclose(model(past).mean, expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("settings", [{}, {"down_samplings": 1, "channels": 1}, {"layers": 1, "feedforward": 9}])
+def test_values_and_gradients_in_single_precision_are_those_of_the_published_layers(settings: dict[str, int]) -> None:
+    exact = built(**settings)
+    past = windows(exact)
+    weights = {library_name(name): value for name, value in exact.named_parameters()}
+    expected = plain_forecast(weights, past, exact.config)
+    slopes = torch.autograd.grad(expected.square().mean(), list(exact.parameters()))
+    model = built(**settings).float()
+    found = model(past.float()).mean
+    ours_slopes = torch.autograd.grad(found.square().mean(), list(model.parameters()))
+    for ours, plain in zip((found.detach(), *ours_slopes), (expected.detach(), *slopes), strict=True):
+        assert float((ours - plain).abs().max()) <= 1e-5 * float(plain.abs().max())
+
+
 def test_every_weight_of_the_library_that_a_forecast_from_values_uses_is_ours() -> None:
     names = {library_name(name) for name in built(layers=1).state_dict()}
     mixing = {

@@ -5,7 +5,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import gelu, linear
 
-from fern.models.layers import Dropout, feedforward
+from fern.models.layers import Dropout, added_feedforward, feedforward
 from fern.models.layers.feedforward import BLOCK, NARROW
 
 
@@ -96,3 +96,20 @@ def test_a_single_vector_and_further_leading_dimensions_keep_their_shape() -> No
     maps = (torch.ones(16, 2), torch.zeros(16)), (torch.ones(3, 16), torch.zeros(3))
     assert feedforward(torch.zeros(2), *maps, Dropout(0.0)).shape == (3,)
     assert feedforward(torch.zeros(4, 5, 2), *maps, Dropout(0.0)).shape == (4, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("columns", "width", "inner", "outputs"),
+    [(1, 1, 16, 1), (37, 5, 48, 3), (37, 5, 21, 3), (BLOCK // 64 + 3, 4, 64, 2)],
+)
+def test_the_added_form_has_vectors_as_columns_and_the_same_values_and_gradients(
+    columns: int, width: int, inner: int, outputs: int
+) -> None:
+    x, *maps = inputs(columns, width, inner, outputs)
+    base = torch.randn(outputs, columns, generator=Generator().manual_seed(5)).requires_grad_()
+    turned = x.detach().T.contiguous().requires_grad_()
+    w1, b1, w2, b2 = maps
+    mine = graded(added_feedforward(base, turned, (w1, b1), (w2, b2)), [base, turned, *maps])
+    exact = [tensor.detach().double().requires_grad_() for tensor in (base, turned, *maps)]
+    base, turned, w1, b1, w2, b2 = exact
+    assert_same(mine, graded(base + linear(gelu(linear(turned.T, w1, b1)), w2, b2).T, exact))

@@ -151,9 +151,9 @@ class PFNN(PointForecaster):
         self.check_future(past, future)
         state, following = self._pairs(torch.cat((past, future), dim=1), generator)
         embedded = self.encoder(state)
-        predicted: Tensor = self.decoder(self.operator(embedded))
-        total = criterion(Forecast(mean=predicted), following)
-        total = total + criterion(Forecast(mean=self.decoder(embedded)), state)
+        predicted, rebuilt = self.decoder(torch.stack((self.operator(embedded), embedded)))
+        total: Tensor = criterion(Forecast(mean=predicted), following)
+        total = total + criterion(Forecast(mean=rebuilt), state)
         total = total + self._penalty() / predicted.numel()
         if self.training:
             self.steps_trained += 1
@@ -188,7 +188,12 @@ def expansion(
         >>> expansion(torch.diag(torch.tensor([0.5, 1.0, 2.0])))
         tensor(3.)
     """
-    return torch.relu(torch.linalg.eigvalsh(operator @ operator.mT) - 1.0).sum()
+    gram = operator @ operator.mT
+    # Where I - KKᵀ has a Cholesky factor, no eigenvalue reaches 1: told without eigenvectors, which a gradient needs.
+    identity = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
+    if int(torch.linalg.cholesky_ex(identity - gram.detach()).info) == 0:
+        return torch.zeros_like(gram).sum()
+    return torch.relu(torch.linalg.eigvalsh(gram) - 1.0).sum()
 
 
 def distance_from_unitary(

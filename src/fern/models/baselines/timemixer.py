@@ -13,7 +13,17 @@ from torch.nn.functional import gelu, linear
 from fern.checks import require_whole
 from fern.errors import FernError
 from fern.models.base import ModelConfig, PointForecaster
-from fern.models.layers import Dropout, Perceptron, RevIN, decompose, in_blocks, require_kernel, require_rate
+from fern.models.layers import (
+    Dropout,
+    Perceptron,
+    RevIN,
+    added_feedforward,
+    in_blocks,
+    moving_average,
+    require_kernel,
+    require_rate,
+    weights_on_average,
+)
 from fern.models.registry import register_model
 
 
@@ -168,34 +178,54 @@ class MixingBlock(nn.Module):
         super().__init__()
         self.kernel = config.kernel
         fine_to_coarse = list(pairwise(config.lengths))
-        self.down = nn.ModuleList(
-            Perceptron((fine, coarse, coarse), activation="gelu") for fine, coarse in fine_to_coarse
-        )
-        self.up = nn.ModuleList(
+        down = nn.ModuleList(Perceptron((fine, coarse, coarse), activation="gelu") for fine, coarse in fine_to_coarse)
+        self.down = cast("Sequence[Perceptron]", down)
+        up = nn.ModuleList(
             Perceptron((coarse, fine, fine), activation="gelu") for fine, coarse in reversed(fine_to_coarse)
         )
+        self.up = cast("Sequence[Perceptron]", up)
         self.features = FeatureMixing(config.hidden, config.feedforward)
 
     def forward(
         self,
         states: Sequence[Tensor],  # each (hidden, N, T_i), the finest first
     ) -> list[Tensor]:
-        """The mixed scales."""
-        parts = [decompose(state, self.kernel) for state in states]
-        seasons = [parts[0][0]]
-        for down, (season, _) in zip(self.down, parts[1:], strict=True):
-            seasons.append(season + down(seasons[-1]))
-        trends = [parts[-1][1]]  # the coarsest first
-        for up, (_, trend) in zip(self.up, parts[-2::-1], strict=True):
-            trends.append(trend + up(trends[-1]))
-        return [
-            state + self.features(season + trend)
-            for state, season, trend in zip(states, seasons, reversed(trends), strict=True)
-        ]
+        """The mixed scales.
+
+        What is added to a season or a trend goes to their sum too, so of the finest and the coarsest scale neither is
+        needed but within the first map of a perceptron, whose weights are averaged in place of the states.
+        """
+        fine, *between, coarse = [state.flatten(0, 1) for state in states]
+        averages = [moving_average(state, self.kernel) for state in between]
+        seasons = [fine]
+        season_bases = [*(state - average for state, average in zip(between, averages, strict=True)), coarse]
+        for down, base in zip(self.down, season_bases, strict=True):
+            seasons.append(self._added(base, seasons[-1], down, season=True if len(seasons) == 1 else None))
+        trends = [coarse]
+        for up, base in zip(self.up, [*reversed(averages), fine], strict=True):
+            trends.append(self._added(base, trends[-1], up, season=False if len(trends) == 1 else None))
+        mixed = [trends[-1], *map(torch.add, seasons[1:-1], trends[-2:0:-1]), seasons[-1]]
+        return [self.features(state, x.view_as(state)) for state, x in zip(states, mixed, strict=True)]
+
+    def _added(
+        self,
+        base: Tensor,  # (rows, outputs)
+        x: Tensor,  # (rows, inputs)
+        perceptron: Perceptron,
+        *,
+        season: bool | None,  # of x, or its trend if False, goes in, or x itself if None
+    ) -> Tensor:  # (rows, outputs)
+        first, second = perceptron.linear_maps
+        weight = first.weight
+        if season is not None:
+            average = weights_on_average(weight, self.kernel)
+            weight = weight - average if season else average
+        inner = gelu(linear(x, weight, first.bias))
+        return (base + second.bias).addmm_(inner, second.weight.t())
 
 
 class FeatureMixing(nn.Module):
-    """A perceptron over each time step's vector, which is the first dimension."""
+    """A perceptron over each time step's vector, which is the first dimension, added to another vector."""
 
     def __init__(self, hidden: int, feedforward: int) -> None:
         super().__init__()
@@ -204,11 +234,12 @@ class FeatureMixing(nn.Module):
 
     def forward(
         self,
+        base: Tensor,  # (hidden, N, T)
         x: Tensor,  # (hidden, N, T)
     ) -> Tensor:  # (hidden, N, T)
-        """W₂ gelu(W₁ x + b₁) + b₂."""
-        inner = gelu(torch.addmm(self.expand.bias[:, None], self.expand.weight, x.flatten(1)))
-        return torch.addmm(self.contract.bias[:, None], self.contract.weight, inner).view_as(x)
+        """base + W₂ gelu(W₁ x + b₁) + b₂."""
+        maps = ((part.weight, part.bias) for part in (self.expand, self.contract))
+        return added_feedforward(base.flatten(1), x.flatten(1), *maps).view_as(x)
 
 
 class TimeStepEmbedding(nn.Module):

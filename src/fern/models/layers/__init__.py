@@ -3,9 +3,9 @@
 from fern.models.layers.activation import ACTIVATIONS, activation
 from fern.models.layers.attention import attend
 from fern.models.layers.blocks import in_blocks
-from fern.models.layers.decomposition import decompose, moving_average, require_kernel
-from fern.models.layers.dropout import Dropout, drawing_from, require_rate
-from fern.models.layers.feedforward import feedforward
+from fern.models.layers.decomposition import decompose, moving_average, require_kernel, weights_on_average
+from fern.models.layers.dropout import Dropout, compiled, drawing_from, require_rate
+from fern.models.layers.feedforward import added_feedforward, feedforward
 from fern.models.layers.patches import end_padded_patches
 from fern.models.layers.perceptron import Perceptron
 from fern.models.layers.revin import RevIN, Statistics
@@ -17,7 +17,9 @@ __all__ = [
     "RevIN",
     "Statistics",
     "activation",
+    "added_feedforward",
     "attend",
+    "compiled",
     "decompose",
     "drawing_from",
     "end_padded_patches",
@@ -26,4 +28,5 @@ __all__ = [
     "moving_average",
     "require_kernel",
     "require_rate",
+    "weights_on_average",
 ]

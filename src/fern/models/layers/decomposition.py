@@ -32,6 +32,21 @@ def moving_average(
     return averaged
 
 
+def weights_on_average(
+    weight: Tensor,  # (outputs, T), of a linear map
+    kernel: int,
+) -> Tensor:  # (outputs, T)
+    """The weights that do to a series what ``weight`` does to its moving average: many series need not be averaged.
+
+    Example:
+        >>> x, weight = torch.randn(5, 8), torch.randn(2, 8)
+        >>> torch.allclose(x @ weights_on_average(weight, 3).T, moving_average(x, 3) @ weight.T, atol=1e-5)
+        True
+    """
+    transposed: Tensor = _TransposedAverage.apply(weight, kernel)  # type: ignore[no-untyped-call]
+    return transposed
+
+
 def decompose(
     x: Tensor,  # (..., T)
     kernel: int,
@@ -52,19 +67,38 @@ class _MovingAverage(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: int) -> Tensor:
         ctx.kernel = kernel
-        side = (*x.shape[:-1], kernel // 2)
-        padded = torch.cat((x[..., :1].expand(side), x, x[..., -1:].expand(side)), dim=-1)
-        return _moving_sum(padded, kernel).div_(kernel)
+        return _average(x, kernel)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        half = ctx.kernel // 2
-        # Of the padded series first; then what fell on the repeated ends goes to the values they repeat.
-        padded = _moving_sum(pad(gradients[0], (2 * half, 2 * half)), ctx.kernel) / ctx.kernel
-        inner = padded[..., half : padded.shape[-1] - half].clone()
-        inner[..., 0] += padded[..., :half].sum(dim=-1)
-        inner[..., -1] += padded[..., padded.shape[-1] - half :].sum(dim=-1)
-        return inner, None
+        return _transposed_average(gradients[0], ctx.kernel), None
+
+
+class _TransposedAverage(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kernel: int) -> Tensor:
+        ctx.kernel = kernel
+        return _transposed_average(x, kernel)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return _average(gradients[0], ctx.kernel), None
+
+
+def _average(x: Tensor, kernel: int) -> Tensor:
+    side = (*x.shape[:-1], kernel // 2)
+    padded = torch.cat((x[..., :1].expand(side), x, x[..., -1:].expand(side)), dim=-1)
+    return _moving_sum(padded, kernel).div_(kernel)
+
+
+def _transposed_average(x: Tensor, kernel: int) -> Tensor:
+    half = kernel // 2
+    # Of the padded series first; then what fell on the repeated ends goes to the values they repeat.
+    padded = _moving_sum(pad(x, (2 * half, 2 * half)), kernel).div_(kernel)
+    inner = padded[..., half : padded.shape[-1] - half].clone()
+    inner[..., 0] += padded[..., :half].sum(dim=-1)
+    inner[..., -1] += padded[..., padded.shape[-1] - half :].sum(dim=-1)
+    return inner
 
 
 def _moving_sum(

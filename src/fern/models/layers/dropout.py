@@ -15,6 +15,7 @@ Keys = tuple[np.uint32, np.uint32, np.uint32, np.float32]
 """Two random keys, the last of 2¹⁶ values that is kept, and the scale of what is kept: 1 where nothing is dropped."""
 
 _WHOLE = 1 << 16
+NONE_DROPPED: Keys = (np.uint32(0), np.uint32(0), np.uint32(_WHOLE - 1), np.float32(1.0))
 
 
 def require_rate(name: str, value: float) -> None:
@@ -68,7 +69,7 @@ class Dropout(nn.Module):
         stays exact.
         """
         if not self.active:
-            return np.uint32(0), np.uint32(0), np.uint32(_WHOLE - 1), np.float32(1.0)
+            return NONE_DROPPED
         keep = _kept_of_whole(self.rate)
         first, second = torch.randint(1 << 32, (2,), generator=self.generator).tolist()
         return np.uint32(first), np.uint32(second), np.uint32(keep - 1), np.float32(_WHOLE / keep)

@@ -1,4 +1,4 @@
-"""Linear map, GELU, dropout, linear map, in blocks of rows that stay in the processor's cache.
+"""Linear map, GELU, dropout, linear map, in blocks of vectors that stay in the processor's cache.
 
 The inner vectors are several times as wide as the outer ones: whole, they would go to memory and back some ten times
 a training step, which costs more than the products where the outer ones are narrow. In blocks they never leave the
@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import gelu
 
 from fern.models.layers import _gelu_kernels as kernels
-from fern.models.layers.dropout import Dropout, Keys, compiled
+from fern.models.layers.dropout import NONE_DROPPED, Dropout, Keys, compiled
 
 BLOCK = 1 << 17  # inner numbers a block: half a megabyte
 NARROW = 64  # outer width from which computing the inner numbers again costs more than keeping them
@@ -40,6 +40,26 @@ def feedforward(
         return linear(dropout(gelu(linear(x, *first))), *second)
     out: Tensor = _FeedForward.apply(x.reshape(-1, x.shape[-1]), *first, *second, dropout.keys())  # type: ignore[no-untyped-call]
     return out.view(*x.shape[:-1], -1)
+
+
+def added_feedforward(
+    base: Tensor,  # (outputs, M)
+    x: Tensor,  # (inputs, M): the vectors are columns
+    first: tuple[Tensor, Tensor],  # weight (inner, inputs) and bias (inner,)
+    second: tuple[Tensor, Tensor],  # weight (outputs, inner) and bias (outputs,)
+) -> Tensor:  # (outputs, M)
+    """base + W₂ gelu(W₁ x + b₁) + b₂.
+
+    Example:
+        >>> maps = (torch.ones(3, 2), torch.zeros(3)), (torch.ones(1, 3), torch.ones(1))
+        >>> added_feedforward(torch.ones(1, 4), torch.zeros(2, 4), *maps)
+        tensor([[2., 2., 2., 2.]])
+    """
+    if not compiled(x) or first[0].shape[0] % 16:
+        inner = gelu(torch.addmm(first[1][:, None], first[0], x))
+        return base + torch.addmm(second[1][:, None], second[0], inner)
+    out: Tensor = _AddedFeedForward.apply(base, x, *first, *second)  # type: ignore[no-untyped-call]
+    return out
 
 
 def _blocks(rows: int, inner: int) -> Iterator[slice]:
@@ -82,6 +102,44 @@ class _FeedForward(torch.autograd.Function):
             grad_b1 += g.sum(dim=0)
             torch.mm(g, w1, out=grad_x[rows_of])
         return grad_x, grad_w1.t(), grad_b1, grad_w2, grad.sum(dim=0), None
+
+
+class _AddedFeedForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, base: Tensor, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+        inner = w1.shape[0]
+        out = torch.add(base, b2[:, None])
+        scratch = x.new_empty(inner * max(8, BLOCK // inner))
+        for part in _blocks(x.shape[1], inner):
+            a = _inner(scratch, inner, part)
+            torch.addmm(b1[:, None], w1, x[:, part], out=a)
+            kernels.gelu(_flat(a), 0, NONE_DROPPED)
+            out[:, part].addmm_(w2, a)
+        ctx.save_for_backward(x, w1, b1, w2)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+        x, w1, b1, w2 = ctx.saved_tensors
+        inner = w1.shape[0]
+        grad_x, grad_w1, grad_w2 = torch.empty_like(x), torch.zeros_like(w1), torch.zeros_like(w2)
+        grad_b1 = torch.zeros_like(b1)
+        scratch = x.new_empty(2, inner * max(8, BLOCK // inner))
+        for part in _blocks(x.shape[1], inner):
+            a, g = (_inner(each, inner, part) for each in scratch)
+            torch.addmm(b1[:, None], w1, x[:, part], out=a)
+            torch.mm(w2.t(), grad[:, part], out=g)
+            kernels.gelu_backward(_flat(a), 0, NONE_DROPPED, _flat(g))
+            grad_w2.addmm_(grad[:, part], a.t())
+            grad_w1.addmm_(g, x[:, part].t())
+            grad_b1 += g.sum(dim=1)
+            torch.mm(w1.t(), g, out=grad_x[:, part])
+        return grad, grad_x, grad_w1, grad_b1, grad_w2, grad.sum(dim=1)
+
+
+def _inner(scratch: Tensor, inner: int, part: slice) -> Tensor:  # (inner, size of part), contiguous
+    return scratch[: inner * (part.stop - part.start)].view(inner, -1)
 
 
 def _flat(tensor: Tensor) -> Any:

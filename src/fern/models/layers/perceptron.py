@@ -38,7 +38,8 @@ class Perceptron(nn.Module):
         if self.activate is nn.functional.gelu and len(self.maps) == 2:
             first, second = ((part.weight, part.bias) for part in self.linear_maps)
             return feedforward(x, first, second, self.dropout)
+        rows = x.reshape(-1, x.shape[-1])  # in place on a view of more dimensions, an activation makes autograd copy
         for linear in self.maps[:-1]:
-            x = self.dropout(self.activate(linear(x)))
-        last: Tensor = self.maps[-1](x)
-        return last
+            rows = self.dropout(self.activate(linear(rows)))
+        last: Tensor = self.maps[-1](rows)
+        return last.view(*x.shape[:-1], -1)
