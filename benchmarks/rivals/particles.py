@@ -76,7 +76,7 @@ def run(
     validation = thinned(problem, "validation", 4)
     result = train(model, problem.train, validation, TrainConfig(**settings), progress="silent")
     assert isinstance(model, RolledFern)
-    model.learn_spread(validation.batches(1024))
+    model.learn_spread(validation.batches(1024), generator=torch.Generator().manual_seed(seed))
     path, drawn, truth = rolled_out(model, thinned(problem, "test", 24), particles=particles, seed=seed)
     spans = pairwise(sorted({min(step, length) for step in SPANS}))
     return {
@@ -90,6 +90,7 @@ def run(
         "processor_seconds": round(result.processor_seconds, 1),
         "windows": len(truth),
         "particles": particles,
+        "carried": float(model.carried),
         "mse": {"mean path": float(mse(path, truth)), "mean of particles": float(mse(drawn.mean(0), truth))},
         "crps": {"mean path": float(mae(path, truth)), "particles": float(crps(drawn, truth))},
         "coverage": {

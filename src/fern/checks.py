@@ -82,6 +82,10 @@ def shown(value: object) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
+ALWAYS_THERE = 1 << 24
+"""Bytes that a process can have on any machine: not worth looking up how much there is."""
+
+
 def memory_size() -> int | None:
     """The bytes of memory this process may have: the machine's, or fewer where a container limits it."""
     try:
@@ -102,6 +106,8 @@ def require_memory(what: str, needed: float) -> None:
             ...
         fern.errors.FernError: steps: 10^15 steps would need about 24 PB of memory, this machine has ...
     """
+    if needed <= ALWAYS_THERE:
+        return
     there = memory_size()
     if there is not None and needed > there:
         raise FernError(f"{what} would need about {in_bytes(needed)} of memory, this machine has {in_bytes(there)}")

@@ -58,6 +58,16 @@ def test_long_frames_of_every_kind_are_many_series(kind: str) -> None:
     assert len(windows) == 19 + 9
 
 
+def test_rows_of_series_may_lie_one_after_the_other_or_mixed() -> None:
+    together = pd.DataFrame({"unique_id": list("bbbaaa"), "ds": [1, 2, 3, 1, 2, 3], "y": np.arange(6.0)})
+    mixed = together.iloc[[0, 3, 1, 4, 2, 5]]
+    for frame in (together, mixed):
+        panel = read_frame(frame)
+        assert [one.name for one in panel.series] == ["b", "a"]
+        assert [one.values[:, 0].tolist() for one in panel.series] == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+        assert all(one.stamps is not None and one.stamps.to_pylist() == [1, 2, 3] for one in panel.series)
+
+
 @pytest.mark.parametrize(
     "names",
     [

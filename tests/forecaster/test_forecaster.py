@@ -227,6 +227,15 @@ def test_the_same_seed_gives_the_same_forecast(panel: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(one, other)
 
 
+def test_a_fitted_forecaster_holds_the_newest_rows_and_not_the_table(fitted: FernForecaster) -> None:
+    state = fitted._fitted()
+    assert all(one.values.base is None for one in state.recent)
+    assert state.findings is not None
+    for profiled in state.findings.profiled:
+        assert profiled.stamps is not None
+        assert profiled.stamps.buffers()[1].size == 8 * len(profiled.stamps)
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
 def test_answers_are_of_the_kind_that_came_in(fitted: FernForecaster, panel: pd.DataFrame, kind: str) -> None:
     kinds = {"pandas": lambda f: f, "polars": pl.from_pandas, "pyarrow": lambda f: pa.Table.from_pandas(f)}

@@ -20,6 +20,10 @@ def past(batch: int = 3, seed: int = 1) -> torch.Tensor:
     return 2.0 + 3.0 * torch.randn(batch, 20, 2, generator=torch.Generator().manual_seed(seed))
 
 
+def future(batch: int, seed: int) -> torch.Tensor:
+    return 2.0 + 3.0 * torch.randn(batch, 30, 2, generator=torch.Generator().manual_seed(seed))
+
+
 @torch.no_grad()
 def test_a_longer_forecast_begins_with_the_shorter_one() -> None:
     short, long = rolled(), build_model("fern-rolled", **{**SIZES, "horizon": 55}, **SMALL).eval()
@@ -74,9 +78,9 @@ def test_particles_spread_over_later_patches_where_the_law_of_each_does_not() ->
 def test_particles_are_as_wide_as_patches_missed_on_the_windows_that_taught_it() -> None:
     model = rolled()
     model.prepare([(past(200), past(200, seed=2))])
-    taught, future = past(400, seed=3), past(400, seed=4)
-    missed = (model(taught).mean[:, :12] - future[:, :12]).flatten(1)
-    model.learn_spread([(taught[:150], future[:150]), (taught[150:], future[150:])])
+    taught, came = past(400, seed=3), future(400, seed=4)
+    missed = (model(taught).mean[:, :12] - came[:, :12]).flatten(1)
+    model.learn_spread([(taught[:150], came[:150]), (taught[150:], came[150:])])
     drawn = model(past(1), samples=4000, generator=torch.Generator().manual_seed(5)).samples
     assert drawn is not None
     first = drawn[:, 0, :12].flatten(1)
@@ -88,14 +92,31 @@ def test_particles_are_as_wide_as_patches_missed_on_the_windows_that_taught_it()
 def test_learning_the_spread_changes_neither_the_mean_path_nor_the_mode() -> None:
     model = rolled().train()
     before = rolled()(past()).mean
-    model.learn_spread([(past(50), past(50, seed=2))])
+    model.learn_spread([(past(50), future(50, seed=2))])
     assert model.training
     assert torch.equal(model.eval()(past()).mean, before)
 
 
+@torch.no_grad()
+def test_noise_of_observation_is_shown_and_not_rolled_on() -> None:
+    """A still level seen with noise: what is to come is as uncertain far ahead as at first."""
+    noise = torch.randn(600, 50, 2, generator=torch.Generator().manual_seed(6))
+    model = rolled(degree=0)
+    model.prepare([(noise[:, :20], noise[:, 20:])])
+    for parameter in model.parameters():
+        parameter.zero_()  # the network adds nothing: a patch goes on from the newest row
+    still = 0.1 * noise + torch.randn(600, 1, 2, generator=torch.Generator().manual_seed(7))
+    model.learn_spread([(still[:, :20], still[:, 20:])], generator=torch.Generator().manual_seed(8))
+    drawn = model(still[:1, :20], samples=2000, generator=torch.Generator().manual_seed(9)).samples
+    assert drawn is not None
+    spread = drawn.std(0)[0].mean(1)  # (H,)
+    assert float(model.carried) < 0.5
+    assert float(spread[-6:].mean() / spread[:6].mean()) < 1.2
+
+
 def test_too_few_windows_teach_no_spread() -> None:
     with pytest.raises(FernError, match="got 3 windows, needs at least 24, one for each value of a patch"):
-        rolled().learn_spread([(past(3), past(3))])
+        rolled().learn_spread([(past(3), future(3, seed=2))])
 
 
 @torch.no_grad()

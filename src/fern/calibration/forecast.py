@@ -194,7 +194,9 @@ class CalibratedForecast:
         if level == 0:  # the median: both ends of the interval at level 0 (they differ by less than two scores)
             low, high = (self._by_step(table.values[:, 0]) for table in (self.radii.low, self.radii.high))
             return self.mean + (high - low) / 2 * self.stddev
-        return self.interval(level)[probability > 0.5]
+        if probability > 0.5:
+            return self.mean + self._by_step(self.radii.high.at(level)) * self.stddev
+        return self.mean - self._by_step(self.radii.low.at(level)) * self.stddev
 
     def _groups(self) -> list[NDArray[np.int64]]:
         group = self.calibration.group

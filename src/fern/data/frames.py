@@ -22,7 +22,7 @@ from fern.data.missing import (
 from fern.data.tables.frequency import ROWS, Frequency, frequency_of, next_stamps
 from fern.data.tables.native import Native, unwrap
 from fern.data.tables.readers import Reading, Source, open_source, table_source
-from fern.data.tables.stamps import as_integers
+from fern.data.tables.stamps import as_integers, in_type, one_chunk
 from fern.data.tables.timegrid import GridScan, TimeGrid, grid_without_time
 from fern.errors import FernError
 
@@ -153,21 +153,27 @@ def by_series(source: Source) -> list[tuple[str, pa.Table]]:
     table, column = source.table(), source.roles.series
     if column is None:
         return [("", table)]
-    names = pc.dictionary_encode(table[column].combine_chunks())
+    names = pc.dictionary_encode(one_chunk(table[column]))
     if names.null_count:
         raise FernError(f"{source.name}: column {column!r} has {names.null_count:,} empty series names")
     codes = np.asarray(names.indices)
+    labels = names.dictionary.to_pylist()
+    if len(labels) == 1:
+        return [(labels[0], table)]
+    changes = np.flatnonzero(np.diff(codes)) + 1
+    edges = [0, *changes.tolist(), len(codes)]
+    if len(edges) == len(labels) + 1:  # one series after the other: nothing is copied
+        return [(labels[k], table.slice(edges[k], edges[k + 1] - edges[k])) for k in range(len(labels))]
     order = np.argsort(codes, kind="stable")
-    borders = np.flatnonzero(np.diff(codes[order])) + 1
-    pieces = np.split(order, borders)
-    return [(names.dictionary[int(codes[rows[0]])].as_py(), table.take(pa.array(rows))) for rows in pieces]
+    pieces = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    return [(labels[int(codes[rows[0]])], table.take(pa.array(rows))) for rows in pieces]
 
 
 def _series(
     name: str, table: pa.Table, source: Source, *, by_rows: bool, step: timedelta | None, missing: Missing
 ) -> Series:
     where = f"{source.name}, series {name!r}" if name else source.name
-    stamps = None if source.roles.time is None else table[source.roles.time].combine_chunks()
+    stamps = None if source.roles.time is None else one_chunk(table[source.roles.time])
     grid = grid_without_time(table.num_rows)
     on_grid = stamps is not None and not by_rows
     if stamps is not None:
@@ -271,11 +277,11 @@ def restored(stamps: pa.Array, type_: pa.DataType | None) -> pa.Array:
         return stamps
     if pa.types.is_integer(type_) and not pa.types.is_integer(stamps.type):
         return stamps
-    return pc.cast(stamps, type_, safe=False)
+    return in_type(stamps, type_, safe=False)
 
 
 def restored_names(names: pa.Array | pa.ChunkedArray, type_: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
     """Series' names in the type of the column that came in."""
     if type_ is None or pa.types.is_dictionary(type_):
         return names if type_ is None else names.dictionary_encode()
-    return pc.cast(names, type_)
+    return in_type(names, type_)

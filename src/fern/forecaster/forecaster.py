@@ -357,7 +357,7 @@ class FernForecaster(Bulk):
         if calibration is None:
             return
         levels = {*asked.levels, *(abs(200 * share - 100) for share in asked.quantiles if share != 0.5)}
-        lacking = sorted(level for level in levels if not calibration.calibrated(level)["margin"])
+        lacking = sorted(level for level in levels if not calibration.radii.supports("margin", level))
         if lacking:
             listed = ", ".join(f"{level:g}" for level in lacking)
             warnings.warn(

@@ -39,5 +39,5 @@ def scale_of(values: Floats) -> Scale:  # (T, C)
     """
     shift, spread = values.mean(axis=0), values.std(axis=0)
     # A constant column can leave rounding dust instead of 0.
-    dust = spread <= 1e-10 * np.abs(values).max(axis=0)
+    dust = spread <= 1e-10 * np.maximum(values.max(axis=0), -values.min(axis=0))
     return Scale(shift, np.where(dust, 1.0, spread))

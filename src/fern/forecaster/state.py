@@ -90,5 +90,6 @@ def recent_rows(series: Sequence[Series], *, keep: int) -> tuple[Recent, ...]:
         start = max(len(one.values) - keep, one.breaks[-1] if one.breaks else 0, 0)
         last = None if one.stamps is None else one.stamps[len(one.stamps) - 1]
         rows = len(one.values)
-        found.append(Recent(one.name, np.ascontiguousarray(one.values[start:]), last, rows, rows))
+        newest = one.values[start:].copy()  # a view would hold on to the whole series
+        found.append(Recent(one.name, newest, last, rows, rows))
     return tuple(found)

@@ -24,6 +24,12 @@ WINDOWS_A_TERM = 10
 UNKNOWN = 1e6
 """Deviations that a model which has seen no training rows holds values within."""
 
+CARRIED = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.0)
+"""Shares of what a patch misses by that a particle may roll on from; the rest counts as noise of observation."""
+
+MOST_JUDGED, JUDGING_PARTICLES = 128, 32
+"""Windows and particles by which the share is chosen."""
+
 LEAST_UNIT = 1e-6
 """Deviations that what the polynomial leaves counts as, at least: float32 knows no less."""
 
@@ -142,6 +148,7 @@ class RolledFern(Forecaster):
     unit: Tensor  # ()
     polynomial: Tensor  # (terms, step·C)
     spread: Tensor  # (step·C, step·C), lower triangular
+    carried: Tensor  # ()
 
     def __init__(self, config: RolledFernConfig) -> None:
         super().__init__(config)
@@ -155,6 +162,7 @@ class RolledFern(Forecaster):
         size = config.rows_made * config.channels
         self.register_buffer("polynomial", torch.zeros(len(self.terms), size))
         self.register_buffer("spread", torch.zeros(size, size))
+        self.register_buffer("carried", torch.ones(()))
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
@@ -210,33 +218,50 @@ class RolledFern(Forecaster):
         return torch.stack([state[:, list(term)].prod(dim=1) for term in self.terms], dim=1)
 
     @torch.no_grad()
-    def learn_spread(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
+    def learn_spread(
+        self,
+        batches: Iterable[tuple[Tensor, Tensor]],
+        *,
+        generator: Generator | None = None,
+    ) -> None:
         """Learn from windows that were not trained on how far a patch misses: particles are drawn that wide from now.
 
         With e the error of the first patch of all channels, standardised, every patch of a particle gets S·ε, ε ~
-        N(0, I), with SSᵀ the mean of e·eᵀ over the windows. Mean path and ellipsoid stay as they are.
+        N(0, I), with SSᵀ the mean of e·eᵀ over the windows. Of it c·S·ε is rolled on from; the rest is noise of
+        observation, √(1 − c²)·S·ε', which is shown and forgotten. c is the one of `CARRIED` whose particles have the
+        lowest CRPS over the whole horizon. Mean path and ellipsoid stay as they are.
 
         Example:
             >>> model = RolledFern(RolledFernConfig(context_length=8, horizon=8, channels=2, step=4))
             >>> model.learn_spread([(torch.randn(50, 8, 2), torch.randn(50, 8, 2))])
-            >>> bool((model.spread.diagonal() > 0).all())
-            True
+            >>> bool((model.spread.diagonal() > 0).all()), 0 <= float(model.carried) <= 1
+            (True, True)
         """
         training = self.training
         self.eval()
+        pasts, futures = (torch.cat(parts) for parts in zip(*batches, strict=True))
+        self._check_past(pasts)
+        self.check_future(pasts, futures)
+        x, wanted = self._standardised(pasts)[:, -self.config.rows_seen :], self._standardised(futures)
         size = len(self.spread)
-        total, count = self.spread.new_zeros((size, size), dtype=torch.float64), 0
-        for past, future in batches:
-            path, _ = self._rolled(self._standardised(past), 1, None)
-            error = (self._standardised(future[:, : self.config.rows_made]) - path).flatten(1).double()
-            total += error.T @ error
-            count += len(error)
-        self.train(training)
-        if count < size:
-            raise FernError(f"learn_spread: got {count} windows, needs at least {size}, one for each value of a patch")
+        if len(x) < size:
+            raise FernError(f"learn_spread: got {len(x)} windows, needs at least {size}, one for each value of a patch")
+        path, _ = self._rolled(x, 1, None)
+        error = (wanted[:, : self.config.rows_made] - path).flatten(1).double()
+        total = error.T @ error / len(error)
         # Steps of one patch miss almost alike: without a little more on the diagonal rounding would decide.
         ridge = 1e-6 * total.diagonal().mean() * torch.eye(size, dtype=total.dtype, device=total.device)
-        self.spread.copy_(torch.linalg.cholesky((total + ridge) / count))
+        self.spread.copy_(torch.linalg.cholesky(total + ridge))
+        some = torch.linspace(0, len(x) - 1, min(len(x), MOST_JUDGED), device=x.device).long()
+        scores = {}
+        for share in CARRIED:
+            self.carried.fill_(share)
+            drawn = self._particles(x[some], JUDGING_PARTICLES, generator)
+            apart = (drawn - drawn.roll(1, dims=0)).abs() / self.scale
+            missed = (self._standardised(drawn) - wanted[some]).abs()
+            scores[share] = float((missed - 0.5 * apart).mean())
+        self.carried.fill_(min(scores, key=lambda share: scores[share]))
+        self.train(training)
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The path rolled on from its own mean (in training: from draws), and the particles."""
@@ -288,14 +313,18 @@ class RolledFern(Forecaster):
         """Paths that roll on from their own draws."""
         config, batch = self.config, len(x)
         x = x[:, -config.rows_seen :].repeat(samples, 1, 1)
-        made = []
+        made, learnt = [], bool(self.spread.any())
         for _ in range(ceil(config.horizon / config.rows_made)):
             found = self.patch.forecast(x, samples=1, generator=generator)
             assert found.samples is not None
-            noise = torch.randn((len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)
-            missed = (noise @ self.spread.T).view(len(x), -1, config.channels)
-            made.append(self._base(x) + self.unit * found.samples[0] + missed)
-            x = self._after(x, made[-1])
+            following = self._base(x) + self.unit * found.samples[0]
+            made.append(following)
+            if learnt:
+                noise = torch.randn((2, len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)
+                kept, shown = (noise @ self.spread.T).view(2, len(x), -1, config.channels)
+                following = following + self.carried * kept
+                made[-1] = following + (1.0 - self.carried.square()).sqrt() * shown
+            x = self._after(x, following)
         paths = torch.cat(made, dim=1)[:, : config.horizon]
         return self._restored(paths).view(samples, batch, config.horizon, config.channels)
 

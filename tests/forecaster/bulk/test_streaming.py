@@ -140,10 +140,11 @@ def test_ray_that_is_not_installed_is_told(fitted: FernForecaster, panel: pd.Dat
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Ray Data sets its own settings that it has given up
 def test_a_ray_cluster_gives_the_same_rows(
     fitted: FernForecaster, panel: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("ray")
+    pytest.importorskip("ray.data")
     monkeypatch.setattr(streaming, "SERIES_AT_ONCE", 1)
     path = written(panel)
     fitted.predict_file(path, "here.parquet", level=[80, 95])

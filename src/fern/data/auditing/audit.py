@@ -19,7 +19,7 @@ from fern.data.splits import Part
 from fern.data.tables.frequency import Frequency
 from fern.data.tables.native import unwrap
 from fern.data.tables.opening import readable
-from fern.data.tables.readers import Reading, Source, open_source, table_source
+from fern.data.tables.readers import BATCH_ROWS, Reading, Source, open_source, table_source
 from fern.data.tables.roles import Roles
 from fern.data.tables.timegrid import GridScan, TimeGrid, grid_without_time
 from fern.errors import FernError
@@ -124,7 +124,7 @@ def audit_source(
     if source.roles.series is None:
         pieces: Iterator[tuple[str, Iterator[pa.RecordBatch]]] = iter([("", source.batches())])
     else:
-        pieces = ((name, iter(table.to_batches())) for name, table in by_series(source))
+        pieces = ((name, iter(table.to_batches(BATCH_ROWS))) for name, table in by_series(source))
     found = []
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         for name, batches in pieces:

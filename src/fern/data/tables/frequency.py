@@ -139,7 +139,7 @@ def last_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:
 def _stepped(last: pa.Scalar, frequency: Frequency, rows: NDArray[np.int64]) -> pa.Array:
     steps = rows * frequency.count
     if frequency.unit in ("nanosecond", "integer", "row"):
-        return pc.cast(pa.array(last.cast(pa.int64()).as_py() + steps), last.type)
+        return pa.array(as_integers(pa.array([last], last.type)) + steps).view(last.type)
     zone = last.type.tz
     local = local_times(pa.array([last], last.type))[0]
     return _at_zone(_on_calendar(local, frequency, steps), zone).cast(last.type)

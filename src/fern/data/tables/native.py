@@ -7,7 +7,6 @@ from typing import Any, Literal, get_args
 
 import narwhals as nw
 import pyarrow as pa
-from narwhals.exceptions import DuplicateError
 
 from fern.data.tables.opening import readable
 from fern.data.tables.roles import require_distinct
@@ -67,13 +66,12 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
     if isinstance(frame, pa.Table):
         require_distinct(frame.column_names, name="frame")
         return without_views(frame), Native("pyarrow")
+    if nw.dependencies.is_pandas_dataframe(frame):
+        return _from_pandas(frame)
     try:
         known = nw.from_native(frame)
     except TypeError:
         raise FernError(f"frame: got {type(frame).__name__}, needs a pandas, polars or pyarrow data frame") from None
-    except DuplicateError:
-        require_distinct([str(name) for name in frame.columns], name="frame")
-        raise
     kind = known.implementation.name.lower()
     if kind not in get_args(FrameKind):
         raise FernError(f"frame: got a {kind} frame, needs a pandas, polars or pyarrow one")
@@ -81,8 +79,6 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
         raise FernError("frame: got a lazy frame, needs a collected one (.collect())")
     if not isinstance(known, nw.DataFrame):
         raise FernError(f"frame: got {type(frame).__name__}, needs a data frame")
-    if kind == "pandas":
-        return _from_pandas(frame)
     with readable("frame"):
         return known.to_arrow(), Native("polars")
 
@@ -101,33 +97,45 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
         index = str(index_name) if index_name is not None else "index"
         if index in names:
             raise FernError(f"frame: its index and a column are both called {index!r}")
+        require_distinct(names, name="frame")
         frame = frame.set_axis(names, axis=1).rename_axis(index).reset_index()
         names = [index, *names]
     require_distinct(names, name="frame")
-    frame = frame.set_axis(names, axis=1)
-    dense = {name: type_.subtype for name, type_ in frame.dtypes.items() if type(type_).__name__ == "SparseDtype"}
-    if dense:
-        frame = frame.astype(dense)
-    _check_zones(frame)
+    frame = frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
+    columns = dict(frame.items())
+    sparse = [name for name, column in columns.items() if type(column.dtype).__name__ == "SparseDtype"]
+    if sparse:
+        dense = {name: columns[name].astype(columns[name].dtype.subtype) for name in sparse}
+        frame, columns = frame.assign(**dense), {**columns, **dense}
+    for name, column in columns.items():
+        _check_zones(name, column)
+    table = _by_column(columns) if frame.size <= _WORTH_THREADS // 8 else None
+    other = {str(label): label for label in labels if not isinstance(label, str)}
+    return _whole(frame) if table is None else table, Native("pandas", index, index_name, other)
+
+
+def _by_column(columns: Mapping[str, Any]) -> pa.Table | None:
+    """The columns of a pandas frame, or None where one cannot be read: `_whole` tells which, and why."""
+    try:
+        return pa.table({name: pa.array(column, from_pandas=True) for name, column in columns.items()})
+    except pa.ArrowException:
+        return None
+
+
+def _whole(frame: Any) -> pa.Table:
+    """A pandas frame by Arrow's own way, which has threads, and costs a small frame more than its values do."""
     try:
         threads = None if 8 * frame.size > _WORTH_THREADS else 1
-        table = pa.Table.from_pandas(frame, preserve_index=False, nthreads=threads)
+        return pa.Table.from_pandas(frame, preserve_index=False, nthreads=threads).replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise FernError(f"frame: a column has values of mixed types ({error})") from None
     except pa.ArrowException as error:  # complex numbers, say
         raise FernError(f"frame: a column cannot be read ({'; '.join(map(str, error.args))})") from None
-    other = {str(label): label for label in labels if not isinstance(label, str)}
-    return table.replace_schema_metadata(None), Native("pandas", index, index_name, other)
 
 
-def _check_zones(frame: Any) -> None:
+def _check_zones(name: str, column: Any) -> None:
     """Refuse a column in which some stamps have a time zone and some not: Arrow would take the latter for UTC."""
-    for name, type_ in frame.dtypes.items():
-        if type_.kind == "O" and isinstance(frame[name].iloc[0] if len(frame) else None, datetime):
-            zoned = {
-                value.tzinfo is not None for value in frame[name] if isinstance(value, datetime) and value == value
-            }
-            if len(zoned) > 1:
-                raise FernError(
-                    f"frame: column {name!r} has stamps with a time zone and stamps without; use one of them"
-                )
+    if column.dtype.kind == "O" and isinstance(column.iloc[0] if len(column) else None, datetime):
+        zoned = {value.tzinfo is not None for value in column if isinstance(value, datetime) and value == value}
+        if len(zoned) > 1:
+            raise FernError(f"frame: column {name!r} has stamps with a time zone and stamps without; use one of them")

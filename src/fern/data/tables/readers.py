@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from fern.data.tables.csvfile import CsvFile, one_line
 from fern.data.tables.opening import Opened, for_arrow, readable
 from fern.data.tables.roles import Roles, find_roles, require_distinct
-from fern.data.tables.stamps import is_time, to_stamps
+from fern.data.tables.stamps import in_type, is_time, to_stamps
 from fern.errors import FernError
 
 BATCH_ROWS = 1 << 16
@@ -47,6 +47,8 @@ class Source:
     roles: Roles
     time_type: pa.DataType | None
     stream: Callable[[], Iterator[pa.RecordBatch]]
+    held: pa.Table | None = None
+    """The rows, where all of them are in memory already."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Batches of the columns time, series, values (those there are), in the order of the rows."""
@@ -55,14 +57,17 @@ class Source:
             rows += batch.num_rows
             if batch.num_rows:
                 with readable(self.name):
-                    made = _canonical(batch, self.roles)
+                    made = pa.RecordBatch.from_pydict(_canonical(batch, self.roles))
                 yield made
         if rows == 0:
             raise FernError(f"{self.name}: has a header but no rows")
 
     def table(self) -> pa.Table:
-        """All batches as one table."""
-        return pa.Table.from_batches(self.batches())
+        """All rows as one table; columns that are in memory in the type they are to have are not copied."""
+        if self.held is None or self.held.num_rows == 0:
+            return pa.Table.from_batches(self.batches())
+        with readable(self.name):
+            return pa.table(_canonical(self.held, self.roles))
 
 
 def open_source(path: str | Path, reading: Reading = Reading()) -> Source:  # noqa: B008 (frozen)
@@ -99,7 +104,7 @@ def table_source(table: pa.Table, *, name: str, reading: Reading = Reading()) ->
     with readable(name):
         roles = find_roles(table, name=name, time=reading.time, series=reading.series, ignore=reading.ignore)
         time_type = _time_type(table, roles)
-    return Source(name, roles, time_type, lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)))
+    return Source(name, roles, time_type, lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)), held=table)
 
 
 def file_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
@@ -152,9 +157,7 @@ def _csv_type(head: pa.Table, column: str) -> pa.DataType:
 def _csv_time_type(head: pa.Table, column: str, form: str | None) -> pa.DataType:
     """Nanoseconds from the first row on: later stamps may have fractions of a second."""
     type_ = head.schema.field(column).type
-    if is_time(type_):
-        return pa.timestamp("ns", tz=type_.tz if pa.types.is_timestamp(type_) else None)
-    return pa.string() if form else pa.int64()
+    return _in_nanoseconds(type_) if is_time(type_) else pa.string() if form else pa.int64()
 
 
 def _parquet_source(given: Opened, path: Path, reading: Reading) -> Source:
@@ -192,18 +195,25 @@ def _undamaged(path: Path) -> Iterator[None]:
 def _time_type(head: pa.Table, roles: Roles) -> pa.DataType | None:
     if roles.time is None:
         return None
+    type_ = head.schema.field(roles.time).type
+    if is_time(type_):
+        return _in_nanoseconds(type_)
     return to_stamps(head[roles.time], name=roles.time, form=roles.time_format).type
 
 
-def _canonical(batch: pa.RecordBatch, roles: Roles) -> pa.RecordBatch:
-    columns: dict[str, pa.Array] = {}
+def _in_nanoseconds(type_: pa.DataType) -> pa.DataType:
+    return pa.timestamp("ns", tz=type_.tz if pa.types.is_timestamp(type_) else None)
+
+
+def _canonical(rows: pa.RecordBatch | pa.Table, roles: Roles) -> dict[str, pa.Array | pa.ChunkedArray]:
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     if roles.time is not None:
-        columns[roles.time] = to_stamps(batch[roles.time], name=roles.time, form=roles.time_format)
+        columns[roles.time] = to_stamps(rows[roles.time], name=roles.time, form=roles.time_format)
     if roles.series is not None:
-        columns[roles.series] = pc.cast(batch[roles.series], pa.string())
+        columns[roles.series] = in_type(rows[roles.series], pa.string())
     for name in roles.values:
-        column = batch[name]
+        column = rows[name]
         if pa.types.is_boolean(column.type):
             column = pc.cast(column, pa.int8())
-        columns[name] = column if column.type == pa.float64() else pc.cast(column, pa.float64(), safe=False)
-    return pa.RecordBatch.from_pydict(columns)
+        columns[name] = in_type(column, pa.float64(), safe=False)
+    return columns

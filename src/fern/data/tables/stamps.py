@@ -1,6 +1,7 @@
 """Time columns: from whatever a table holds to timestamps in nanoseconds or integers, or a clear refusal."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -102,7 +103,7 @@ def to_stamps(
     """
     if pa.types.is_integer(column.type) and form is None:
         try:
-            return pc.cast(column, pa.int64())
+            return in_type(column, pa.int64())
         except pa.ArrowInvalid:
             raise FernError(f"time column {name!r}: has numbers beyond 2^63, needs smaller ones") from None
     if pa.types.is_integer(column.type):
@@ -125,7 +126,19 @@ def to_stamps(
 
 def as_integers(stamps: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """Stamps without missing ones as integers: nanoseconds since 1970 (UTC where there is a zone), or themselves."""
-    return np.asarray(pc.cast(stamps, pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+    if isinstance(stamps, pa.Array) and pa.types.is_timestamp(stamps.type):
+        stamps = stamps.view(pa.int64())  # the same memory
+    return np.asarray(in_type(stamps, pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def in_type(values: pa.Array | pa.ChunkedArray, type_: pa.DataType, *, safe: bool = True) -> Any:
+    """The values in a type; as they are where that is theirs: a cast to it costs more than a short array is worth."""
+    return values if values.type == type_ else pc.cast(values, type_, safe=safe)
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """The column as one array; itself where it is one already (Arrow would copy it)."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def as_text(stamp: pa.Scalar | None) -> str | None:
@@ -139,7 +152,10 @@ def as_text(stamp: pa.Scalar | None) -> str | None:
         return None
     if pa.types.is_integer(stamp.type):
         return str(stamp.as_py())
-    text = str(pc.strftime(stamp, format="%Y-%m-%d %H:%M:%S%z" if stamp.type.tz else "%Y-%m-%d %H:%M:%S"))
+    if stamp.type.tz:
+        text = str(pc.strftime(stamp, format="%Y-%m-%d %H:%M:%S%z"))
+    else:
+        text = str(np.datetime64(stamp.value, stamp.type.unit)).replace("T", " ")
     whole, _, rest = text.partition(".")
     fraction, zone = rest[:9].rstrip("0"), rest[9:]
     return f"{whole}.{fraction}{zone}" if fraction else whole + zone
@@ -147,7 +163,7 @@ def as_text(stamp: pa.Scalar | None) -> str | None:
 
 def _in_nanoseconds(column: pa.Array | pa.ChunkedArray, zone: str | None, *, name: str) -> pa.Array:
     try:
-        return pc.cast(column, pa.timestamp("ns", tz=zone))
+        return in_type(column, pa.timestamp("ns", tz=zone))
     except pa.ArrowInvalid as error:
         if "timezone" in str(error).lower() or "time zone" in str(error).lower():
             raise FernError(f"time column {name!r}: unknown time zone {zone!r}") from None

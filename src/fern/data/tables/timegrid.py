@@ -72,18 +72,24 @@ class _Steps:
         steps = np.diff(numbers)
         if len(steps) == 0:
             return steps
-        ends = np.flatnonzero(np.diff(steps)) + 1
-        lengths = np.diff(np.concatenate([[0], ends, [len(steps)]]))
-        values = steps[np.concatenate([[0], ends])]
-        runs = lengths.copy()
-        if values[0] == self._run[0]:
-            runs[0] += self._run[1]
-        self._run = (int(values[-1]), int(runs[-1]))
-        unique, inverse = np.unique(values, return_inverse=True)
-        totals, longest = np.zeros(len(unique), np.int64), np.zeros(len(unique), np.int64)
-        np.add.at(totals, inverse, lengths)
-        np.maximum.at(longest, inverse, runs)
-        for step, total, run in zip(unique.tolist(), totals.tolist(), longest.tolist(), strict=True):
+        before = self._run
+        ends = np.flatnonzero(steps[1:] != steps[:-1]) + 1
+        if len(ends) == 0:  # one step from first to last, as on a whole grid
+            found = [(int(steps[0]), len(steps), len(steps) + (before[1] if steps[0] == before[0] else 0))]
+            self._run = (found[0][0], found[0][2])
+        else:
+            lengths = np.diff(np.concatenate([[0], ends, [len(steps)]]))
+            values = steps[np.concatenate([[0], ends])]
+            runs = lengths.copy()
+            if values[0] == before[0]:
+                runs[0] += before[1]
+            self._run = (int(values[-1]), int(runs[-1]))
+            unique, inverse = np.unique(values, return_inverse=True)
+            totals, longest = np.zeros(len(unique), np.int64), np.zeros(len(unique), np.int64)
+            np.add.at(totals, inverse, lengths)
+            np.maximum.at(longest, inverse, runs)
+            found = list(zip(unique.tolist(), totals.tolist(), longest.tolist(), strict=True))
+        for step, total, run in found:
             count, known = self.counts.get(step, (0, 0))
             self.counts[step] = (count + total, max(known, run))
         if len(self.counts) > _KEPT_STEPS:  # a column of random stamps: keep the commonest, memory stays bounded

@@ -2,7 +2,9 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,9 @@ from fern.training.machine.cluster import RaySession
 
 Folder = Mapping[str, bytes]
 """A saved forecaster: the files of its folder by name."""
+
+TABLE, ERROR = "table", "error"
+"""The columns of an actor's answer: a table as an Arrow stream, or why there is none."""
 
 Load = Callable[[str], Any]
 """``FernForecaster.load``, which this module must not import."""
@@ -40,7 +45,7 @@ def forecasts_by_ray(
     """
     session = RaySession(address)
     try:
-        data = session.ray.data
+        data = _ray_data()
         context = data.DataContext.get_current()
         context.enable_progress_bars = False
         context.execution_options.preserve_order = True
@@ -55,11 +60,20 @@ def forecasts_by_ray(
             num_cpus=1,
         )
         try:
-            yield from mapped.iter_batches(batch_size=None, batch_format="pyarrow")
+            for answers in mapped.iter_batches(batch_size=None, batch_format="pyarrow"):
+                for answer in answers.to_pylist():
+                    yield _unpacked(answer)
         except session.ray.exceptions.RayError as error:
             raise _told(error) from None
     finally:
         session.leave()
+
+
+def _ray_data() -> ModuleType:
+    try:
+        return import_module("ray.data")
+    except ImportError as error:  # Ray alone comes without what its data part needs
+        raise FernError(f"engine ray: Ray Data lacks a package: {error} (pip install 'fern-forecast[ray]')") from None
 
 
 class Actor:
@@ -73,16 +87,28 @@ class Actor:
         self._request = request
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """The forecasts of one chunk."""
+        """The forecasts of one chunk, packed: Ray Data joins tables of one schema, and drops what an error says."""
         (item,) = batch.to_pylist()
-        return self._forecaster.predict(read_chunk(Chunk(**item)), **self._request)
+        try:
+            made = self._forecaster.predict(read_chunk(Chunk(**item)), **self._request)
+        except FernError as error:
+            return pa.table({TABLE: pa.nulls(1, pa.binary()), ERROR: [str(error)]})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, made.schema) as writer:
+            writer.write_table(made)
+        return pa.table({TABLE: pa.array([sink.getvalue().to_pybytes()], pa.binary()), ERROR: pa.nulls(1, pa.string())})
+
+
+def _unpacked(answer: Mapping[str, Any]) -> pa.Table:
+    """The table that an actor packed, or the error that it met."""
+    if answer[ERROR] is not None:
+        raise FernError(answer[ERROR])
+    with pa.ipc.open_stream(answer[TABLE]) as reader:
+        return reader.read_all()
 
 
 def _told(error: BaseException) -> FernError:
-    """The actor's own error, which Ray wraps."""
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, FernError):
-            return FernError(str(getattr(inner, "cause", inner)))
-        inner = getattr(inner, "cause", None) or inner.__cause__
-    return FernError(f"engine ray: {str(error).splitlines()[0]}")
+    """What Ray tells of an actor that fell; it wraps the error itself."""
+    inner = getattr(error, "cause", None) or error
+    said = str(inner).strip().partition("\n")[0]
+    return FernError(f"engine ray: {type(inner).__name__}: {said}")

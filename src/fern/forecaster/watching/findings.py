@@ -112,7 +112,9 @@ def profile_of(
     stride = min(horizon, max(1, (rows - length) // PROFILE_WINDOWS))
     found = eigenprofile(model, values[start:], stride=stride)
     profile = replace(found, first_row=found.first_row + start)
-    stamps = None if series.stamps is None else series.stamps.slice(profile.first_row, len(profile))
+    stamps = None
+    if series.stamps is not None:  # copied: a slice would hold on to the whole column
+        stamps = pa.concat_arrays([series.stamps.slice(profile.first_row, len(profile))])
     made = Profiled(series.name, stamps, profile)
     if rules is not None:
         return replace(made, rules=rules, measured=measured_rates(profile, rules))
