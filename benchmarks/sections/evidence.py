@@ -150,12 +150,7 @@ def libraries(rows: Sequence[Result]) -> list[str]:
         lines += [_method(row, best=row is own[0]) for row in own]
     ours = {row["table"] for row in rows if row["method"].startswith("FernForecaster")}
     shared = [row for row in rows if row["table"] in ours]  # a table that we have not run says nothing about us
-    best = [
-        min((row for row in shared if row["table"] == table), key=lambda row: row["crps"]) for table in _tables(shared)
-    ]
-    won = [row["table"] for row in best if row["method"].startswith("FernForecaster")]
-    lost = [f"{row['table']} ({row['method']})" for row in best if row["table"] not in won]
-    verdict = f"Best CRPS of FernForecaster: {', '.join(won) or 'none'}. Of another: {', '.join(lost) or 'none'}."
+    verdict = " ".join(_verdict(shared, metric) for metric in ("crps", "mse"))
     floors = {row["table"]: row["floor_mse"] for row in rows if "floor_mse" in row}
     told = ", ".join(f"{table} {floor:.4g}" for table, floor in floors.items())
     best_possible = [f"MSE of the best possible forecast on the same windows: {told}.", ""] if floors else []
@@ -180,6 +175,16 @@ def trajectories(rows: Sequence[Result]) -> list[str]:
         f"LORENZ_BASE on {len(rows)} trajectories in place of one, mean ± standard error: {'; '.join(told)} "
         "(`python -m benchmarks.forecasters.trajectories`).\n"
     ]
+
+
+def _verdict(rows: Sequence[Result], metric: str) -> str:
+    """On which tables FernForecaster is best by a metric, and who is where it is not."""
+    best = [min((row for row in rows if row["table"] == table), key=lambda row: row[metric]) for table in _tables(rows)]
+    won = [row["table"] for row in best if row["method"].startswith("FernForecaster")]
+    lost = [f"{row['table']} ({row['method']})" for row in best if row["table"] not in won]
+    return (
+        f"Best {metric.upper()} of FernForecaster: {', '.join(won) or 'none'}. Of another: {', '.join(lost) or 'none'}."
+    )
 
 
 def _tables(rows: Sequence[Result]) -> list[str]:
