@@ -46,6 +46,11 @@ wins: the first two systems of each family (flows, diffusions, recursions), with
 as every model has run. Command: `fern bench run shock --models
 fern,dlinear,analog,polymap,last-value,oracle --seeds 7 --out benchmarks/runs`.
 """
+NOISY = """\
+Chaotic flows seen with observation noise (a share of each channel's standard deviation), judged by the true rows, of
+the models that have run (`fern bench run noise --out benchmarks/runs`):
+
+"""
 TASKS = ("shock", "detailed", "ablation", "recency", "footprint")
 
 
@@ -89,7 +94,9 @@ def _headline() -> str:
     table = build_table([row for row in rows if row.dataset in shown], task=task, metrics=["mse"], paper=True)
     lines = tuple(line for line in table.lines if line.keys[0] in shown)  # ranks are given over all datasets, below
     text = render(replace(table, lines=lines, notes=()), "md").partition("\n")[2].strip()  # without its heading
-    return f"\n{text}\n\n{EXPLAINED}\n{rivals.what_wins_where(rows)}\n{simpler_wins(rows, common)}\n\n"
+    noisy = "\n".join(rivals.best_by_noise([row for row in _benchmark_rows() if row.task == "noise"]))
+    told = f"{rivals.what_wins_where(rows)}\n{simpler_wins(rows, common)}\n\n{NOISY}{noisy}"
+    return f"\n{text}\n\n{EXPLAINED}\n{told}\n\n"
 
 
 def simpler_wins(rows: Sequence[Row], common: set[str]) -> str:

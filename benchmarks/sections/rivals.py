@@ -69,7 +69,7 @@ def noise(rows: Sequence[Row]) -> list[str]:
         NOISE_EXPLAINED,
         table,
         "",
-        *_best_by_noise(own),
+        *best_by_noise(own),
         "",
         f"`fern bench run {task.name} --out benchmarks/runs` continues from these rows.\n",
     ]
@@ -124,7 +124,7 @@ def long(rows: Sequence[Row]) -> list[str]:
     return [f"## {task.title}\n", LONG_EXPLAINED, table, "", command]
 
 
-def _best_by_noise(rows: Sequence[Row]) -> list[str]:
+def best_by_noise(rows: Sequence[Row]) -> list[str]:
     """A line for each noise: who has the lowest MSE on which system, of how many models that have run there."""
     lines = []
     for share in sorted({row.data_settings.get(NOISE, 0.0) for row in rows}):
