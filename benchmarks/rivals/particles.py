@@ -66,15 +66,9 @@ def run(
     problem = Problem(dataset, "shock", "none", length, length)
     channels = len(dataset.channel_names)
     model = build_model("fern-rolled", preset="chaos", context_length=length, horizon=length, channels=channels)
-    settings: dict[str, Any] = {
-        "preset": "chaos",
-        "loss": "whitened_crps",
-        "seed": seed,
-        "threads": 1,
-        **(training or {}),
-    }
     validation = thinned(problem, "validation", 4)
-    result = train(model, problem.train, validation, TrainConfig(**settings), progress="silent")
+    config = TrainConfig(**{"preset": "chaos", "seed": seed, "threads": 1, **(training or {})})
+    result = train(model, problem.train, validation, config, progress="silent")
     assert isinstance(model, RolledFern)
     model.learn_spread(validation.batches(1024), generator=torch.Generator().manual_seed(seed))
     path, drawn, truth = rolled_out(model, thinned(problem, "test", 24), particles=particles, seed=seed)
