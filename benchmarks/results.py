@@ -151,7 +151,8 @@ def _tables() -> list[str]:
             lines += [render(build_table(rows, task=read_task(name), paper=True), "md")]
             lines += [f"`fern bench run {name} --out benchmarks/runs` continues from these rows.\n"]
         if name == "shock":
-            lines += [f"{rivals.what_wins_where(rows)}\n"]
+            told = (rivals.what_wins_where(rows), rivals.beside_baselines(rows))
+            lines += [f"{text}\n" for text in told if text]
     return lines
 
 

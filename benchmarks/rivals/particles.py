@@ -18,13 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.rivals.parts import thinned
-from fern.benchmark import DatasetChoice, load_dataset
-from fern.benchmark.problem import Problem
+from benchmarks.rivals.parts import thinned, train_rolled
+from fern.benchmark import DatasetChoice
 from fern.data import Windows
 from fern.metrics import coverage, crps, mae, mse
-from fern.models import Forecaster, RolledFern, build_model
-from fern.training import TrainConfig, train
+from fern.models import Forecaster
 
 RESULTS = Path(__file__).parent / "results" / "particles"
 LENGTH = 336
@@ -62,26 +60,18 @@ def run(
     training: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The row of one system; ``steps`` is another length of it, ``training`` settings over the preset's."""
-    dataset = load_dataset(DatasetChoice(dataset=name, noise=noise, steps=steps))
-    problem = Problem(dataset, "shock", "none", length, length)
-    channels = len(dataset.channel_names)
-    model = build_model("fern-rolled", preset="chaos", context_length=length, horizon=length, channels=channels)
-    validation = thinned(problem, "validation", 4)
-    config = TrainConfig(**{"preset": "chaos", "seed": seed, "threads": 1, **(training or {})})
-    result = train(model, problem.train, validation, config, progress="silent")
-    assert isinstance(model, RolledFern)
-    model.learn_spread(validation.batches(1024), generator=torch.Generator().manual_seed(seed))
-    path, drawn, truth = rolled_out(model, thinned(problem, "test", 24), particles=particles, seed=seed)
+    choice = DatasetChoice(dataset=name, noise=noise, steps=steps)
+    trained = train_rolled(choice, seed=seed, length=length, training=training)
+    model = trained.model
+    model.learn_spread(trained.validation.batches(1024), generator=torch.Generator().manual_seed(seed))
+    path, drawn, truth = rolled_out(model, thinned(trained.problem, "test", 24), particles=particles, seed=seed)
     spans = pairwise(sorted({min(step, length) for step in SPANS}))
     return {
         "command": f"python -m benchmarks.rivals.particles --datasets {name} --noise {noise:g} --seed {seed}",
         "dataset": name,
         "noise": noise,
         "seed": seed,
-        "data_fingerprint": dataset.fingerprint,
-        "best_epoch": result.best_epoch,
-        "epochs": len(result.history),
-        "processor_seconds": round(result.processor_seconds, 1),
+        **trained.provenance(),
         "windows": len(truth),
         "particles": particles,
         "carried": float(model.carried),

@@ -14,12 +14,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.rivals.parts import thinned
-from fern.benchmark import DatasetChoice, load_dataset
-from fern.benchmark.problem import Problem
+from benchmarks.rivals.parts import train_rolled
+from fern.benchmark import DatasetChoice
 from fern.metrics import MetricAccumulator
-from fern.models import build_model
-from fern.training import TrainConfig, train
 
 RESULTS = Path(__file__).parent / "results" / "rolled"
 LENGTH = 336
@@ -80,24 +77,14 @@ def run(
     training: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The row of one way on one system; ``steps`` is another length of it, ``training`` settings over the way's."""
-    dataset = load_dataset(DatasetChoice(dataset=name, noise=noise, steps=steps))
-    problem = Problem(dataset, "shock", "none", length, length)
-    validation = thinned(problem, "validation", 4)
-    channels = len(dataset.channel_names)
-    model = build_model(
-        "fern-rolled",
-        preset="chaos",
-        context_length=length,
-        horizon=length,
-        channels=channels,
-        **WAYS[way].model,
+    choice, changed = DatasetChoice(dataset=name, noise=noise, steps=steps), WAYS[way]
+    trained = train_rolled(
+        choice, seed=seed, length=length, settings=changed.model, training={**changed.train, **(training or {})}
     )
-    config = TrainConfig(**{"preset": "chaos", "seed": seed, "threads": 1, **WAYS[way].train, **(training or {})})
-    result = train(model, problem.train, validation, config, progress="silent")
-    gathered = MetricAccumulator(["mse", "ept"], std=problem.train_std)
+    gathered = MetricAccumulator(["mse", "ept"], std=trained.problem.train_std)
     with torch.no_grad():
-        for past, future in validation.batches(1024):
-            gathered.update(model(past).mean, future)
+        for past, future in trained.validation.batches(1024):
+            gathered.update(trained.model(past).mean, future)
     return {
         "command": f"python -m benchmarks.rivals.rolled --datasets {name} --noise {noise:g} --ways '{way}' "
         f"--seed {seed}",
@@ -105,11 +92,8 @@ def run(
         "noise": noise,
         "way": way,
         "seed": seed,
-        "data_fingerprint": dataset.fingerprint,
-        "epochs": len(result.history),
-        "best_epoch": result.best_epoch,
-        "processor_seconds": round(result.processor_seconds, 1),
-        "windows": len(validation),
+        **trained.provenance(),
+        "windows": len(trained.validation),
         "validation": gathered.compute(),
     }
 

@@ -15,6 +15,11 @@ from fern.report.tables.tables import build_table
 COMPARED = ("fern", "dlinear", "analog", "polymap", "last-value")
 """The models of the shock table that are compared over all datasets: those whose runs are complete, or nearly."""
 
+BASELINES = ("timemixer", "patchtst", "koopa", "moderntcn", "pfnn")
+"""The paper's dear baselines: compared too, under one seed, where they have run on enough datasets."""
+
+BASELINE_SEED, BASELINE_DATASETS = 7, 10
+
 ALPHA = 0.05
 LEAST_DATASETS = 3
 
@@ -55,6 +60,15 @@ def what_wins_where(rows: Sequence[Row], models: Sequence[str] = COMPARED) -> st
     listed = ", ".join(present[:-1]) + f" and {present[-1]}"
     where = f"on the {len(common)} of {len(order)} datasets that all of them have run"
     return "\n".join([f"Of {listed}, {where}, the lowest MSE has {told}.", *_ranked(found, present, common)])
+
+
+def beside_baselines(rows: Sequence[Row]) -> str:
+    """The same with those of `BASELINES` that have run on `BASELINE_DATASETS` or more, under one seed; else empty."""
+    own = [row for row in rows if row.seed == BASELINE_SEED]
+    ran = {(row.model, row.dataset) for row in own if row.task == "shock" and row.status == "done"}
+    enough = [name for name in BASELINES if sum(model == name for model, _ in ran) >= BASELINE_DATASETS]
+    told = what_wins_where(own, (*COMPARED, *enough)) if enough else ""
+    return f"Seed {BASELINE_SEED}. {told}" if told else ""
 
 
 def noise(rows: Sequence[Row]) -> list[str]:

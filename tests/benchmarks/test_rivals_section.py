@@ -1,6 +1,6 @@
 """What wins where is told from rows: who sees what, under which noise, and whether ranks tell models apart."""
 
-from benchmarks.sections.rivals import long, noise, training, what_wins_where
+from benchmarks.sections.rivals import beside_baselines, long, noise, training, what_wins_where
 
 from fern.benchmark.rows import Row
 from fern.benchmark.tasks import read_task
@@ -76,6 +76,17 @@ def test_models_that_win_by_turns_are_called_indistinguishable() -> None:
         for i, name in enumerate(DATASETS[:6])
     ]
     assert what_wins_where(rows).endswith("The models are not distinguishable.")
+
+
+def test_a_dear_baseline_is_compared_under_one_seed_once_it_has_run_on_enough_datasets() -> None:
+    errors = {"koopa": 1.0, "fern": 2.0, "polymap": 3.0}
+    rows = [row(model, dataset, mse) for model, mse in errors.items() for dataset in DATASETS[:10]]
+    rows += [row("fern", dataset, 0.1, seed=1955) for dataset in DATASETS[:10]]  # which koopa has not run under
+    rows += [row("patchtst", dataset, 0.1) for dataset in DATASETS[:9]]
+    text = beside_baselines(rows)
+    assert text.startswith("Seed 7. Of fern, polymap and koopa, on the 10 of 23 datasets")
+    assert "Average ranks over them: koopa 1.00, fern 2.00, polymap 3.00;" in text
+    assert beside_baselines([one for one in rows if one.dataset != DATASETS[0]]) == ""
 
 
 def test_the_noise_section_names_the_best_at_each_noise() -> None:

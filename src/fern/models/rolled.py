@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
-from math import ceil, comb
+from math import ceil
 
 import torch
 from torch import Generator, Tensor
@@ -12,14 +11,9 @@ from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern import Fern, FernConfig
+from fern.models.fern_parts.polynomial import MakeUp
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
-
-MOST_TERMS = 512
-"""Of the polynomial: beyond, its degree is cut."""
-
-WINDOWS_A_TERM = 10
-"""Training windows that each term of the polynomial needs; with fewer its degree is cut."""
 
 UNKNOWN = 1e6
 """Deviations that a model which has seen no training rows holds values within."""
@@ -45,8 +39,9 @@ class RolledFernConfig(ModelConfig):
     ``margin``   share of the range of the training rows by which values may leave it; beyond they are held before the
                  roll goes on from them: one that leaves the attractor does not overflow.
     ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training; the
-                 network learns what it leaves. 0: a constant. Cut where it would have more than `MOST_TERMS` terms, or
-                 fewer than `WINDOWS_A_TERM` windows a term.
+                 network learns what it leaves. 0: a constant. Cut where it would have too many terms for the windows,
+                 or more than 512: to degree 2, and of more than 30 channels to that of the 30 leading principal
+                 components (`fern.models.fern_parts.polynomial`).
     ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``  as in `FernConfig`.
     """
 
@@ -101,18 +96,9 @@ class RolledFernConfig(ModelConfig):
             channels_seen="all",
         )
 
-    def terms(self) -> tuple[tuple[int, ...], ...]:
-        """The channels whose product is each term of the polynomial, the constant first.
-
-        Example:
-            >>> RolledFernConfig(context_length=9, horizon=9, channels=2, degree=2).terms()
-            ((), (0,), (1,), (0, 0), (0, 1), (1, 1))
-        """
-        degree = self.degree
-        while comb(self.channels + degree, degree) > MOST_TERMS:
-            degree -= 1
-        powers = (combinations_with_replacement(range(self.channels), power) for power in range(degree + 1))
-        return tuple(term for found in powers for term in found)
+    def polynomial(self) -> MakeUp:
+        """What the polynomial is made of."""
+        return MakeUp.of(self.channels, degree=self.degree)
 
 
 class RolledFern(Forecaster):
@@ -147,6 +133,7 @@ class RolledFern(Forecaster):
     highest: Tensor  # (C,)
     unit: Tensor  # ()
     polynomial: Tensor  # (terms, step·C)
+    axes: Tensor  # (C, variables), where the polynomial is one of components
     spread: Tensor  # (step·C, step·C), lower triangular
     carried: Tensor  # ()
 
@@ -158,9 +145,11 @@ class RolledFern(Forecaster):
         self.register_buffer("lowest", torch.full((config.channels,), -UNKNOWN))
         self.register_buffer("highest", torch.full((config.channels,), UNKNOWN))
         self.register_buffer("unit", torch.ones(()))
-        self.terms = config.terms()
+        self.make_up = config.polynomial()
         size = config.rows_made * config.channels
-        self.register_buffer("polynomial", torch.zeros(len(self.terms), size))
+        self.register_buffer("polynomial", torch.zeros(len(self.make_up.terms), size))
+        if self.make_up.reduced:
+            self.register_buffer("axes", torch.zeros(config.channels, self.make_up.variables))
         self.register_buffer("spread", torch.zeros(size, size))
         self.register_buffer("carried", torch.ones(()))
 
@@ -201,21 +190,16 @@ class RolledFern(Forecaster):
         """The polynomial by least squares in float64, and the deviation of what it leaves."""
         state = self._standardised(states.double())
         wanted = (self._standardised(patches.double()) - state[:, None]).flatten(1)
-        kept = self._terms_for(len(states))
-        features = self._features(state)[:, :kept]
-        found = torch.linalg.lstsq(features, wanted, driver="gelsd").solution
+        if self.make_up.reduced:
+            self.axes.copy_(self.make_up.axes(state))
+        features = self._features(state)
+        found = self.make_up.fit(features, wanted)
         left = wanted - features @ found
-        self.polynomial.zero_()
-        self.polynomial[:kept].copy_(found)
+        self.polynomial.copy_(found)
         self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
 
-    def _terms_for(self, windows: int) -> int:
-        """How many terms so many windows can tell: all of the highest degree that leaves each `WINDOWS_A_TERM`."""
-        ends = [sum(len(term) <= degree for term in self.terms) for degree in range(self.config.degree + 1)]
-        return max((end for end in ends if end * WINDOWS_A_TERM <= windows), default=1)
-
     def _features(self, state: Tensor) -> Tensor:  # (B, C) -> (B, terms)
-        return torch.stack([state[:, list(term)].prod(dim=1) for term in self.terms], dim=1)
+        return self.make_up.features(state @ self.axes.to(state.dtype) if self.make_up.reduced else state)
 
     @torch.no_grad()
     def learn_spread(

@@ -1,0 +1,119 @@
+"""The polynomial that a rolled Fern starts from: what its terms are made of, and their fit by least squares."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+from math import comb
+
+import torch
+from torch import Tensor
+
+MOST_TERMS = 512
+"""Of a polynomial."""
+
+WINDOWS_A_TERM = 10
+"""Training windows that each term needs; with fewer the degree is cut, or components are left out."""
+
+LEAST_DEGREE = 2
+"""Below which the degree is not cut for the sake of many channels: a linear map of a flow that is none runs away."""
+
+RIDGE = 1e-10
+"""Times the number of windows, for terms of components: products of the small ones are told by rounding alone."""
+
+
+@dataclass(frozen=True)
+class MakeUp:
+    """What a polynomial is made of.
+
+    ``channels``   of a state.
+    ``variables``  that are multiplied: the channels or, where too many terms would come of them, so many of the leading
+                   principal components of the state.
+    ``degree``     of the polynomial.
+
+    Example:
+        >>> MakeUp.of(3, degree=3), MakeUp.of(64, degree=3)
+        (MakeUp(channels=3, variables=3, degree=3), MakeUp(channels=64, variables=30, degree=2))
+        >>> MakeUp.of(2, degree=2).terms
+        ((), (0,), (1,), (0, 0), (0, 1), (1, 1))
+    """
+
+    channels: int
+    variables: int
+    degree: int
+
+    @classmethod
+    def of(cls, channels: int, *, degree: int) -> "MakeUp":
+        """The highest degree, up to this one, of all channels; else the lowest of as many components as can be."""
+        least = min(degree, LEAST_DEGREE)
+        for possible in range(degree, least - 1, -1):
+            if comb(channels + possible, possible) <= MOST_TERMS:
+                return cls(channels, channels, possible)
+        variables = max(count for count in range(1, channels) if comb(count + least, least) <= MOST_TERMS)
+        return cls(channels, variables, least)
+
+    @property
+    def reduced(self) -> bool:
+        """Whether components are multiplied, not channels."""
+        return self.variables < self.channels
+
+    @cached_property
+    def terms(self) -> tuple[tuple[int, ...], ...]:
+        """The variables whose product is each term, the constant first, then by degree."""
+        powers = (combinations_with_replacement(range(self.variables), power) for power in range(self.degree + 1))
+        return tuple(term for found in powers for term in found)
+
+    def told_by(self, windows: int) -> list[int]:
+        """The terms that so many windows can tell, each by `WINDOWS_A_TERM`, by place; the constant is always one.
+
+        Of channels those of the highest degree that leaves each enough, of components those of as many as do.
+        """
+        makes = [MakeUp(self.channels, self.variables, degree) for degree in range(self.degree + 1)]
+        if self.reduced:
+            makes = [MakeUp(self.channels, count, self.degree) for count in range(self.variables + 1)]
+        enough = [one for one in makes if len(one.terms) * WINDOWS_A_TERM <= windows]
+        told = set((enough or makes)[-1 if enough else 0].terms)
+        return [place for place, term in enumerate(self.terms) if term in told]
+
+    def axes(self, states: Tensor) -> Tensor:  # (n, channels) -> (channels, variables)
+        """The directions of the leading components, in units of the largest one's deviation.
+
+        One unit for all: each in its own would make as much of the smallest as of the largest.
+        """
+        size, directions = torch.linalg.eigh(states.T @ states / len(states))  # ascending
+        largest = size[-1].clamp_min(torch.finfo(size.dtype).tiny)
+        leading: Tensor = directions[:, -self.variables :].flip(1) / largest.sqrt()
+        return leading
+
+    def features(self, values: Tensor) -> Tensor:  # (B, variables) -> (B, terms)
+        """Every term at these values: those of each degree are those of the one below, times a variable."""
+        found = [values.new_ones(len(values), 1)]
+        for below, variable in self._factors:
+            found.append(found[-1][:, below] * values[:, variable])
+        return torch.cat(found, dim=1)
+
+    @cached_property
+    def _factors(self) -> list[tuple[list[int], list[int]]]:
+        """For each degree the places of the terms one degree below, and the variables that they are multiplied by."""
+        levels = [[term for term in self.terms if len(term) == degree] for degree in range(self.degree + 1)]
+        places = [{term: place for place, term in enumerate(level)} for level in levels]
+        return [
+            ([below[term[:-1]] for term in level], [term[-1] for term in level])
+            for below, level in zip(places, levels[1:], strict=False)
+        ]
+
+    def fit(
+        self,
+        features: Tensor,  # (n, terms) float64
+        wanted: Tensor,  # (n, m) float64
+    ) -> Tensor:  # (terms, m)
+        """The coefficients of least squares, those of the terms that so many windows cannot tell 0."""
+        told = self.told_by(len(features))
+        used = features[:, told]
+        if self.reduced:
+            ridge = RIDGE * len(used) * torch.eye(len(told), dtype=used.dtype, device=used.device)
+            found = torch.linalg.solve(used.T @ used + ridge, used.T @ wanted)
+        else:
+            found = torch.linalg.lstsq(used, wanted, driver="gelsd").solution
+        whole: Tensor = found.new_zeros(len(self.terms), found.shape[1])
+        whole[told] = found
+        return whole
