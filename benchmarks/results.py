@@ -127,7 +127,7 @@ def page() -> str:
     libraries = evidence.libraries(_rows("forecasters"))
     libraries += evidence.trajectories(_rows("forecasters", within="trajectories"))
     rows = _benchmark_rows()
-    chaos = [*rivals.training(rows), *rivals.noise(rows), *rivals.long(rows)]
+    chaos = [*rivals.training(rows), *rivals.noise(rows), *rivals.long(rows), *rivals.field(rows)]
     chaos += analyses.rolled(_rows("rivals", within="rolled"))
     chaos += analyses.particles(_rows("rivals", within="particles"))
     chaos += analyses.flow_speed(_rows("rivals", within="flow_speed"))

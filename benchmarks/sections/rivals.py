@@ -37,6 +37,11 @@ training, one thread, with whatever else ran beside it.
 LONG_EXPLAINED = """\
 Horizons so long that EPT, in Lyapunov times, does not end with them.
 """
+FIELD_EXPLAINED = """\
+The Kuramoto–Sivashinsky equation on 64 points. `fern-rolled` starts from a polynomial of degree 2 of the 30 leading
+principal components of the state; of all 64 channels that is more terms than `polymap` tries, which is left with a
+linear map.
+"""
 
 Errors = Mapping[tuple[str, str], float]  # of model and dataset
 
@@ -73,20 +78,8 @@ def beside_baselines(rows: Sequence[Row]) -> str:
 
 def noise(rows: Sequence[Row]) -> list[str]:
     """The section on observation noise; nothing where there is no row."""
-    task = read_task("noise")
-    own = [row for row in rows if row.task == task.name]
-    if not own:
-        return []
-    table = render(build_table(own, task=task), "md").partition("\n")[2].strip()
-    return [
-        f"## {task.title}\n",
-        NOISE_EXPLAINED,
-        table,
-        "",
-        *best_by_noise(own),
-        "",
-        f"`fern bench run {task.name} --out benchmarks/runs` continues from these rows.\n",
-    ]
+    own = [row for row in rows if row.task == "noise"]
+    return _section("noise", own, NOISE_EXPLAINED, told=(*best_by_noise(own), ""))
 
 
 def training(rows: Sequence[Row]) -> list[str]:
@@ -129,13 +122,12 @@ def training(rows: Sequence[Row]) -> list[str]:
 
 def long(rows: Sequence[Row]) -> list[str]:
     """The section on long horizons; nothing where there is no row."""
-    task = read_task("long")
-    own = [row for row in rows if row.task == task.name]
-    if not own:
-        return []
-    table = render(build_table(own, task=task), "md").partition("\n")[2].strip()
-    command = f"`fern bench run {task.name} --out benchmarks/runs` continues from these rows.\n"
-    return [f"## {task.title}\n", LONG_EXPLAINED, table, "", command]
+    return _section("long", rows, LONG_EXPLAINED)
+
+
+def field(rows: Sequence[Row]) -> list[str]:
+    """The section on a field in space; nothing where there is no row."""
+    return _section("field", rows, FIELD_EXPLAINED)
 
 
 def best_by_noise(rows: Sequence[Row]) -> list[str]:
@@ -151,6 +143,17 @@ def best_by_noise(rows: Sequence[Row]) -> list[str]:
             told.append(f"{best} on {dataset} ({ran[best]:.3g}, of {len(ran)} models)")
         lines.append(f"- Lowest MSE at noise {share:.0%}: {'; '.join(told)}.")
     return lines
+
+
+def _section(name: str, rows: Sequence[Row], explained: str, *, told: Sequence[str] = ()) -> list[str]:
+    """A task's title, what it is, its table, what is told of it, and its command; nothing where there is no row."""
+    task = read_task(name)
+    own = [row for row in rows if row.task == name]
+    if not own:
+        return []
+    table = render(build_table(own, task=task), "md").partition("\n")[2].strip()
+    command = f"`fern bench run {name} --out benchmarks/runs` continues from these rows.\n"
+    return [f"## {task.title}\n", explained, table, "", *told, command]
 
 
 def _errors(rows: Sequence[Row]) -> Errors:

@@ -15,9 +15,9 @@ from fern.training import PRESETS
 PAPER = Path(__file__).parents[2] / "src" / "fern" / "report" / "tables" / "paper_numbers"
 
 
-def test_the_papers_tables_noise_long_horizons_real_series_and_our_training_each_have_their_task():
+def test_the_papers_tables_and_each_question_of_ours_have_their_task():
     papers = ["ablation", "detailed", "footprint", "recency", "shock"]
-    assert task_names() == sorted([*papers, "long", "noise", "quick", "real", "training"])
+    assert task_names() == sorted([*papers, "field", "long", "noise", "quick", "real", "training"])
 
 
 def test_the_task_of_our_training_differs_from_the_shock_task_in_its_training_alone():

@@ -1,6 +1,6 @@
 """What wins where is told from rows: who sees what, under which noise, and whether ranks tell models apart."""
 
-from benchmarks.sections.rivals import beside_baselines, long, noise, training, what_wins_where
+from benchmarks.sections.rivals import beside_baselines, field, long, noise, training, what_wins_where
 
 from fern.benchmark.rows import Row
 from fern.benchmark.tasks import read_task
@@ -108,7 +108,7 @@ def test_the_noise_section_names_the_best_at_each_noise() -> None:
 
 
 def test_without_rows_there_is_no_section_and_no_sentence() -> None:
-    assert noise([]) == long([]) == []
+    assert noise([]) == long([]) == field([]) == []
     assert what_wins_where([]) == ""
 
 
@@ -116,6 +116,12 @@ def test_the_long_section_shows_ept_in_lyapunov_times() -> None:
     text = "\n".join(long([row("polymap", "LORENZ_BASE", 1.0, task="long", horizon=2400)]))
     assert "EPT in LT" in text
     assert "LORENZ_BASE 21.74" in text
+
+
+def test_the_field_section_says_what_each_polynomial_is_made_of() -> None:
+    text = "\n".join(field([row("polymap", "KS_BASE", 1.0, task="field")]))
+    assert "| KS_BASE |" in text
+    assert "30 leading\nprincipal components" in text
 
 
 def test_the_papers_protocol_stands_beside_our_training_where_both_have_run() -> None:

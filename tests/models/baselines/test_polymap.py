@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from fern.errors import FernError
 from fern.models import Polymap, PolymapConfig
-from fern.models.baselines.polymap import BEYOND, monomials
+from fern.models.baselines.polymap import BEYOND
 from fern.systems import scenario, simulate
 
 
@@ -34,16 +34,6 @@ def error(model: Polymap, rows: Tensor, *, first: int, windows: int = 8) -> floa
     past = torch.stack([rows[start - context : start] for start in starts])
     future = torch.stack([rows[start : start + horizon] for start in starts])
     return float((model(past).mean - future).square().mean())
-
-
-def test_monomials_are_the_products_of_up_to_so_many_values_each_once() -> None:
-    values = torch.randn(4, 6, generator=Generator().manual_seed(1), dtype=torch.float64)
-    wanted = [
-        torch.stack([values[i] for i in chosen]).prod(0) if chosen else torch.ones(6, dtype=torch.float64)
-        for degree in range(4)
-        for chosen in combinations_with_replacement(range(4), degree)
-    ]
-    assert torch.allclose(monomials(values, 3), torch.stack(wanted), rtol=1e-14)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 1e-3])

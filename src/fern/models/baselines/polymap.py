@@ -3,8 +3,6 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from math import comb
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +12,7 @@ from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.models.base import ModelConfig, Sees
 from fern.models.fitted import FittedForecaster
+from fern.models.monomials import monomial_count, monomials
 from fern.models.registry import register_model
 
 STATES = ((1, 1), (4, 4), (8, 2))
@@ -72,7 +71,7 @@ class PolymapConfig(ModelConfig):
                     f"delays: {self.delays} states {self.spacing} steps apart reach {reach} steps back, "
                     f"needs less than context_length, which is {self.context_length}"
                 )
-            if self.degree is not None and feature_count(self.channels * self.delays, self.degree) > MOST_FEATURES:
+            if self.degree is not None and monomial_count(self.channels * self.delays, self.degree) > MOST_FEATURES:
                 raise FernError(
                     f"degree: got {self.degree}, which makes more than {MOST_FEATURES} features of "
                     f"{self.channels * self.delays} variables; needs a lower one, or fewer delays"
@@ -113,7 +112,7 @@ class Polymap(FittedForecaster):
         super().__init__(config)
         features = 0
         if config.delays is not None and config.degree is not None:
-            features = feature_count(config.channels * config.delays, config.degree)
+            features = monomial_count(config.channels * config.delays, config.degree)
         empty = torch.full((features, config.channels), torch.nan, dtype=torch.float64)
         self.register_buffer("coefficients", empty)
         self.register_buffer("frame", torch.full((4, config.channels), torch.nan, dtype=torch.float64))
@@ -172,13 +171,13 @@ class Polymap(FittedForecaster):
         """
         config, variables = self.config, scaled[0].shape[1] * delays
         asked = DEGREES if config.degree is None else (config.degree,)
-        degrees = tuple(degree for degree in asked if feature_count(variables, degree) <= MOST_FEATURES)
+        degrees = tuple(degree for degree in asked if monomial_count(variables, degree) <= MOST_FEATURES)
         ridges = RIDGES if config.ridge is None else (config.ridge,)
         shares = SHARES if config.share is None else (config.share,)
         states, steps = _pairs(scaled, delays, spacing)
         if not degrees or len(states) == 0:
             return []
-        features = feature_count(variables, max(degrees))
+        features = monomial_count(variables, max(degrees))
         found = []
         triangle, done = states.new_zeros(0, features + steps.shape[1]), 0
         for share in sorted(shares):
@@ -189,7 +188,7 @@ class Polymap(FittedForecaster):
                 triangle = torch.linalg.qr(torch.cat((triangle, block)), mode="r")[1]
             done = wanted
             for degree in degrees:
-                count = feature_count(variables, degree)
+                count = monomial_count(variables, degree)
                 if count < wanted:  # more equations than unknowns
                     solutions = _least_squares(triangle, count, features, rows=wanted, ridges=ridges)
                     found += [
@@ -254,49 +253,6 @@ class _Candidate(NamedTuple):
     delays: int
     spacing: int
     coefficients: Tensor  # (features, C)
-
-
-def feature_count(variables: int, degree: int) -> int:
-    """The monomials of so many variables up to a degree, the constant among them.
-
-    Example:
-        >>> feature_count(3, 3), feature_count(6, 4)
-        (20, 210)
-    """
-    return comb(variables + degree, degree)
-
-
-def monomials(
-    values: Tensor,  # (..., v, n)
-    degree: int,
-) -> Tensor:  # (..., features, n)
-    """1, the values, their products of two, …, up to the degree, each monomial once.
-
-    Example:
-        >>> monomials(torch.tensor([[2.0], [3.0]]), 2).flatten()
-        tensor([1., 2., 3., 4., 6., 9.])
-    """
-    *others, variables, width = values.shape
-    found = values.new_empty(*others, feature_count(variables, degree), width)
-    found[..., :1, :] = 1.0
-    done = 1
-    for lower, variable in _recipe(variables, degree, values.device):
-        new = found.index_select(-2, lower).mul_(values.index_select(-2, variable))
-        found[..., done : done + len(lower), :] = new
-        done += len(lower)
-    return found
-
-
-@cache
-def _recipe(variables: int, degree: int, device: torch.device) -> tuple[tuple[Tensor, Tensor], ...]:
-    """For each degree, of which earlier monomial and which variable its monomials are the products."""
-    layers, last, count = [], [(0, 0)], 1
-    for _ in range(degree):
-        made = [(lower, variable) for lower, least in last for variable in range(least, variables)]
-        layers.append(tuple(torch.tensor(entries, device=device) for entries in zip(*made, strict=True)))
-        last = [(count + place, variable) for place, (_, variable) in enumerate(made)]
-        count += len(made)
-    return tuple((lower, variable) for lower, variable in layers)
 
 
 def _pairs(

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
-from math import comb
 
 import torch
 from torch import Tensor
+
+from fern.models.monomials import monomial_count, monomials
 
 MOST_TERMS = 512
 """Of a polynomial."""
@@ -46,9 +47,9 @@ class MakeUp:
         """The highest degree, up to this one, of all channels; else the lowest of as many components as can be."""
         least = min(degree, LEAST_DEGREE)
         for possible in range(degree, least - 1, -1):
-            if comb(channels + possible, possible) <= MOST_TERMS:
+            if monomial_count(channels, possible) <= MOST_TERMS:
                 return cls(channels, channels, possible)
-        variables = max(count for count in range(1, channels) if comb(count + least, least) <= MOST_TERMS)
+        variables = max(count for count in range(1, channels) if monomial_count(count, least) <= MOST_TERMS)
         return cls(channels, variables, least)
 
     @property
@@ -85,21 +86,8 @@ class MakeUp:
         return leading
 
     def features(self, values: Tensor) -> Tensor:  # (B, variables) -> (B, terms)
-        """Every term at these values: those of each degree are those of the one below, times a variable."""
-        found = [values.new_ones(len(values), 1)]
-        for below, variable in self._factors:
-            found.append(found[-1][:, below] * values[:, variable])
-        return torch.cat(found, dim=1)
-
-    @cached_property
-    def _factors(self) -> list[tuple[list[int], list[int]]]:
-        """For each degree the places of the terms one degree below, and the variables that they are multiplied by."""
-        levels = [[term for term in self.terms if len(term) == degree] for degree in range(self.degree + 1)]
-        places = [{term: place for place, term in enumerate(level)} for level in levels]
-        return [
-            ([below[term[:-1]] for term in level], [term[-1] for term in level])
-            for below, level in zip(places, levels[1:], strict=False)
-        ]
+        """Every term at these values."""
+        return monomials(values.mT, self.degree).mT.contiguous()
 
     def fit(
         self,
