@@ -116,10 +116,10 @@ def _audit(effort: Effort) -> list[Measurement]:
 
 
 def _gather(effort: Effort) -> list[Measurement]:
-    measurements = []
+    measurements: list[Measurement] = []
     generator = torch.Generator().manual_seed(0)
     for wanted, channels, batch in ((17_420, 7, 128), (1_000_000, 7, 128), (1_000_000, 7, 2048), (10_000_000, 1, 128)):
-        rows = effort.size(wanted, least=1000)
+        rows = effort.size(wanted, least=1000 + len(measurements))  # a smoke run keeps their names apart
         windows = Windows(
             np.random.default_rng(0).standard_normal((rows, channels), dtype=np.float32),
             context_length=336,

@@ -72,7 +72,7 @@ class MakeUp:
         if self.reduced:
             makes = [MakeUp(self.channels, count, self.degree) for count in range(self.variables + 1)]
         enough = [one for one in makes if len(one.terms) * WINDOWS_A_TERM <= windows]
-        told = set((enough or makes)[-1 if enough else 0].terms)
+        told = set(enough[-1].terms) if enough else {()}
         return [place for place, term in enumerate(self.terms) if term in told]
 
     def axes(self, states: Tensor) -> Tensor:  # (n, channels) -> (channels, variables)
