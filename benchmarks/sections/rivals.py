@@ -135,12 +135,29 @@ def _ratio(theirs: Row, ours: Row) -> float:
 
 def long(rows: Sequence[Row]) -> list[str]:
     """The section on long horizons; nothing where there is no row."""
-    return _section("long", rows, LONG_EXPLAINED)
+    return _section("long", rows, LONG_EXPLAINED, told=lowest_in_words(rows, "long"))
 
 
 def field(rows: Sequence[Row]) -> list[str]:
     """The section on a field in space; nothing where there is no row."""
-    return _section("field", rows, FIELD_EXPLAINED)
+    return _section("field", rows, FIELD_EXPLAINED, told=lowest_in_words(rows, "field"))
+
+
+def lowest_in_words(rows: Sequence[Row], task: str) -> list[str]:
+    """Who has the lowest MSE on each dataset of a task, and how far each Fern is above it."""
+    own = [row for row in rows if row.task == task and row.model != ORACLE and row.status == "done"]
+    found, lines = _errors(own), []
+    ferns = {model_label(row) for row in own if row.model in ("fern", "fern-rolled")}
+    for dataset in dict.fromkeys(choice.dataset for choice in read_task(task).datasets):
+        ran = {model: mse for (model, name), mse in found.items() if name == dataset}
+        if ran:
+            best = min(ran, key=lambda model: ran[model])
+            behind = [
+                f"{name} has {ran[name] / ran[best]:.3g} times that" for name in sorted(ferns & set(ran) - {best})
+            ]
+            told = f"lowest MSE: {best} ({ran[best]:.3g}, of {len(ran)} models)"
+            lines.append(f"- {dataset}, {'; '.join([told, *behind])}.")
+    return [*lines, ""] if lines else []
 
 
 def best_by_noise(rows: Sequence[Row]) -> list[str]:

@@ -119,7 +119,9 @@ def test_the_long_section_shows_ept_in_lyapunov_times() -> None:
 
 
 def test_the_field_section_says_what_each_polynomial_is_made_of() -> None:
-    text = "\n".join(field([row("polymap", "KS_BASE", 1.0, task="field")]))
+    rows = [row("analog", "KS_BASE", 1.0, task="field"), row("fern-rolled", "KS_BASE", 4.6, task="field")]
+    text = "\n".join(field([*rows, row("oracle", "KS_BASE", 0.0, task="field")]))
+    assert "- KS_BASE, lowest MSE: analog (1, of 2 models); fern-rolled has 4.6 times that." in text
     assert "| KS_BASE |" in text
     assert "30 leading\nprincipal components" in text
 
