@@ -1,6 +1,7 @@
 """The paper's tables from the committed rows, as far as there are any, and the data they were made of."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from benchmarks.sections import winners
 from benchmarks.sections.winners import COMPARED, ORDER
@@ -15,6 +16,7 @@ HEADLINE = (*COMPARED, "last-value", "oracle")
 DETAILED = ("LORENZ_MAIN", "ROSSLER_MAIN")
 """The datasets of the task `detailed` that Fern runs on here."""
 
+PAPERS_SLIPS = "The paper: "  # stand below the first of two tables that the same paper's table is beside
 TASKS = ("detailed", "ablation", "recency", "footprint")
 
 
@@ -37,7 +39,7 @@ def shock_tables(rows: Sequence[Row]) -> list[str]:
             datasets=[name for name in ORDER if name in ran],
             seeds=[winners.BASELINE_SEED],
         )
-        table = _rendered([row for row in rows if row.seed == winners.BASELINE_SEED], beside)
+        table = _rendered(rows, beside, without=PAPERS_SLIPS)
         lines += ["## The paper's other baselines", table.partition("\n")[2], f"{winners.beside_baselines(rows)}\n"]
     return [*lines, f"`fern bench run {task.name} --out benchmarks/runs` continues from these rows.\n"]
 
@@ -55,15 +57,17 @@ def other_tables(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _rendered(rows: Sequence[Row], task: Task) -> str:
-    """The table of those rows that the task, narrowed, is about."""
+def _rendered(rows: Sequence[Row], task: Task, *, without: str | None = None) -> str:
+    """The table of those rows that the task, narrowed, is about; ``without`` notes that begin so."""
     models, datasets = ({choice.model for choice in task.models}, {choice.dataset for choice in task.datasets})
     own = [
         row
         for row in rows
         if row.task == task.name and row.model in models and row.dataset in datasets and row.seed in task.seeds
     ]
-    return render(build_table(own, task=task, paper=True), "md")
+    table = build_table(own, task=task, paper=True)
+    notes = tuple(note for note in table.notes if without is None or not note.startswith(without))
+    return render(replace(table, notes=notes), "md")
 
 
 def data(rows: Sequence[Row]) -> list[str]:
