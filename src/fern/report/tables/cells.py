@@ -38,6 +38,7 @@ class Cell:
     ``place``  1 for the best, 2 for the second best of those it is compared with.
     ``paper``  the paper's number.
     ``by_last_batch``, ``last_batch``  whether that number is of the last batch of test windows, and our figure over it.
+    ``divisible``  whether ours divided by the paper's means anything.
     """
 
     mean: float | None = None
@@ -50,6 +51,7 @@ class Cell:
     paper: float | None = None
     by_last_batch: bool = False
     last_batch: float | None = None
+    divisible: bool = True
 
     @property
     def complete(self) -> bool:
@@ -58,9 +60,9 @@ class Cell:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the paper's, both over the same windows; None where ours over them is not known."""
+        """Ours over the paper's, both over the same windows; None where ours is not known or it says nothing."""
         ours = self.last_batch if self.by_last_batch else self.mean
-        return ours / self.paper if ours is not None and self.paper else None
+        return ours / self.paper if ours is not None and self.paper and self.divisible else None
 
     def trouble(self) -> str:
         """What keeps the cell from being complete, in a word or two; empty when nothing does.
