@@ -13,6 +13,8 @@ from fern.models import Polymap, PolymapConfig
 from fern.models.baselines.polymap import BEYOND
 from fern.systems import scenario, simulate
 
+ONE_STATE = {"degree": 1, "ridge": 0.0, "share": 1.0, "delays": 1, "spacing": 1}
+
 
 def fitted(rows: Tensor, *, until: int, horizon: int, context: int = 20, **settings: object) -> Polymap:
     """A map of the rows before ``until``, its settings chosen on a few windows after them."""
@@ -102,6 +104,29 @@ def test_constant_channels_are_forecast_as_they_are() -> None:
     assert torch.allclose(model(rows[None, 240:260]).mean[0], rows[260:280], atol=1e-3)
 
 
+@pytest.mark.parametrize(("share", "most"), [(0.45, 200_000), (1.0, 250)])
+def test_the_rows_that_are_used_are_the_newest_of_each_stretch(
+    share: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fern.models.baselines.polymap._MOST_ROWS", most)
+
+    def changed(slow: float, fast: float) -> Tensor:
+        """Turning slowly in the first half, fast in the second."""
+        turn = torch.cat((torch.full((150,), slow), torch.full((150,), fast))).cumsum(0)
+        return torch.stack((turn.cos(), turn.sin()), dim=1)
+
+    one, other = changed(0.05, 0.3), changed(0.1, 0.3)
+    window = (one[None, -30:-10], one[None, -10:])
+    models = []
+    for stretches in ([one, other], [other, one]):
+        model = Polymap(PolymapConfig(context_length=20, horizon=10, channels=2, **ONE_STATE | {"share": share}))
+        model.fit(stretches, *window)
+        models.append(model)
+    for model in models:  # the newest of both turn alike, and what is older is forgotten
+        assert torch.allclose(model(window[0]).mean, window[1], atol=1e-4)
+    assert torch.allclose(models[0].coefficients, models[1].coefficients, atol=1e-9)
+
+
 def first_order(rows: int) -> Tensor:  # (rows, 1)
     """x' = 0.9 x + noise, within ±1."""
     noise = 0.2 * torch.randn(rows, generator=Generator().manual_seed(3))
@@ -114,9 +139,6 @@ def first_order(rows: int) -> Tensor:  # (rows, 1)
 def rotation(rows: int) -> Tensor:  # (rows, 2)
     turn = 0.1 * torch.arange(float(rows))
     return torch.stack((turn.cos(), turn.sin()), dim=1)
-
-
-ONE_STATE = {"degree": 1, "ridge": 0.0, "share": 1.0, "delays": 1, "spacing": 1}
 
 
 def test_a_context_outside_the_range_is_told_though_the_rollout_comes_back() -> None:

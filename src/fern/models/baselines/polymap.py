@@ -42,7 +42,8 @@ class PolymapConfig(ModelConfig):
 
     ``degree``   of the polynomial.
     ``ridge``    λ, in units of the features' mean square.
-    ``share``    of the training rows that it is fitted to, the newest: less than 1 forgets an old regime.
+    ``share``    of the training rows that it is fitted to, the newest of each stretch: less than 1 forgets an old
+                 regime.
     ``delays``   past states that the next one is made from.
     ``spacing``  time steps from one of them to the next.
     """
@@ -86,7 +87,7 @@ class PolymapConfig(ModelConfig):
 class Polymap(FittedForecaster):
     """x_{t+1} = x_t + p(x_t, x_{t-s}, …): a polynomial p of all channels, rolled out from the end of the context.
 
-    p minimises Σ |x_{t+1} - x_t - p|² + λ n |w|² over the newest rows of the training part, in closed form: channels in
+    p minimises Σ |x_{t+1} - x_t - p|² + λ n |w|² over the newest rows of each stretch, in closed form: channels in
     units of their deviation, features in units of their root mean square. For a polynomial flow, sampled finely, p
     is the integrator's own expansion, and degree 5 forecasts clean chaos to rounding; with noise on the rows it needs
     delays. Computed in float64 throughout. It is also called NG-RC or NVAR (Gauthier et al., Nat. Commun. 12, 2021).
@@ -266,18 +267,25 @@ def _pairs(
     delays: int,
     spacing: int,
 ) -> tuple[Tensor, Tensor]:  # (n, C·delays), (n, C)
-    """Every state with its delays, newest first in a row, and the step that followed it; the newest rows alone."""
+    """Every state with its delays, newest first in a row, and the step that followed it; at most `_MOST_ROWS`.
+
+    Those of several stretches are ordered by how far from its stretch's end each is, as a share of it, so that the last
+    ones are the newest of every stretch, whatever the order of the list.
+    """
     reach = (delays - 1) * spacing
-    states, steps = [], []
+    states, steps, ages = [], [], []
     for rows in stretches:
         if len(rows) > reach + 1:
             lagged = [rows[reach - j * spacing : len(rows) - 1 - j * spacing] for j in range(delays)]
             states.append(torch.cat(lagged, dim=1))
             steps.append(rows[reach + 1 :] - rows[reach:-1])
+            count = len(rows) - 1 - reach
+            ages.append((torch.arange(count, 0, -1, dtype=torch.float64, device=rows.device) - 0.5) / count)
     if not states:
         channels = stretches[0].shape[1]
         return stretches[0].new_empty(0, channels * delays), stretches[0].new_empty(0, channels)
-    return torch.cat(states)[-_MOST_ROWS:], torch.cat(steps)[-_MOST_ROWS:]
+    newest = torch.cat(ages).argsort(descending=True, stable=True)[-_MOST_ROWS:]
+    return torch.cat(states)[newest], torch.cat(steps)[newest]
 
 
 def _least_squares(
