@@ -179,8 +179,11 @@ def test_chaos_within_its_range_and_choosing_on_validation_are_quiet() -> None:
         ({"delays": 2}, "delays, spacing: got one without the other"),
         ({"delays": 5, "spacing": 5}, "delays: 5 states 5 steps apart reach 20 steps back"),
         ({"delays": 4, "spacing": 1, "degree": 5}, "degree: got 5, which makes more than 350 features of 12 variables"),
+        ({"channels": 350}, "channels: got 350, needs at most 349"),
+        ({"channels": 100, "delays": 4, "spacing": 1}, "delays: got 4, which makes 400 variables .* needs at most 3"),
+        ({"channels": 30, "degree": 3}, "degree: got 3, which makes more than 350 features of 30 variables"),
     ],
 )
 def test_settings_that_make_no_model_are_refused_by_name(settings: dict[str, object], message: str) -> None:
     with pytest.raises(FernError, match=message):
-        PolymapConfig(context_length=20, horizon=5, channels=3, **settings)
+        PolymapConfig(**{"context_length": 20, "horizon": 5, "channels": 3} | settings)

@@ -72,11 +72,27 @@ class PolymapConfig(ModelConfig):
                     f"delays: {self.delays} states {self.spacing} steps apart reach {reach} steps back, "
                     f"needs less than context_length, which is {self.context_length}"
                 )
-            if self.degree is not None and monomial_count(self.channels * self.delays, self.degree) > MOST_FEATURES:
-                raise FernError(
-                    f"degree: got {self.degree}, which makes more than {MOST_FEATURES} features of "
-                    f"{self.channels * self.delays} variables; needs a lower one, or fewer delays"
-                )
+        self._require_a_polynomial()
+
+    def _require_a_polynomial(self) -> None:
+        """Refuse sizes of which even the smallest polynomial that the settings allow has too many features."""
+        if self.channels >= MOST_FEATURES:
+            raise FernError(
+                f"channels: got {self.channels}, needs at most {MOST_FEATURES - 1}: "
+                f"polymap makes at most {MOST_FEATURES} features, one of each channel and a constant"
+            )
+        variables = self.channels * (self.delays or 1)
+        if variables >= MOST_FEATURES:
+            raise FernError(
+                f"delays: got {self.delays}, which makes {variables} variables of {self.channels} channels; "
+                f"needs at most {(MOST_FEATURES - 1) // self.channels}"
+            )
+        if self.degree is not None and monomial_count(variables, self.degree) > MOST_FEATURES:
+            fewer = ", or fewer delays" if self.delays is not None else ""
+            raise FernError(
+                f"degree: got {self.degree}, which makes more than {MOST_FEATURES} features of "
+                f"{variables} variables; needs a lower one{fewer}"
+            )
 
     @property
     def sees(self) -> Sees:
