@@ -150,6 +150,15 @@ def test_a_channel_that_never_moves_is_divided_by_one() -> None:
     assert bool(torch.isfinite(model(still[:3]).mean).all())
 
 
+def test_many_channels_of_which_none_moves_are_trained_and_forecast_as_they_are() -> None:
+    still = torch.full((50, 50, 40), 0.1)
+    model = build_model("fern-rolled", **SIZES | {"channels": 40}, **SMALL)
+    model.prepare([(still[:, :20], still[:, 20:])])
+    loss = model.loss(still[:, :20], still[:, 20:], lambda made, came: (made.mean - came).square().mean())
+    assert bool(torch.isfinite(loss))
+    torch.testing.assert_close(model.eval()(still[:3, :20]).mean, still[:3, 20:], rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
