@@ -150,6 +150,27 @@ def test_a_channel_that_never_moves_is_divided_by_one() -> None:
     assert bool(torch.isfinite(model(still[:3]).mean).all())
 
 
+@torch.no_grad()
+def test_a_channel_that_moves_little_about_a_large_level_is_no_constant() -> None:
+    turn = 0.1 * torch.arange(2000.0, dtype=torch.float64)
+    rows = torch.stack((1e9 + 900.0 * turn.sin(), turn.cos()), dim=1).float()
+    windows = rows.unfold(0, 23, 5).mT  # (n, 23, 2)
+    model = build_model("fern-rolled", **SIZES | {"horizon": 3}, **SMALL | {"step": 3}).eval()
+    assert isinstance(model, RolledFern)
+    model.prepare([(part[:, :20], part[:, 20:]) for part in windows.split(100)])
+    assert float(model.scale[0]) == pytest.approx(900.0 / 2**0.5, rel=0.01)
+    assert float((model(windows[:, :20]).mean - windows[:, 20:])[..., 0].abs().max()) < 200.0  # float32 steps by 64
+
+
+@torch.no_grad()
+def test_a_deviation_that_squares_lose_to_rounding_is_found() -> None:
+    moving = 3e9 + 256.0 * (torch.rand(200, 20, 2, generator=torch.Generator().manual_seed(4)) < 0.01)
+    model = rolled()
+    model.prepare([(moving, moving)])
+    wanted = moving.double().flatten(0, 1).std(0, correction=0).float()
+    torch.testing.assert_close(model.scale, wanted, rtol=1e-4, atol=0)
+
+
 def test_many_channels_of_which_none_moves_are_trained_and_forecast_as_they_are() -> None:
     still = torch.full((50, 50, 40), 0.1)
     model = build_model("fern-rolled", **SIZES | {"channels": 40}, **SMALL)

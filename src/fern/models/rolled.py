@@ -155,26 +155,32 @@ class RolledFern(Forecaster):
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
-        total = self.level.new_zeros((2, *self.level.shape), dtype=torch.float64)
+        total = self.level.new_zeros((4, *self.level.shape), dtype=torch.float64)
         count = 0
+        origin: Tensor | None = None
         states, patches, ranges = [], [], []
         for past, future in batches:
             rows = past.double().flatten(0, 1)
+            origin = rows[0] if origin is None else origin
+            away = rows - origin
             ranges.append(torch.stack(rows.aminmax(dim=0)))
-            total += torch.stack((rows.sum(0), rows.square().sum(0))).to(total.device)
+            total += torch.stack([part.sum(0) for part in (rows, rows.square(), away, away.square())]).to(total.device)
             count += len(rows)
             states.append(past[:, -1])
             patches.append(future[:, : self.config.rows_made])
-        mean, square = total / max(count, 1)
+        if not states:
+            return
+        mean, square, mean_away, square_away = total / count
         deviation = (square - mean.square()).clamp_min(0.0).sqrt()
-        # A constant channel leaves rounding dust instead of 0.
-        moving = deviation > 1e-6 * mean.abs()
+        # Far from 0 a small deviation is lost to the rounding of squares; about one of the rows it is not.
+        lost = deviation <= 1e-6 * mean.abs()
+        deviation = torch.where(lost, (square_away - mean_away.square()).clamp_min(0.0).sqrt(), deviation)
+        low, high = torch.stack(ranges).unbind(1)
+        low, high = low.amin(dim=0), high.amax(dim=0)
         self.level.copy_(mean)
-        self.scale.copy_(torch.where(moving, deviation, 1.0))
-        if states:
-            low, high = self._standardised(torch.stack(ranges)).unbind(1)
-            self._hold(low.amin(dim=0), high.amax(dim=0))
-            self._fit(torch.cat(states), torch.cat(patches))
+        self.scale.copy_(torch.where(high > low, deviation, 1.0))
+        self._hold(*self._standardised(torch.stack((low, high))))
+        self._fit(torch.cat(states), torch.cat(patches))
 
     def _hold(self, low: Tensor, high: Tensor) -> None:  # (C,) each
         """Values within this range, and a margin, from now on."""
