@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from fern.checks import require_number, require_whole
 from fern.errors import FernError
-from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, require_finite
 from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.polynomial import MakeUp
 from fern.models.registry import register_model
@@ -216,10 +216,11 @@ class RolledFern(Forecaster):
     ) -> None:
         """Learn from windows that were not trained on how far a patch misses: particles are drawn that wide from now.
 
-        With e the error of the first patch of all channels, standardised, every patch of a particle gets S·ε, ε ~
-        N(0, I), with SSᵀ the mean of e·eᵀ over the windows. Of it c·S·ε is rolled on from; the rest is noise of
-        observation, √(1 − c²)·S·ε', which is shown and forgotten. c is the one of `CARRIED` whose particles have the
-        lowest CRPS over the whole horizon. Mean path and ellipsoid stay as they are.
+        With e the error of the first patch of all channels, standardised, every patch of a particle is the mean of the
+        patch plus S·ε, ε ~ N(0, I), with SSᵀ the mean of e·eᵀ over the windows. That is the whole error: the ellipsoid
+        is not drawn from beside it. Of it c·S·ε is rolled on from; the rest is noise of observation, √(1 − c²)·S·ε',
+        which is shown and forgotten. c is the one of `CARRIED` whose particles have the lowest CRPS over the whole
+        horizon. Mean path and ellipsoid stay as they are.
 
         Example:
             >>> model = RolledFern(RolledFernConfig(context_length=8, horizon=8, channels=2, step=4))
@@ -227,20 +228,44 @@ class RolledFern(Forecaster):
             >>> bool((model.spread.diagonal() > 0).all()), 0 <= float(model.carried) <= 1
             (True, True)
         """
+        pasts, futures = self._checked(batches)
         training = self.training
         self.eval()
-        pasts, futures = (torch.cat(parts) for parts in zip(*batches, strict=True))
-        self._check_past(pasts)
-        self.check_future(pasts, futures)
-        x, wanted = self._standardised(pasts)[:, -self.config.rows_seen :], self._standardised(futures)
-        size = len(self.spread)
-        if len(x) < size:
-            raise FernError(f"learn_spread: got {len(x)} windows, needs at least {size}, one for each value of a patch")
+        try:
+            self._learn(self._standardised(pasts), self._standardised(futures), generator)
+        finally:
+            self.train(training)
+
+    def _checked(self, batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:  # (n, L, C), (n, H, C)
+        """All windows, where they are enough to learn a spread from."""
+        found = list(batches)
+        if not found:
+            raise FernError("batches: got none, needs at least one (past, future)")
+        for past, future in found:
+            self._check_past(past)
+            self.check_future(past, future)
+            require_finite("future", future)
+        pasts, futures = (torch.cat(parts) for parts in zip(*found, strict=True))
+        least = len(self.spread)
+        if len(pasts) < least:
+            raise FernError(
+                f"learn_spread: got {len(pasts)} windows, needs at least {least}, one for each value of a patch"
+            )
+        return pasts, futures
+
+    def _learn(
+        self,
+        x: Tensor,  # (n, L, C) standardised
+        wanted: Tensor,  # (n, H, C) standardised
+        generator: Generator | None,
+    ) -> None:
+        """The spread, and the share of it that rolls on."""
         path, _ = self._rolled(x, 1, None)
         error = (wanted[:, : self.config.rows_made] - path).flatten(1).double()
         total = error.T @ error / len(error)
         # Steps of one patch miss almost alike: without a little more on the diagonal rounding would decide.
-        ridge = 1e-6 * total.diagonal().mean() * torch.eye(size, dtype=total.dtype, device=total.device)
+        little = 1e-6 * total.diagonal().mean().clamp_min(LEAST_UNIT**2)
+        ridge = little * torch.eye(len(total), dtype=total.dtype, device=total.device)
         self.spread.copy_(torch.linalg.cholesky(total + ridge))
         some = torch.linspace(0, len(x) - 1, min(len(x), MOST_JUDGED), device=x.device).long()
         scores = {}
@@ -251,7 +276,6 @@ class RolledFern(Forecaster):
             missed = (self._standardised(drawn) - wanted[some]).abs()
             scores[share] = float((missed - 0.5 * apart).mean())
         self.carried.fill_(min(scores, key=lambda share: scores[share]))
-        self.train(training)
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The path rolled on from its own mean (in training: from draws), and the particles."""
@@ -300,14 +324,13 @@ class RolledFern(Forecaster):
         return torch.cat(made, dim=1), laws
 
     def _particles(self, x: Tensor, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
-        """Paths that roll on from their own draws."""
+        """Paths that roll on from their own draws: of the ellipsoid, or of the spread where one was learnt."""
         config, batch = self.config, len(x)
         x = x[:, -config.rows_seen :].repeat(samples, 1, 1)
         made, learnt = [], bool(self.spread.any())
         for _ in range(ceil(config.horizon / config.rows_made)):
-            found = self.patch.forecast(x, samples=1, generator=generator)
-            assert found.samples is not None
-            following = self._base(x) + self.unit * found.samples[0]
+            found = self.patch.forecast(x, samples=0 if learnt else 1, generator=generator)
+            following = self._base(x) + self.unit * (found.mean if found.samples is None else found.samples[0])
             made.append(following)
             if learnt:
                 noise = torch.randn((2, len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)
