@@ -36,8 +36,9 @@ class RolledFernConfig(ModelConfig):
                  ``context_length``.
     ``step``     rows of a patch: what is forecast at once and then rolled on from. Longer than the horizon, it is cut.
     ``unroll``   patches that the training loss looks at, each from the forecast of the one before.
-    ``margin``   share of the range of the training rows by which values may leave it; beyond they are held before the
-                 roll goes on from them: one that leaves the attractor does not overflow.
+    ``margin``   share of the range of the contexts of the training windows by which values may leave it; beyond they
+                 are held before the roll goes on from them: one that leaves the attractor does not overflow. Rows that
+                 are in futures alone, the last of the training part, do not widen the range.
     ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training; the
                  network learns what it leaves. 0: a constant. Cut where it would have too many terms for the windows,
                  or more than 512: to degree 2, and of more than 30 channels to that of the 30 leading principal
