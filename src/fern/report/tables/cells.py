@@ -10,8 +10,10 @@ from fern.benchmark.problem import dataset_name
 from fern.benchmark.quantities import LAST, direction_of
 from fern.benchmark.rows import Row
 from fern.benchmark.tasks import ORACLE, Task, is_outside
+from fern.errors import FernError
 from fern.report.tables.labels import Names, dataset_label, labels_of_task, name_rows, newest, seen_by
-from fern.systems import SCENARIOS
+from fern.systems import SCENARIOS, Scenario
+from fern.systems.scenarios import scenario_from_mapping
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -203,9 +205,20 @@ class Grid:
 
 def lyapunov_times_a_step(row: Row) -> float | None:
     """How many Lyapunov times a step of the row's data takes; None where the exponent is not known."""
-    plan = SCENARIOS.get(row.dataset)
+    plan = _scenario_of(row)
     exponent = None if plan is None else plan.lyapunov_exponent
     return None if plan is None or exponent is None else plan.dt * exponent
+
+
+def _scenario_of(row: Row) -> Scenario | None:
+    """The scenario that a row holds whole, else the premade one of its name; None where there is none."""
+    held = row.data_settings.get("scenario")
+    if held is None:
+        return SCENARIOS.get(row.dataset)
+    try:
+        return scenario_from_mapping(held, where=row.dataset)
+    except FernError:  # of a system that is not registered here
+        return None
 
 
 def fill_grid(rows: Sequence[Row], *, expected: Task | None) -> Grid:
