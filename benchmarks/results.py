@@ -192,10 +192,10 @@ def _baseline(row: dict[str, Any]) -> str:
 def _speed() -> list[str]:
     lines = ["## Speed\n", "Ratios are measured in one run against the named peer; above 1, ours is better.\n"]
     for topic in _rows("speed"):
-        machine = topic["machine"]
+        machine, about = topic["machine"], ABOUT.get(topic["topic"], "")
         lines += [
             f"### {topic['topic']}\n",
-            f"`{topic['command']}` on {machine['processor']}, {machine['cores']} cores.{ABOUT.get(topic['topic'], '')}\n",
+            f"`{topic['command']}` on {machine['processor']}, {machine['cores']} cores.{about}\n",
             "| what | ours | peer | ratio | target |",
             "|---|---|---|---|---|",
         ]
