@@ -146,17 +146,12 @@ def field(rows: Sequence[Row]) -> list[str]:
 def lowest_in_words(rows: Sequence[Row], task: str) -> list[str]:
     """Who has the lowest MSE on each dataset of a task, and how far each Fern is above it."""
     own = [row for row in rows if row.task == task and row.model != ORACLE and row.status == "done"]
-    found, lines = _errors(own), []
-    ferns = {model_label(row) for row in own if row.model in ("fern", "fern-rolled")}
-    for dataset in dict.fromkeys(choice.dataset for choice in read_task(task).datasets):
-        ran = {model: mse for (model, name), mse in found.items() if name == dataset}
-        if ran:
-            best = min(ran, key=lambda model: ran[model])
-            behind = [
-                f"{name} has {ran[name] / ran[best]:.3g} times that" for name in sorted(ferns & set(ran) - {best})
-            ]
-            told = f"lowest MSE: {best} ({ran[best]:.3g}, of {len(ran)} models)"
-            lines.append(f"- {dataset}, {'; '.join([told, *behind])}.")
+    ferns, lines = {model_label(row) for row in own if row.model in ("fern", "fern-rolled")}, []
+    for dataset, ran in _ranked_by_dataset(own, task).items():
+        best, lowest = next(iter(ran.items()))
+        behind = [f"{name} has {ran[name] / lowest:.3g} times that" for name in sorted(ferns & set(ran) - {best})]
+        told = f"lowest MSE: {best} ({lowest:.3g}, of {len(ran)} models)"
+        lines.append(f"- {dataset}, {'; '.join([told, *behind])}.")
     return [*lines, ""] if lines else []
 
 
@@ -165,16 +160,22 @@ def best_by_noise(rows: Sequence[Row]) -> list[str]:
     lines = []
     for share in sorted({row.data_settings.get(NOISE, 0.0) for row in rows}):
         here = [row for row in rows if row.data_settings.get(NOISE, 0.0) == share and row.model != ORACLE]
-        found = _errors([row for row in here if row.status == "done"])
         told = []
-        for dataset in dict.fromkeys(choice.dataset for choice in read_task("noise").datasets):
-            ran = {model: mse for (model, name), mse in found.items() if name == dataset}
-            if not ran:
-                continue
-            best = min(ran, key=lambda model: ran[model])
-            told.append(f"{best} on {dataset} ({ran[best]:.3g}, of {len(ran)} models)")
+        for dataset, ran in _ranked_by_dataset([row for row in here if row.status == "done"], "noise").items():
+            best, lowest = next(iter(ran.items()))
+            told.append(f"{best} on {dataset} ({lowest:.3g}, of {len(ran)} models)")
         lines.append(f"- Lowest MSE at noise {share:.0%}: {'; '.join(told)}.")
     return lines
+
+
+def _ranked_by_dataset(rows: Sequence[Row], task: str) -> dict[str, dict[str, float]]:
+    """The MSE of every model that has run, lowest first, for each dataset of the task that has a row."""
+    found, ranked = _errors(rows), {}
+    for dataset in dict.fromkeys(choice.dataset for choice in read_task(task).datasets):
+        ran = [(mse, model) for (model, name), mse in found.items() if name == dataset]
+        if ran:
+            ranked[dataset] = {model: mse for mse, model in sorted(ran)}
+    return ranked
 
 
 def _section(name: str, rows: Sequence[Row], explained: str, *, told: Sequence[str] = ()) -> list[str]:

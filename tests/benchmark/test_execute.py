@@ -56,6 +56,19 @@ def test_a_run_gives_the_figures_of_training_and_scoring_by_hand():
     np.testing.assert_array_equal(outcome.windows["mse"], by_hand.mse)
 
 
+@pytest.mark.parametrize("model", ["analog", "polymap"])
+def test_a_fitted_model_chooses_its_settings_on_all_validation_windows(model):
+    run, bench = run_of(model), Workbench()
+    row = execute_run(run, Workplace(), bench).row
+    problem, by_hand = bench.problem(run), run.model(channels=1)
+    train(by_hand, problem.train, problem.validation, run.train_config(threads=1), progress="silent")
+    hurried = run.model(channels=1)
+    train(hurried, problem.train, problem.one_validation_window, run.train_config(threads=1), progress="silent")
+    assert row.chosen == by_hand.chosen != hurried.chosen
+    scored = score_model(by_hand, problem, seed=7).metrics
+    assert {name: row.metrics[name] for name in scored} == scored
+
+
 def test_the_same_run_gives_the_same_row():
     rows = [execute_run(run_of("fern"), Workplace(), Workbench()).row for _ in range(2)]
     assert rows[0].result() == rows[1].result()

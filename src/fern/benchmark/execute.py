@@ -166,7 +166,7 @@ def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) ->
             if not held.enter_context(locked(folder / LOCK, patience=_LOCK_PATIENCE)):
                 folder = None  # an executor cut off from its sweep is still at it: leave its files alone
         validation = problem.validation
-        if not model.trainable and run.settings.epoch_figures == "none":  # figures that nobody would read
+        if not model.chooses and run.settings.epoch_figures == "none":  # figures that nobody would read
             validation = problem.one_validation_window
         go = partial(
             train,

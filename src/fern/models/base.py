@@ -146,6 +146,11 @@ class Forecaster(nn.Module, ABC):
         """Whether there is anything to learn by gradient."""
         return any(parameter.requires_grad for parameter in self.parameters())
 
+    @property
+    def chooses(self) -> bool:
+        """Whether validation windows decide anything about it: the weights that are kept, or open settings."""
+        return self.trainable
+
     def forward(
         self,
         past: Tensor,  # (B, L, C)

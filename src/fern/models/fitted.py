@@ -32,6 +32,11 @@ class FittedForecaster(PointForecaster):
         super().__init__(config)
         self._asked = config
 
+    @property
+    def chooses(self) -> bool:
+        """True: open settings are chosen on all of the validation windows, without a gradient."""
+        return True
+
     def fit(
         self,
         stretches: Sequence[Tensor],  # each (T_i, C): unbroken rows, oldest first

@@ -182,7 +182,7 @@ def _trained(source: str | Builder, material: Material) -> Forecaster:
         config = TrainConfig(epochs=EPOCHS, seed=SEED)
     else:
         model = built(source, material.config, seed=SEED)
-        if not model.trainable:  # what forecasts window by window need not forecast the validation windows as well
+        if not model.chooses:  # what forecasts window by window need not forecast the validation windows as well
             return model
         config = TrainConfig(epochs=EPOCHS, seed=SEED, start="given")
     train(model, learnt, judged, config, progress="silent")
