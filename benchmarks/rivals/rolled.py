@@ -24,15 +24,17 @@ LENGTH = 336
 
 @dataclass(frozen=True)
 class Way:
-    """Settings of the model and of training over those of the preset."""
+    """Settings of the model and of training over those of the preset; ``network`` False rolls the polynomial alone."""
 
     model: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
+    network: bool = True
 
 
 WAYS: Mapping[str, Way] = {
     "chaos": Way(),
     "no polynomial": Way({"degree": 0}),
+    "polynomial alone": Way(train={"epochs": 1}, network=False),
     "no polynomial, patches of 24 from 24 rows": Way({"degree": 0, "step": 24, "seen": 24}),
     "patches of 2": Way({"step": 2}),
     "patches of 8": Way({"step": 8}),
@@ -81,6 +83,8 @@ def run(
     trained = train_rolled(
         choice, seed=seed, length=length, settings=changed.model, training={**changed.train, **(training or {})}
     )
+    if not changed.network:
+        trained.model.unit.zero_()  # what the network adds is in this unit
     gathered = MetricAccumulator(["mse", "ept"], std=trained.problem.train_std)
     with torch.no_grad():
         for past, future in trained.validation.batches(1024):

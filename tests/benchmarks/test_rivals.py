@@ -85,6 +85,18 @@ def test_a_rolled_fern_is_trained_in_a_way_and_judged_by_validation_alone():
     assert [line.split(" | ")[2] for line in lines if line.startswith("| LORENZ_BASE")] == ["chaos", "relu"]
 
 
+def test_the_polynomial_alone_owes_nothing_to_the_network():
+    short = {"epochs": 1, "steps_per_epoch": 2}
+    found = {
+        (way, seed): rolled.run("LORENZ_BASE", way, noise=0.0, seed=seed, steps=1500, length=24, training=short)
+        for way in ("polynomial alone", "chaos")
+        for seed in (7, 8)
+    }
+    errors = {place: row["validation"]["mse"] for place, row in found.items()}
+    assert errors["polynomial alone", 7] == errors["polynomial alone", 8]
+    assert errors["chaos", 7] != errors["chaos", 8]
+
+
 def test_particles_of_a_rolled_fern_are_judged_by_what_they_cover_and_by_how_far_ahead():
     short = {"epochs": 1, "steps_per_epoch": 2}
     row = particles.run("LORENZ_BASE", noise=0.01, seed=7, steps=1500, length=48, particles=8, training=short)
