@@ -58,6 +58,29 @@ def test_a_large_batch_is_forecast_as_its_windows_are() -> None:
     assert torch.equal(model(past).mean, torch.cat([model(one[None]).mean for one in past]))
 
 
+@pytest.mark.parametrize("neighbours", [1, 3])
+def test_the_nearest_state_of_a_smooth_path_after_a_step_in_its_level_is_found(neighbours: int) -> None:
+    # Next to the step of 1e4 the circle is small: squares of values in units of the deviation hide its distances.
+    turn = torch.arange(900, dtype=torch.float64) / 40
+    rows = torch.stack((turn.cos(), turn.sin()), dim=1)
+    rows[450:] += 1e4
+    stretches, past = [rows[:800].float()], rows[850:862].float()
+    model = fitted(stretches, neighbours=neighbours)
+    wanted = by_brute_force(stretches, past, joint=False, neighbours=neighbours, removed=False)
+    assert torch.allclose(model(past[None]).mean[0], wanted, rtol=0, atol=2e-3)  # the floats there are 1e-3 apart
+
+
+def test_of_equally_near_states_the_oldest_is_taken_whatever_else_is_asked() -> None:
+    counts = torch.randint(0, 3, (400, 2), generator=Generator().manual_seed(4)).float()
+    windows = torch.randint(0, 3, (50, 12, 2), generator=Generator().manual_seed(5)).float()
+    for neighbours in (1, 4):
+        model = fitted([counts], neighbours=neighbours)
+        one_by_one = torch.cat([model(one[None]).mean for one in windows])
+        assert torch.equal(model(windows).mean, one_by_one)
+        wanted = [by_brute_force([counts], one, joint=False, neighbours=neighbours, removed=False) for one in windows]
+        assert torch.allclose(one_by_one, torch.stack(wanted), atol=1e-6)
+
+
 def test_a_series_that_drifts_has_its_level_removed_by_validation() -> None:
     steps = torch.arange(500.0)
     rows = torch.stack((0.3 * steps + torch.sin(steps / 3), -0.2 * steps), dim=1)

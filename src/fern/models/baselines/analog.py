@@ -179,10 +179,11 @@ class Analog(FittedForecaster):
         if not len(places):
             return
         lags = torch.arange(delays, device=past.device) * spacing
-        centre, scale = self.library.mean(dim=0), self.library.std(dim=0, correction=0)
-        scale = torch.where(scale > 0, scale, 1.0)
-        known = (self.library - centre).div_(scale)[places[:, None] - lags]  # (n, d, C)
-        asked = ((past - centre) / scale)[:, past.shape[1] - 1 - lags]  # (B, d, C)
+        rows = self.library.double()  # neighbours on a smooth path differ by less than float32 keeps of a level
+        centre, scale = rows.mean(dim=0), rows.std(dim=0, correction=0)
+        scale = torch.where(rows.amax(dim=0) > rows.amin(dim=0), scale, 1.0)
+        known = ((rows - centre) / scale)[places[:, None] - lags]  # (n, d, C)
+        asked = ((past.double() - centre) / scale)[:, past.shape[1] - 1 - lags]  # (B, d, C)
         if level == "removed":
             known, asked = known[:, 1:] - known[:, :1], asked[:, 1:] - asked[:, :1]
         if self.config.channels_seen == "all":
@@ -218,11 +219,15 @@ def _nearest(
     known: Tensor,  # (n, d)
     count: int,
 ) -> Tensor:  # (B, min(count, n)) numbers of known states, the nearest first
-    """The nearest known states."""
-    distances = known.square().sum(dim=1) - 2.0 * (asked @ known.T)  # less |asked|², which ranks nothing
-    if count == 1:
-        return distances.argmin(dim=1, keepdim=True)
-    return distances.topk(min(count, len(known)), dim=1, largest=False).indices
+    """The nearest known states; of equally near ones the oldest first, whatever is asked beside them.
+
+    Distances come from differences: by products, |a|² − 2a·k + |k|², rounding hides which of the near states is nearest.
+    """
+    distances = torch.cdist(asked.float(), known.float(), compute_mode="donot_use_mm_for_euclid_dist")
+    numbers = torch.arange(len(known), device=known.device)
+    # The bits of floats that are not negative are in the floats' order; the number below them settles ties.
+    order = distances.view(torch.int32).long().bitwise_left_shift_(32).bitwise_or_(numbers)
+    return order.topk(min(count, len(known)), dim=1, largest=False).indices
 
 
 register_model("analog", AnalogConfig, Analog, presets={"joint": {"channels_seen": "all"}})
