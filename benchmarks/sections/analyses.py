@@ -11,21 +11,24 @@ PFNN = """\
 PFNN by the shock protocol for a few epochs, one seed, scored on every eighth window. `beside sums`: weights as in the
 released script, whose errors are summed over the batch; `beside means`: the same weights beside mean errors. The median
 is over windows: where it is far below the mean a few rollouts have left the attractor, and `held` is the share of
-windows with a value held at ±1e12. The paper gives PFNN's error on ETTh2 as of the order of 1e9.
+windows with a value held at ±1e12. The paper gives PFNN's error on ETTh2 as of the order of 1e9. The tables have the
+first way, the authors' script: which way is better differs from series to series. Where the phase changes no digit,
+validation kept an epoch before the phase began, and the row says nothing about it.
 """
 SPEED = """\
 The largest eigenvalue of each patch, averaged over channels, against what happens in the patch: non-overlapping windows
 of the test part, Fern by the paper's protocol for a few epochs. The paper's introduction claims the first line.
 """
 PROTOCOL = """\
-Fern by the shock protocol with one reading of the paper changed at a time; errors over validation windows, of the epoch
-that validation keeps.
+Fern by the shock protocol with one reading of the paper changed at a time, cut off after so many epochs, one series and
+one seed; errors over validation windows, of the epoch that validation keeps. The runs of the tables go on for longer.
 """
 
 ROLLED = """\
-`fern-rolled` by its preset `chaos`, and with one setting changed at a time. Errors over every fourth validation window,
-336 steps; under noise the windows are noisy too, and so their MSE holds the noise's variance. Processor seconds are of
-training with its evaluations, on a machine that did other work besides.
+`fern-rolled` by its preset `chaos`, and with one setting changed at a time: without the network (`polynomial alone`),
+without the polynomial, and so on. Errors over every fourth validation window, 336 steps; under noise the windows are
+noisy too, and so their MSE holds the noise's variance. Processor seconds are of training with its evaluations, on a
+machine that did other work besides.
 """
 
 PARTICLES = """\

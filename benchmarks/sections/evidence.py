@@ -5,6 +5,8 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
+from benchmarks.sections.laws import system_of
+
 Result = Mapping[str, Any]
 
 SINGLE = """\
@@ -32,6 +34,8 @@ its conformal ones (two windows). ± is the MSE's standard error over the window
 statsforecast's local methods fit at each window. neuralforecast trains twice, once for its intervals; a training that
 passed 120 s was stopped there, and how far it came stands beside the method. The best CRPS of a table is in bold.
 """
+NEURAL = ("DLinear", "NHITS", "PatchTST")
+"""The methods that are neuralforecast's."""
 
 
 def single_series(rows: Sequence[Result]) -> list[str]:
@@ -54,9 +58,26 @@ def single_series(rows: Sequence[Result]) -> list[str]:
     return [*lines, "", *(f"- `{row['command']}`" for row in rows), ""]
 
 
-def covered_in_words(many: Sequence[Result], single: Sequence[Result]) -> str:
-    """What intervals of 80 % were measured to cover, in two sentences."""
-    over = ", ".join(f"{row['system']} {100 * row['mean']['margin/80']:.1f} %" for row in many)
+def covered_in_words(
+    many: Sequence[Result],
+    single: Sequence[Result],
+    tables: Sequence[Result],
+    trajectories: Sequence[Result],
+) -> str:
+    """What intervals of 80 % were measured to cover: by `FernForecaster`, and by Fern calibrated on many series."""
+    own = ", ".join(
+        f"{row['table']} {100 * row['coverage_80']:.1f} %"
+        for row in tables
+        if row["method"].startswith("FernForecaster")
+    )
+    lorenz = [row["first_coverage_80"] for row in trajectories]
+    spread = (
+        f" (LORENZ_BASE on {len(lorenz)} trajectories {100 * fmean(lorenz):.1f} %, "
+        f"{100 * min(lorenz):.1f} to {100 * max(lorenz):.1f})"
+        if len(lorenz) > 1
+        else ""
+    )
+    over = ", ".join(f"{system_of(row)} {100 * row['mean']['margin/80']:.1f} %" for row in many)
     on = [
         f"{row['dataset']} {100 * one['coverage']:.1f} ± {100 * one['error_bar']:.1f} %"
         for row in single
@@ -65,7 +86,9 @@ def covered_in_words(many: Sequence[Result], single: Sequence[Result]) -> str:
     ]
     series = many[0]["series"] if many else 0
     return (
-        f"What 80 % intervals were measured to cover: over {series} fresh series each, {over};\n"
+        "What 80 % intervals were measured to cover. Those of `FernForecaster`, over few windows of one table each:\n"
+        f"{own}{spread}.\n"
+        f"Those of one trained Fern, calibrated on each of {series} fresh series: {over};\n"
         f"on one real series, with the error bar that its length allows, {', '.join(on)}.\n"
         "More in [results](docs/results.md); what may be claimed: [uncertainty](docs/uncertainty.md).\n"
     )
@@ -155,7 +178,21 @@ def libraries(rows: Sequence[Result]) -> list[str]:
     told = ", ".join(f"{table} {floor:.4g}" for table, floor in floors.items())
     best_possible = [f"MSE of the best possible forecast on the same windows: {told}.", ""] if floors else []
     made = "`python -m benchmarks.forecasters.compare` makes those that are not there.\n"
-    return [*lines, "", verdict, "", *best_possible, made]
+    return [*lines, "", verdict, "", *_cut_short(shared), *best_possible, made]
+
+
+def _cut_short(rows: Sequence[Result]) -> list[str]:
+    """How many trainings the limit of time stopped: a win over those is one under that limit."""
+    theirs = [row for row in rows if row["method"] in NEURAL]
+    whole = [f"{row['method']} on {row['table']}" for row in theirs if "steps" not in row]
+    if len(whole) == len(theirs):
+        return []
+    return [
+        f"Of neuralforecast's {len(theirs)} trainings {len(theirs) - len(whole)} were stopped by the limit of time: "
+        "the table says what a person gets within it, not what those models can reach. "
+        f"Finished: {', '.join(whole) or 'none'}.",
+        "",
+    ]
 
 
 def trajectories(rows: Sequence[Result]) -> list[str]:

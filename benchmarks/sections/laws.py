@@ -79,11 +79,11 @@ def coverage(rows: Sequence[Result]) -> list[str]:
         for kind, title in KINDS.items():
             cells = [_covered(row, f"{kind}/{level}") for level in levels]
             if any(cells):
-                lines.append(f"| {_system(row)} | {row['series']} | {title} | {' | '.join(cells)} |")
+                lines.append(f"| {system_of(row)} | {row['series']} | {title} | {' | '.join(cells)} |")
     scores = list(dict.fromkeys(name for row in rows for name in row["mean"] if "/" not in name))
     lines += [
         "",
-        f"| mean over series | {' | '.join(map(_system, rows))} |",
+        f"| mean over series | {' | '.join(map(system_of, rows))} |",
         f"|:---|{'---:|' * len(rows)}",
     ]
     for name in scores:
@@ -92,7 +92,8 @@ def coverage(rows: Sequence[Result]) -> list[str]:
     return [*lines, "", *(f"- `{row['command']}`" for row in rows), ""]
 
 
-def _system(row: Result) -> str:
+def system_of(row: Result) -> str:
+    """The system, with the noise that its rows were seen with."""
     noise = row["observation_noise"]
     return f"{row['system']} + {100 * noise:g} % noise" if noise else str(row["system"])
 

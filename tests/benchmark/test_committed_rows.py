@@ -61,6 +61,19 @@ def test_a_dataset_simulated_today_has_the_fingerprint_of_its_committed_rows() -
     assert recorded == {load_dataset(DatasetChoice(dataset="OU_PARAM")).fingerprint}
 
 
+@pytest.mark.parametrize("model", ["analog", "polymap", "last-value", "oracle"])
+def test_what_draws_nothing_has_the_same_figures_under_every_seed(model: str) -> None:
+    figures: dict[tuple[object, ...], list[dict[str, float]]] = {}
+    for row in CONTENTS.rows:
+        if row.model == model:
+            place = (row.task, row.preset, row.dataset, row.horizon, row.data_settings.get("noise", 0.0))
+            figures.setdefault(place, []).append(row.metrics)
+    repeated = [found for found in figures.values() if len(found) > 1]
+    assert repeated
+    for first, *others in repeated:
+        assert all(other == pytest.approx(first, rel=1e-6, abs=0.0) for other in others)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_the_plan_of_a_task_on_data_as_they_are_today_has_every_committed_row(task: str) -> None:

@@ -39,6 +39,18 @@ def test_a_scenario_file_is_recorded_whole(tmp_path):
     assert str(tmp_path) not in repr(dataset.settings)
 
 
+def test_a_file_that_bears_the_id_of_a_premade_scenario_is_told_apart_from_it(tmp_path):
+    file, text = tmp_path / "mine.toml", 'id = "LORENZ_BASE"\nsystem = "lorenz63"\nsteps = 500\n'
+    file.write_text(text + "dt = 0.02\n")
+    other = choose(str(file))
+    assert other.name == "LORENZ_BASE"
+    assert other.settings["scenario"]["dt"] == 0.02
+    file.write_text(text + "dt = 0.01\n")
+    same, premade = choose(str(file)), choose("LORENZ_BASE", steps=500)
+    assert same.settings == premade.settings == {"steps": 500, "cleaning": "none"}
+    assert same.fingerprint == premade.fingerprint
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [

@@ -143,3 +143,14 @@ def test_rows_that_do_not_fit_are_refused_by_name(name: str) -> None:
         built(name).fit([], *window)
     with pytest.raises(FernError, match="future: got shape"):
         built(name).fit([rows], window[0], window[1][:, :5])
+
+
+@EVERY_FITTED
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_windows_that_are_not_finite_are_refused_by_name(name: str, value: float) -> None:
+    rows = turning(400)
+    for place, part in enumerate(("past", "future")):
+        window = [one.clone() for one in last_window(rows)]
+        window[place][0, 3, 1] = value
+        with pytest.raises(FernError, match=f"{part}: got {value} at window 0, time step 3, channel 1"):
+            built(name).fit([rows[:340]], *window)

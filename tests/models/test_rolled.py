@@ -114,9 +114,61 @@ def test_noise_of_observation_is_shown_and_not_rolled_on() -> None:
     assert float(spread[-6:].mean() / spread[:6].mean()) < 1.2
 
 
-def test_too_few_windows_teach_no_spread() -> None:
-    with pytest.raises(FernError, match="got 3 windows, needs at least 24, one for each value of a patch"):
-        rolled().learn_spread([(past(3), future(3, seed=2))])
+@torch.no_grad()
+def test_a_learnt_spread_stands_in_place_of_the_ellipsoids_own() -> None:
+    model = rolled(noise=4.0)
+    model.prepare([(past(200), future(200, seed=2))])
+    taught, came = past(400, seed=3), future(400, seed=4)
+    missed = (model(taught).mean[:, :12] - came[:, :12]).flatten(1)
+    model.learn_spread([(taught, came)])
+    drawn = model(past(1), samples=4000, generator=torch.Generator().manual_seed(5)).samples
+    assert drawn is not None
+    ratio = drawn[:, 0, :12].flatten(1).var(0) / missed.square().mean(0)
+    assert float((ratio - 1.0).abs().max()) < 0.15  # 4,000 draws tell a variance to some two hundredths
+
+
+@torch.no_grad()
+def test_a_model_that_never_misses_learns_next_to_no_spread() -> None:
+    still = torch.full((50, 50, 2), 0.1)
+    model = rolled()
+    for parameter in model.parameters():
+        parameter.zero_()
+    model.prepare([(still[:, :20], still[:, 20:])])
+    model.learn_spread([(still[:, :20], still[:, 20:])])
+    assert float(model.spread.abs().max()) < 1e-5
+
+
+def spoilt(windows: torch.Tensor) -> torch.Tensor:
+    windows[7, 2, 1] = torch.nan
+    return windows
+
+
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        ([(past(3), future(3, seed=2))], "got 3 windows, needs at least 24, one for each value of a patch"),
+        ([], r"batches: got none, needs at least one \(past, future\)"),
+        ([(past(50), spoilt(future(50, seed=2)))], "future: got nan at window 7, time step 2, channel 1"),
+        ([(spoilt(past(50)), future(50, seed=2))], "past: got nan at window 7"),
+    ],
+)
+def test_windows_that_teach_no_spread_are_told_and_the_model_stays_as_it_was(
+    batches: list[tuple[torch.Tensor, torch.Tensor]], message: str
+) -> None:
+    model = rolled().train()
+    with pytest.raises(FernError, match=message):
+        model.learn_spread(batches)
+    assert model.training
+    assert not model.spread.any()
+
+
+def test_weights_that_are_not_finite_teach_no_spread_and_leave_the_mode() -> None:
+    model = rolled().train()
+    with torch.no_grad():
+        model.polynomial.fill_(torch.nan)
+    with pytest.raises(FernError, match="needs finite values"):
+        model.learn_spread([(past(50), future(50, seed=2))])
+    assert model.training
 
 
 @torch.no_grad()
@@ -148,6 +200,36 @@ def test_a_channel_that_never_moves_is_divided_by_one() -> None:
     model.prepare([(still, still)])
     assert model.scale[1] == 1.0 and model.level[1] == 1e5
     assert bool(torch.isfinite(model(still[:3]).mean).all())
+
+
+@torch.no_grad()
+def test_a_channel_that_moves_little_about_a_large_level_is_no_constant() -> None:
+    turn = 0.1 * torch.arange(2000.0, dtype=torch.float64)
+    rows = torch.stack((1e9 + 900.0 * turn.sin(), turn.cos()), dim=1).float()
+    windows = rows.unfold(0, 23, 5).mT  # (n, 23, 2)
+    model = build_model("fern-rolled", **SIZES | {"horizon": 3}, **SMALL | {"step": 3}).eval()
+    assert isinstance(model, RolledFern)
+    model.prepare([(part[:, :20], part[:, 20:]) for part in windows.split(100)])
+    assert float(model.scale[0]) == pytest.approx(900.0 / 2**0.5, rel=0.01)
+    assert float((model(windows[:, :20]).mean - windows[:, 20:])[..., 0].abs().max()) < 200.0  # float32 steps by 64
+
+
+@torch.no_grad()
+def test_a_deviation_that_squares_lose_to_rounding_is_found() -> None:
+    moving = 3e9 + 256.0 * (torch.rand(200, 20, 2, generator=torch.Generator().manual_seed(4)) < 0.01)
+    model = rolled()
+    model.prepare([(moving, moving)])
+    wanted = moving.double().flatten(0, 1).std(0, correction=0).float()
+    torch.testing.assert_close(model.scale, wanted, rtol=1e-4, atol=0)
+
+
+def test_many_channels_of_which_none_moves_are_trained_and_forecast_as_they_are() -> None:
+    still = torch.full((50, 50, 40), 0.1)
+    model = build_model("fern-rolled", **SIZES | {"channels": 40}, **SMALL)
+    model.prepare([(still[:, :20], still[:, 20:])])
+    loss = model.loss(still[:, :20], still[:, 20:], lambda made, came: (made.mean - came).square().mean())
+    assert bool(torch.isfinite(loss))
+    torch.testing.assert_close(model.eval()(still[:3, :20]).mean, still[:3, 20:], rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize(

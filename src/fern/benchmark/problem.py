@@ -23,6 +23,7 @@ from fern.systems import (
     oracle,
     simulate,
 )
+from fern.systems.scenarios import is_premade
 
 if TYPE_CHECKING:
     from fern.data.windows import Windows
@@ -122,7 +123,7 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
         plan = replace(plan, steps=choice.steps)
     trajectory = simulate(plan)
     settings: dict[str, Any] = {"steps": plan.steps, "cleaning": "none"}
-    if plan.id not in SCENARIOS:
+    if not is_premade(plan):  # a file may bear the id of a premade one
         settings["scenario"] = asdict(plan)
     values = np.asarray(trajectory.values, np.float32)
     if choice.noise:

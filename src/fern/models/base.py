@@ -242,7 +242,7 @@ class Forecaster(nn.Module, ABC):
             raise FernError(f"past: got {past.dtype}, the model's weights are {own.dtype}; needs the same")
         if own is not None and own.device != past.device:
             raise FernError(f"past: got device {past.device}, the model is on {own.device}; needs the same")
-        _check_finite(past)
+        require_finite("past", past)
 
     def _refuse_if_large(self, past: Tensor) -> None:
         """Of a forecast that is not finite: the fault of contexts whose squares and products leave their type."""
@@ -275,15 +275,15 @@ def _all_finite(values: Tensor) -> bool:
     return isfinite(plain.sum().item()) or bool(torch.isfinite(plain).all())
 
 
-def _check_finite(past: Tensor) -> None:
+def require_finite(name: str, values: Tensor) -> None:  # (B, T, C)
     """Refuse NaN and inf. One sum tells in the usual case; only a sum that is not finite is looked into."""
-    if isfinite(past.detach().sum().item()):
+    if isfinite(values.detach().sum().item()):
         return
-    bad = ~torch.isfinite(past.detach())
+    bad = ~torch.isfinite(values.detach())
     if bool(bad.any()):  # false where finite numbers merely overflowed the sum
         window, step, channel = (int(i) for i in bad.nonzero()[0])
-        value = float(past[window, step, channel])
+        value = float(values[window, step, channel])
         raise FernError(
-            f"past: got {value} at window {window}, time step {step}, channel {channel} "
+            f"{name}: got {value} at window {window}, time step {step}, channel {channel} "
             f"({int(bad.sum())} such values); needs finite numbers"
         )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster
+from fern.models.base import ModelConfig, PointForecaster, require_finite
 
 JUDGED = 128
 """Validation windows on which settings are chosen; `fern.training.train` spreads them evenly over all there are."""
@@ -58,6 +58,7 @@ class FittedForecaster(PointForecaster):
         """
         self._check_past(past)
         self.check_future(past, future)
+        require_finite("future", future)
         for place, rows in enumerate(stretches):
             if rows.ndim != 2 or rows.shape[1] != self.config.channels or not bool(torch.isfinite(rows).all()):
                 raise FernError(

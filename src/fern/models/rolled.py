@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from fern.checks import require_number, require_whole
 from fern.errors import FernError
-from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, require_finite
 from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.polynomial import MakeUp
 from fern.models.registry import register_model
@@ -36,8 +36,9 @@ class RolledFernConfig(ModelConfig):
                  ``context_length``.
     ``step``     rows of a patch: what is forecast at once and then rolled on from. Longer than the horizon, it is cut.
     ``unroll``   patches that the training loss looks at, each from the forecast of the one before.
-    ``margin``   share of the range of the training rows by which values may leave it; beyond they are held before the
-                 roll goes on from them: one that leaves the attractor does not overflow.
+    ``margin``   share of the range of the contexts of the training windows by which values may leave it; beyond they
+                 are held before the roll goes on from them: one that leaves the attractor does not overflow. Rows that
+                 are in futures alone, the last of the training part, do not widen the range.
     ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training; the
                  network learns what it leaves. 0: a constant. Cut where it would have too many terms for the windows,
                  or more than 512: to degree 2, and of more than 30 channels to that of the 30 leading principal
@@ -155,26 +156,32 @@ class RolledFern(Forecaster):
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
-        total = self.level.new_zeros((2, *self.level.shape), dtype=torch.float64)
+        total = self.level.new_zeros((4, *self.level.shape), dtype=torch.float64)
         count = 0
+        origin: Tensor | None = None
         states, patches, ranges = [], [], []
         for past, future in batches:
             rows = past.double().flatten(0, 1)
+            origin = rows[0] if origin is None else origin
+            away = rows - origin
             ranges.append(torch.stack(rows.aminmax(dim=0)))
-            total += torch.stack((rows.sum(0), rows.square().sum(0))).to(total.device)
+            total += torch.stack([part.sum(0) for part in (rows, rows.square(), away, away.square())]).to(total.device)
             count += len(rows)
             states.append(past[:, -1])
             patches.append(future[:, : self.config.rows_made])
-        mean, square = total / max(count, 1)
+        if not states:
+            return
+        mean, square, mean_away, square_away = total / count
         deviation = (square - mean.square()).clamp_min(0.0).sqrt()
-        # A constant channel leaves rounding dust instead of 0.
-        moving = deviation > 1e-6 * mean.abs()
+        # Far from 0 a small deviation is lost to the rounding of squares; about one of the rows it is not.
+        lost = deviation <= 1e-6 * mean.abs()
+        deviation = torch.where(lost, (square_away - mean_away.square()).clamp_min(0.0).sqrt(), deviation)
+        low, high = torch.stack(ranges).unbind(1)
+        low, high = low.amin(dim=0), high.amax(dim=0)
         self.level.copy_(mean)
-        self.scale.copy_(torch.where(moving, deviation, 1.0))
-        if states:
-            low, high = self._standardised(torch.stack(ranges)).unbind(1)
-            self._hold(low.amin(dim=0), high.amax(dim=0))
-            self._fit(torch.cat(states), torch.cat(patches))
+        self.scale.copy_(torch.where(high > low, deviation, 1.0))
+        self._hold(*self._standardised(torch.stack((low, high))))
+        self._fit(torch.cat(states), torch.cat(patches))
 
     def _hold(self, low: Tensor, high: Tensor) -> None:  # (C,) each
         """Values within this range, and a margin, from now on."""
@@ -210,10 +217,11 @@ class RolledFern(Forecaster):
     ) -> None:
         """Learn from windows that were not trained on how far a patch misses: particles are drawn that wide from now.
 
-        With e the error of the first patch of all channels, standardised, every patch of a particle gets S·ε, ε ~
-        N(0, I), with SSᵀ the mean of e·eᵀ over the windows. Of it c·S·ε is rolled on from; the rest is noise of
-        observation, √(1 − c²)·S·ε', which is shown and forgotten. c is the one of `CARRIED` whose particles have the
-        lowest CRPS over the whole horizon. Mean path and ellipsoid stay as they are.
+        With e the error of the first patch of all channels, standardised, every patch of a particle is the mean of the
+        patch plus S·ε, ε ~ N(0, I), with SSᵀ the mean of e·eᵀ over the windows. That is the whole error: the ellipsoid
+        is not drawn from beside it. Of it c·S·ε is rolled on from; the rest is noise of observation, √(1 − c²)·S·ε',
+        which is shown and forgotten. c is the one of `CARRIED` whose particles have the lowest CRPS over the whole
+        horizon. Mean path and ellipsoid stay as they are.
 
         Example:
             >>> model = RolledFern(RolledFernConfig(context_length=8, horizon=8, channels=2, step=4))
@@ -221,20 +229,44 @@ class RolledFern(Forecaster):
             >>> bool((model.spread.diagonal() > 0).all()), 0 <= float(model.carried) <= 1
             (True, True)
         """
+        pasts, futures = self._checked(batches)
         training = self.training
         self.eval()
-        pasts, futures = (torch.cat(parts) for parts in zip(*batches, strict=True))
-        self._check_past(pasts)
-        self.check_future(pasts, futures)
-        x, wanted = self._standardised(pasts)[:, -self.config.rows_seen :], self._standardised(futures)
-        size = len(self.spread)
-        if len(x) < size:
-            raise FernError(f"learn_spread: got {len(x)} windows, needs at least {size}, one for each value of a patch")
+        try:
+            self._learn(self._standardised(pasts), self._standardised(futures), generator)
+        finally:
+            self.train(training)
+
+    def _checked(self, batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:  # (n, L, C), (n, H, C)
+        """All windows, where they are enough to learn a spread from."""
+        found = list(batches)
+        if not found:
+            raise FernError("batches: got none, needs at least one (past, future)")
+        for past, future in found:
+            self._check_past(past)
+            self.check_future(past, future)
+            require_finite("future", future)
+        pasts, futures = (torch.cat(parts) for parts in zip(*found, strict=True))
+        least = len(self.spread)
+        if len(pasts) < least:
+            raise FernError(
+                f"learn_spread: got {len(pasts)} windows, needs at least {least}, one for each value of a patch"
+            )
+        return pasts, futures
+
+    def _learn(
+        self,
+        x: Tensor,  # (n, L, C) standardised
+        wanted: Tensor,  # (n, H, C) standardised
+        generator: Generator | None,
+    ) -> None:
+        """The spread, and the share of it that rolls on."""
         path, _ = self._rolled(x, 1, None)
         error = (wanted[:, : self.config.rows_made] - path).flatten(1).double()
         total = error.T @ error / len(error)
         # Steps of one patch miss almost alike: without a little more on the diagonal rounding would decide.
-        ridge = 1e-6 * total.diagonal().mean() * torch.eye(size, dtype=total.dtype, device=total.device)
+        little = 1e-6 * total.diagonal().mean().clamp_min(LEAST_UNIT**2)
+        ridge = little * torch.eye(len(total), dtype=total.dtype, device=total.device)
         self.spread.copy_(torch.linalg.cholesky(total + ridge))
         some = torch.linspace(0, len(x) - 1, min(len(x), MOST_JUDGED), device=x.device).long()
         scores = {}
@@ -245,7 +277,6 @@ class RolledFern(Forecaster):
             missed = (self._standardised(drawn) - wanted[some]).abs()
             scores[share] = float((missed - 0.5 * apart).mean())
         self.carried.fill_(min(scores, key=lambda share: scores[share]))
-        self.train(training)
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The path rolled on from its own mean (in training: from draws), and the particles."""
@@ -294,14 +325,13 @@ class RolledFern(Forecaster):
         return torch.cat(made, dim=1), laws
 
     def _particles(self, x: Tensor, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
-        """Paths that roll on from their own draws."""
+        """Paths that roll on from their own draws: of the ellipsoid, or of the spread where one was learnt."""
         config, batch = self.config, len(x)
         x = x[:, -config.rows_seen :].repeat(samples, 1, 1)
         made, learnt = [], bool(self.spread.any())
         for _ in range(ceil(config.horizon / config.rows_made)):
-            found = self.patch.forecast(x, samples=1, generator=generator)
-            assert found.samples is not None
-            following = self._base(x) + self.unit * found.samples[0]
+            found = self.patch.forecast(x, samples=0 if learnt else 1, generator=generator)
+            following = self._base(x) + self.unit * (found.mean if found.samples is None else found.samples[0])
             made.append(following)
             if learnt:
                 noise = torch.randn((2, len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)

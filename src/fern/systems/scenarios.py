@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,14 +130,38 @@ def read_scenario(path: Path | str) -> Scenario:
         fern.errors.FernError: my.toml: unknown setting 'sede': did you mean 'seed'? ...
     """
     path = Path(path)
-    values = read_toml(path)
+    return scenario_from_mapping({"id": path.stem, **read_toml(path)}, where=str(path))
+
+
+def scenario_from_mapping(values: Mapping[str, Any], *, where: str) -> Scenario:
+    """The scenario that plain values define, as a file or the row of a run holds them.
+
+    ``where`` says in messages where they came from.
+
+    Example:
+        >>> from dataclasses import asdict
+        >>> scenario_from_mapping(asdict(scenario("LORENZ_SWITCH")), where="row") == scenario("LORENZ_SWITCH")
+        True
+    """
+    values = dict(values)
     if "shocks" in values:
-        if not isinstance(values["shocks"], list):
-            raise FernError(f"{path}: shocks: needs a list of tables, written [[shocks]]")
+        if not isinstance(values["shocks"], list | tuple):
+            raise FernError(f"{where}: shocks: needs a list of tables, written [[shocks]]")
         values["shocks"] = tuple(
-            _read_shock(shock, where=f"{path}: shocks[{i}]") for i, shock in enumerate(values["shocks"])
+            _read_shock(shock, where=f"{where}: shocks[{i}]") for i, shock in enumerate(values["shocks"])
         )
-    return from_mapping(Scenario, {"id": path.stem, **values}, where=str(path))
+    return from_mapping(Scenario, values, where=where)
+
+
+def is_premade(plan: Scenario) -> bool:
+    """Whether a scenario is the premade one of its id, played out for however many steps.
+
+    Example:
+        >>> is_premade(scenario("OU_PARAM", steps=500)), is_premade(scenario("OU_PARAM", seed=3))
+        (True, False)
+    """
+    known = SCENARIOS.get(plan.id)
+    return known is not None and asdict(plan) | {"steps": known.steps} == asdict(known)
 
 
 def open_scenario(source: str | Path | Scenario) -> Scenario:

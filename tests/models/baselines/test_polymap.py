@@ -13,6 +13,8 @@ from fern.models import Polymap, PolymapConfig
 from fern.models.baselines.polymap import BEYOND
 from fern.systems import scenario, simulate
 
+ONE_STATE = {"degree": 1, "ridge": 0.0, "share": 1.0, "delays": 1, "spacing": 1}
+
 
 def fitted(rows: Tensor, *, until: int, horizon: int, context: int = 20, **settings: object) -> Polymap:
     """A map of the rows before ``until``, its settings chosen on a few windows after them."""
@@ -87,7 +89,7 @@ def test_a_rollout_that_runs_away_is_held_and_told() -> None:
     low, high = growing[:60].amin(0), growing[:60].amax(0)
     reach = BEYOND * (high - low) / 2
     with pytest.warns(
-        RuntimeWarning, match=r"polymap: a rollout ran away and is held at 1\.1 times the training range"
+        RuntimeWarning, match=r"polymap: 1 of 1 windows had values held at 1\.1 times the training range"
     ):
         made = model(growing[None, 56:60]).mean[0]
     assert made.isfinite().all()
@@ -102,6 +104,72 @@ def test_constant_channels_are_forecast_as_they_are() -> None:
     assert torch.allclose(model(rows[None, 240:260]).mean[0], rows[260:280], atol=1e-3)
 
 
+@pytest.mark.parametrize(("share", "most"), [(0.45, 200_000), (1.0, 250)])
+def test_the_rows_that_are_used_are_the_newest_of_each_stretch(
+    share: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fern.models.baselines.polymap._MOST_ROWS", most)
+
+    def changed(slow: float, fast: float) -> Tensor:
+        """Turning slowly in the first half, fast in the second."""
+        turn = torch.cat((torch.full((150,), slow), torch.full((150,), fast))).cumsum(0)
+        return torch.stack((turn.cos(), turn.sin()), dim=1)
+
+    one, other = changed(0.05, 0.3), changed(0.1, 0.3)
+    window = (one[None, -30:-10], one[None, -10:])
+    models = []
+    for stretches in ([one, other], [other, one]):
+        model = Polymap(PolymapConfig(context_length=20, horizon=10, channels=2, **ONE_STATE | {"share": share}))
+        model.fit(stretches, *window)
+        models.append(model)
+    for model in models:  # the newest of both turn alike, and what is older is forgotten
+        assert torch.allclose(model(window[0]).mean, window[1], atol=1e-4)
+    assert torch.allclose(models[0].coefficients, models[1].coefficients, atol=1e-9)
+
+
+def first_order(rows: int) -> Tensor:  # (rows, 1)
+    """x' = 0.9 x + noise, within ±1."""
+    noise = 0.2 * torch.randn(rows, generator=Generator().manual_seed(3))
+    values = [torch.zeros(())]
+    for one in noise:
+        values.append((0.9 * values[-1] + one).clamp(-1.0, 1.0))
+    return torch.stack(values[1:])[:, None]
+
+
+def rotation(rows: int) -> Tensor:  # (rows, 2)
+    turn = 0.1 * torch.arange(float(rows))
+    return torch.stack((turn.cos(), turn.sin()), dim=1)
+
+
+def test_a_context_outside_the_range_is_told_though_the_rollout_comes_back() -> None:
+    model = fitted(first_order(400), until=300, horizon=60, **ONE_STATE)
+    with pytest.warns(RuntimeWarning, match="polymap: 2 of 3 windows had values held"):
+        model(torch.tensor([100.0, 0.5, -7.0])[:, None, None].expand(3, 20, 1))
+
+
+def test_every_window_that_touches_the_bound_on_the_way_is_counted() -> None:
+    model = fitted(rotation(400), until=300, horizon=63, **ONE_STATE)
+    with pytest.warns(RuntimeWarning, match="polymap: 60 of 60 windows had values held"):
+        model(1.5 * rotation(80).unfold(0, 20, 1).mT[:60])
+
+
+def test_a_constant_channel_that_moved_is_told_and_its_rounding_is_not() -> None:
+    rows = torch.cat((rotation(400), torch.full((400, 1), 0.1)), dim=1).double()
+    model = fitted(rows, until=300, horizon=20)
+    quiet = model(rows[None, 340:360].float()).mean[0]
+    assert torch.allclose(quiet[:, 2], torch.tensor(0.1))
+    moved = rows[None, 340:360].clone()
+    moved[..., 2] = 5.0
+    with pytest.warns(RuntimeWarning, match="polymap: 1 of 1 windows had values held"):
+        model(moved)
+
+
+def test_chaos_within_its_range_and_choosing_on_validation_are_quiet() -> None:
+    rows = lorenz(4000)
+    model = fitted(rows, until=3000, horizon=100)  # some of the candidates run away; any warning is an error here
+    assert error(model, rows, first=3500) < float(rows.var())
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -111,8 +179,11 @@ def test_constant_channels_are_forecast_as_they_are() -> None:
         ({"delays": 2}, "delays, spacing: got one without the other"),
         ({"delays": 5, "spacing": 5}, "delays: 5 states 5 steps apart reach 20 steps back"),
         ({"delays": 4, "spacing": 1, "degree": 5}, "degree: got 5, which makes more than 350 features of 12 variables"),
+        ({"channels": 350}, "channels: got 350, needs at most 349"),
+        ({"channels": 100, "delays": 4, "spacing": 1}, "delays: got 4, which makes 400 variables .* needs at most 3"),
+        ({"channels": 30, "degree": 3}, "degree: got 3, which makes more than 350 features of 30 variables"),
     ],
 )
 def test_settings_that_make_no_model_are_refused_by_name(settings: dict[str, object], message: str) -> None:
     with pytest.raises(FernError, match=message):
-        PolymapConfig(context_length=20, horizon=5, channels=3, **settings)
+        PolymapConfig(**{"context_length": 20, "horizon": 5, "channels": 3} | settings)

@@ -59,6 +59,11 @@ def test_axes_are_orthogonal_and_the_largest_component_has_deviation_one() -> No
     assert bool((sizes.diff() <= 0).all())
 
 
+def test_axes_of_a_state_that_never_moves_stay_within_float32() -> None:
+    axes = MakeUp.of(40, degree=2).axes(torch.zeros(500, 40, dtype=torch.float64))
+    assert bool(torch.isfinite(axes.float().square()).all())
+
+
 def test_a_ridge_of_components_moves_what_can_be_told_by_next_to_nothing() -> None:
     generator = torch.Generator().manual_seed(5)
     make_up = MakeUp.of(31, degree=1)

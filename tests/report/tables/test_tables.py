@@ -1,11 +1,16 @@
 """Tables say what the rows say: means over seeds, who is best, what is missing, and the paper's numbers beside ours."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from fern.benchmark.rows import Row
 from fern.benchmark.tasks import read_task, task_from_mapping, task_names
 from fern.errors import FernError
+from fern.report.tables.cells import lyapunov_times_a_step
 from fern.report.tables.tables import AVERAGE, KINDS, build_table, kind_of
+from fern.systems import Scenario, StateShock
 
 
 def row(model="fern", dataset="LORENZ_BASE", horizon=336, seed=7, **changes):
@@ -388,6 +393,18 @@ def test_ept_stands_in_lyapunov_times_too_where_the_exponent_is_known():
     assert any(
         "Lyapunov times (LT), where the exponent is known: LORENZ_MAIN 0.91, 1.81." in note for note in table.notes
     )
+
+
+def test_lyapunov_times_are_those_of_the_scenario_that_a_row_holds():
+    own = Scenario(system="lorenz63", steps=900, dt=0.02, shocks=(StateShock(0.5, 0.9),), id="LORENZ_MAIN")
+    held = {"steps": 900, "cleaning": "none", "scenario": json.loads(json.dumps(asdict(own)))}
+    foreign = held | {"scenario": held["scenario"] | {"system": "of somebody else"}}
+    of_own, of_premade, of_foreign = (
+        scored("fern", 20.0, dataset="LORENZ_MAIN", data_settings=settings) for settings in (held, {}, foreign)
+    )
+    assert lyapunov_times_a_step(of_own) == pytest.approx(0.02 * 0.906)
+    assert lyapunov_times_a_step(of_premade) == pytest.approx(0.01 * 0.906)
+    assert lyapunov_times_a_step(of_foreign) is None
 
 
 def test_without_a_known_exponent_no_table_speaks_of_lyapunov_times():

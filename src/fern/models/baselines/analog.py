@@ -221,7 +221,7 @@ def _nearest(
 ) -> Tensor:  # (B, min(count, n)) numbers of known states, the nearest first
     """The nearest known states; of equally near ones the oldest first, whatever is asked beside them.
 
-    Distances come from differences: by products, |a|² − 2a·k + |k|², rounding hides which of the near states is nearest.
+    Distances come from differences: by products, |a|² − 2a·k + |k|², rounding hides which near state is nearest.
     """
     distances = torch.cdist(asked.float(), known.float(), compute_mode="donot_use_mm_for_euclid_dist")
     numbers = torch.arange(len(known), device=known.device)

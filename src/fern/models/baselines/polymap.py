@@ -42,7 +42,8 @@ class PolymapConfig(ModelConfig):
 
     ``degree``   of the polynomial.
     ``ridge``    λ, in units of the features' mean square.
-    ``share``    of the training rows that it is fitted to, the newest: less than 1 forgets an old regime.
+    ``share``    of the training rows that it is fitted to, the newest of each stretch: less than 1 forgets an old
+                 regime.
     ``delays``   past states that the next one is made from.
     ``spacing``  time steps from one of them to the next.
     """
@@ -71,11 +72,27 @@ class PolymapConfig(ModelConfig):
                     f"delays: {self.delays} states {self.spacing} steps apart reach {reach} steps back, "
                     f"needs less than context_length, which is {self.context_length}"
                 )
-            if self.degree is not None and monomial_count(self.channels * self.delays, self.degree) > MOST_FEATURES:
-                raise FernError(
-                    f"degree: got {self.degree}, which makes more than {MOST_FEATURES} features of "
-                    f"{self.channels * self.delays} variables; needs a lower one, or fewer delays"
-                )
+        self._require_a_polynomial()
+
+    def _require_a_polynomial(self) -> None:
+        """Refuse sizes of which even the smallest polynomial that the settings allow has too many features."""
+        if self.channels >= MOST_FEATURES:
+            raise FernError(
+                f"channels: got {self.channels}, needs at most {MOST_FEATURES - 1}: "
+                f"polymap makes at most {MOST_FEATURES} features, one of each channel and a constant"
+            )
+        variables = self.channels * (self.delays or 1)
+        if variables >= MOST_FEATURES:
+            raise FernError(
+                f"delays: got {self.delays}, which makes {variables} variables of {self.channels} channels; "
+                f"needs at most {(MOST_FEATURES - 1) // self.channels}"
+            )
+        if self.degree is not None and monomial_count(variables, self.degree) > MOST_FEATURES:
+            fewer = ", or fewer delays" if self.delays is not None else ""
+            raise FernError(
+                f"degree: got {self.degree}, which makes more than {MOST_FEATURES} features of "
+                f"{variables} variables; needs a lower one{fewer}"
+            )
 
     @property
     def sees(self) -> Sees:
@@ -86,13 +103,14 @@ class PolymapConfig(ModelConfig):
 class Polymap(FittedForecaster):
     """x_{t+1} = x_t + p(x_t, x_{t-s}, …): a polynomial p of all channels, rolled out from the end of the context.
 
-    p minimises Σ |x_{t+1} - x_t - p|² + λ n |w|² over the newest rows of the training part, in closed form: channels in
+    p minimises Σ |x_{t+1} - x_t - p|² + λ n |w|² over the newest rows of each stretch, in closed form: channels in
     units of their deviation, features in units of their root mean square. For a polynomial flow, sampled finely, p
     is the integrator's own expansion, and degree 5 forecasts clean chaos to rounding; with noise on the rows it needs
     delays. Computed in float64 throughout. It is also called NG-RC or NVAR (Gauthier et al., Nat. Commun. 12, 2021).
 
-    *A rollout that leaves the training range* is held within 1.1 times it and a `RuntimeWarning` says so: the forecast
-    stays finite and its error shows what happened.
+    *What leaves the training range*, in the context or on the way, is held within 1.1 times it, and a `RuntimeWarning`
+    tells in how many windows: the forecast stays finite and its error shows what happened. A channel that was constant
+    in training has no range: it is held where it was.
 
     Example:
         >>> turn = torch.arange(300.0) * 0.1
@@ -147,15 +165,15 @@ class Polymap(FittedForecaster):
         delays, spacing, degree = self.config.delays, self.config.spacing, self.config.degree
         if delays is None or spacing is None or degree is None:
             raise FernError(f"model: the settings {', '.join(self.open_settings)} are not chosen yet; call fit first")
-        made = self._rollout(past, self.coefficients[None], delays, spacing, degree)[0]
-        low, high = self._bounds()
-        if bool(((high > low) & ((made[:, -1] <= low) | (made[:, -1] >= high))).any()):  # a constant has no range
+        made, held = self._rollout(past, self.coefficients[None], delays, spacing, degree)
+        if bool(held.any()):
             warnings.warn(
-                f"polymap: a rollout ran away and is held at {BEYOND} times the training range",
+                f"polymap: {int(held.sum())} of {len(past)} windows had values held at {BEYOND} times the training "
+                "range, in the context or on the way",
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return made.to(past.dtype)
+        return made[0].to(past.dtype)
 
     def _states(self) -> list[tuple[int, int]]:
         """The delays to try: those that the context holds."""
@@ -212,7 +230,7 @@ class Polymap(FittedForecaster):
                 size = len(past) * candidates[alike[0]].coefficients.shape[0]
                 for group in torch.split(torch.tensor(alike), max(1, _NUMBERS_AT_ONCE // size)):
                     weights = torch.stack([candidates[int(place)].coefficients for place in group])
-                    made = self._rollout(past, weights, delays, spacing, degree)
+                    made, _ = self._rollout(past, weights, delays, spacing, degree)
                     error = (made - future.double()).square().mean(dim=(1, 2, 3))
                     errors |= dict(zip(group.tolist(), error.tolist(), strict=True))
         return [candidates[place] for place in sorted(errors, key=lambda place: (errors[place], place))]
@@ -224,26 +242,31 @@ class Polymap(FittedForecaster):
         delays: int,
         spacing: int,
         degree: int,
-    ) -> Tensor:  # (K, B, H, C) float64
-        """H steps from the end of each context by each map, held within the bounds."""
+    ) -> tuple[Tensor, Tensor]:  # (K, B, H, C) float64, (K, B) bool
+        """H steps from the end of each context by each map, within the bounds, and whether any value was held there."""
         weights, reach = weights.double(), (delays - 1) * spacing
         centre, scale, low, high = self.frame.double()
-        recent = ((past[:, past.shape[1] - 1 - reach :].double() - centre) / scale).clamp(low, high)
-        weights, low, high = weights.mT, low[:, None], high[:, None]
+        free = (past[:, past.shape[1] - 1 - reach :].double() - centre) / scale
+        recent, slack = free.clamp(low, high), self._slack()
+        held = ((free - recent).abs() > slack).any(dim=2).any(dim=1).expand(len(weights), -1)
+        weights, low, high, slack = weights.mT, low[:, None], high[:, None], slack[:, None]
         columns = recent.permute(1, 2, 0)[:, None].expand(-1, len(weights), -1, -1)
         states = list(columns)  # each (K, C, B), the newest last: a monomial of all windows is one run of memory
         for _ in range(self.config.horizon):
             seen = torch.cat([states[-1 - j * spacing] for j in range(delays)], dim=1)
             step = torch.bmm(weights, monomials(seen, degree))
-            states.append((states[-1] + step).clamp(low, high))
+            free = states[-1] + step
+            states.append(free.clamp(low, high))
+            held = held | ((free - states[-1]).abs() > slack).any(dim=1)
         rolled: Tensor = torch.stack(states[reach + 1 :], dim=1).permute(0, 3, 1, 2) * scale + centre
-        return rolled
+        return rolled, held
 
-    def _bounds(self) -> tuple[Tensor, Tensor]:  # (C,) each
-        """The bounds of a rollout in the units of the data, a rounding error inside."""
+    def _slack(self) -> Tensor:  # (C,) standardised
+        """How far beyond a bound is rounding: that of the range, and of the values themselves where that is finer."""
         centre, scale, low, high = self.frame.double()
-        slack = 1e-9 * (high - low)
-        return (low + slack) * scale + centre, (high - slack) * scale + centre
+        size = torch.maximum((low * scale + centre).abs(), (high * scale + centre).abs()) / scale
+        slack: Tensor = 1e-9 * (high - low) + torch.finfo(torch.float32).eps * size
+        return slack
 
 
 class _Candidate(NamedTuple):
@@ -260,18 +283,25 @@ def _pairs(
     delays: int,
     spacing: int,
 ) -> tuple[Tensor, Tensor]:  # (n, C·delays), (n, C)
-    """Every state with its delays, newest first in a row, and the step that followed it; the newest rows alone."""
+    """Every state with its delays, newest first in a row, and the step that followed it; at most `_MOST_ROWS`.
+
+    Those of several stretches are ordered by how far from its stretch's end each is, as a share of it, so that the last
+    ones are the newest of every stretch, whatever the order of the list.
+    """
     reach = (delays - 1) * spacing
-    states, steps = [], []
+    states, steps, ages = [], [], []
     for rows in stretches:
         if len(rows) > reach + 1:
             lagged = [rows[reach - j * spacing : len(rows) - 1 - j * spacing] for j in range(delays)]
             states.append(torch.cat(lagged, dim=1))
             steps.append(rows[reach + 1 :] - rows[reach:-1])
+            count = len(rows) - 1 - reach
+            ages.append((torch.arange(count, 0, -1, dtype=torch.float64, device=rows.device) - 0.5) / count)
     if not states:
         channels = stretches[0].shape[1]
         return stretches[0].new_empty(0, channels * delays), stretches[0].new_empty(0, channels)
-    return torch.cat(states)[-_MOST_ROWS:], torch.cat(steps)[-_MOST_ROWS:]
+    newest = torch.cat(ages).argsort(descending=True, stable=True)[-_MOST_ROWS:]
+    return torch.cat(states)[newest], torch.cat(steps)[newest]
 
 
 def _least_squares(

@@ -21,6 +21,9 @@ LEAST_DEGREE = 2
 RIDGE = 1e-10
 """Times the number of windows, for terms of components: products of the small ones are told by rounding alone."""
 
+LEAST_DEVIATION = 1e-6
+"""Of the largest component, in units of a state: channels that never move have none, and float32 knows no less."""
+
 
 @dataclass(frozen=True)
 class MakeUp:
@@ -81,7 +84,7 @@ class MakeUp:
         One unit for all: each in its own would make as much of the smallest as of the largest.
         """
         size, directions = torch.linalg.eigh(states.T @ states / len(states))  # ascending
-        largest = size[-1].clamp_min(torch.finfo(size.dtype).tiny)
+        largest = size[-1].clamp_min(LEAST_DEVIATION**2)
         leading: Tensor = directions[:, -self.variables :].flip(1) / largest.sqrt()
         return leading
 

@@ -37,6 +37,10 @@ _COMPARED: Mapping[str, Mapping[str, str]] = {
 }
 
 
+_INDIVISIBLE = frozenset({"seconds_train", "test_best_epoch", "test_difference"})
+"""Seconds of another machine and another number of epochs, numbers of epochs, differences: no ratio says anything."""
+
+
 def compared_figures(table: str) -> tuple[str, ...]:
     """The figures of ours that a table's numbers are compared with and which the table does not show itself.
 
@@ -73,8 +77,9 @@ def _beside(table: str, spot: Spot, cell: Cell, cells: Mapping[Spot, Cell]) -> C
     if spot.metric not in paper_metrics(table):
         return cell
     paper = paper_value(table, spot.model, spot.dataset, spot.horizon, spot.metric)
+    cell = replace(cell, paper=paper, divisible=spot.metric not in _INDIVISIBLE)
     other = _COMPARED.get(table, {}).get(spot.metric)
     if other is None:
-        return replace(cell, paper=paper)
+        return cell
     last = cells.get(spot._replace(metric=other))
-    return replace(cell, paper=paper, by_last_batch=True, last_batch=None if last is None else last.mean)
+    return replace(cell, by_last_batch=True, last_batch=None if last is None else last.mean)

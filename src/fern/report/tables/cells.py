@@ -10,8 +10,10 @@ from fern.benchmark.problem import dataset_name
 from fern.benchmark.quantities import LAST, direction_of
 from fern.benchmark.rows import Row
 from fern.benchmark.tasks import ORACLE, Task, is_outside
+from fern.errors import FernError
 from fern.report.tables.labels import Names, dataset_label, labels_of_task, name_rows, newest, seen_by
-from fern.systems import SCENARIOS
+from fern.systems import SCENARIOS, Scenario
+from fern.systems.scenarios import scenario_from_mapping
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -38,6 +40,7 @@ class Cell:
     ``place``  1 for the best, 2 for the second best of those it is compared with.
     ``paper``  the paper's number.
     ``by_last_batch``, ``last_batch``  whether that number is of the last batch of test windows, and our figure over it.
+    ``divisible``  whether ours divided by the paper's means anything.
     """
 
     mean: float | None = None
@@ -50,6 +53,7 @@ class Cell:
     paper: float | None = None
     by_last_batch: bool = False
     last_batch: float | None = None
+    divisible: bool = True
 
     @property
     def complete(self) -> bool:
@@ -58,9 +62,9 @@ class Cell:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the paper's, both over the same windows; None where ours over them is not known."""
+        """Ours over the paper's, both over the same windows; None where ours is not known or it says nothing."""
         ours = self.last_batch if self.by_last_batch else self.mean
-        return ours / self.paper if ours is not None and self.paper else None
+        return ours / self.paper if ours is not None and self.paper and self.divisible else None
 
     def trouble(self) -> str:
         """What keeps the cell from being complete, in a word or two; empty when nothing does.
@@ -201,9 +205,20 @@ class Grid:
 
 def lyapunov_times_a_step(row: Row) -> float | None:
     """How many Lyapunov times a step of the row's data takes; None where the exponent is not known."""
-    plan = SCENARIOS.get(row.dataset)
+    plan = _scenario_of(row)
     exponent = None if plan is None else plan.lyapunov_exponent
     return None if plan is None or exponent is None else plan.dt * exponent
+
+
+def _scenario_of(row: Row) -> Scenario | None:
+    """The scenario that a row holds whole, else the premade one of its name; None where there is none."""
+    held = row.data_settings.get("scenario")
+    if held is None:
+        return SCENARIOS.get(row.dataset)
+    try:
+        return scenario_from_mapping(held, where=row.dataset)
+    except FernError:  # of a system that is not registered here
+        return None
 
 
 def fill_grid(rows: Sequence[Row], *, expected: Task | None) -> Grid:

@@ -75,7 +75,7 @@ def cell_text(cell: Cell | None) -> str:
         return _BLANK
     parts = []
     if cell.mean is not None:
-        error = "" if cell.standard_error is None else f" ± {cell.standard_error:.2g}"
+        error = "" if not cell.standard_error else f" ± {cell.standard_error:.2g}"
         parts.append(number(cell.mean) + error)
     trouble = cell.trouble()
     if trouble:

@@ -343,9 +343,10 @@ def _least_regret(cells: Mapping[Spot, Cell], dataset: str, horizon: int, models
 
 
 def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> tuple[str, ...]:
-    notes = [
-        f"Mean over {grid.seeds_in_words()}, ± standard error. Best and second best are marked; the oracle is not."
-    ]
+    seeds = (
+        f"Mean over {grid.seeds_in_words()}, ± standard error." if len(grid.seeds) > 1 else f"{grid.seeds_in_words()}."
+    )
+    notes = [f"{seeds} Best and second best are marked; the oracle is not."]
     notes += [note for note in (grid.seen(), grid.trained(), grid.horizons_in_lyapunov_times()) if note]
     if _has_floor(grid, layout):
         least = "of the best model" if layout.across else "of each model"
