@@ -12,6 +12,7 @@ from fern.errors import FernError
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, require_finite
 from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.polynomial import MakeUp
+from fern.models.fern_parts.row_statistics import RowStatistics
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
 
@@ -156,31 +157,18 @@ class RolledFern(Forecaster):
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
-        total = self.level.new_zeros((4, *self.level.shape), dtype=torch.float64)
-        count = 0
-        origin: Tensor | None = None
-        states, patches, ranges = [], [], []
+        seen: RowStatistics | None = None
+        states, patches = [], []
         for past, future in batches:
-            rows = past.double().flatten(0, 1)
-            origin = rows[0] if origin is None else origin
-            away = rows - origin
-            ranges.append(torch.stack(rows.aminmax(dim=0)))
-            total += torch.stack([part.sum(0) for part in (rows, rows.square(), away, away.square())]).to(total.device)
-            count += len(rows)
+            rows = past.flatten(0, 1)
+            seen = RowStatistics.of(rows) if seen is None else seen.and_of(rows)
             states.append(past[:, -1])
             patches.append(future[:, : self.config.rows_made])
-        if not states:
+        if seen is None:
             return
-        mean, square, mean_away, square_away = total / count
-        deviation = (square - mean.square()).clamp_min(0.0).sqrt()
-        # Far from 0 a small deviation is lost to the rounding of squares; about one of the rows it is not.
-        lost = deviation <= 1e-6 * mean.abs()
-        deviation = torch.where(lost, (square_away - mean_away.square()).clamp_min(0.0).sqrt(), deviation)
-        low, high = torch.stack(ranges).unbind(1)
-        low, high = low.amin(dim=0), high.amax(dim=0)
-        self.level.copy_(mean)
-        self.scale.copy_(torch.where(high > low, deviation, 1.0))
-        self._hold(*self._standardised(torch.stack((low, high))))
+        self.level.copy_(seen.level)
+        self.scale.copy_(seen.scale)
+        self._hold(*self._standardised(torch.stack((seen.low, seen.high))))
         self._fit(torch.cat(states), torch.cat(patches))
 
     def _hold(self, low: Tensor, high: Tensor) -> None:  # (C,) each
