@@ -31,6 +31,8 @@ noisy too, and so their MSE holds the noise's variance. Processor seconds are of
 machine that did other work besides.
 """
 
+PARTS = {"chaos": "both", "polynomial alone": "the polynomial alone", "no polynomial": "the network alone"}
+
 PARTICLES = """\
 `fern-rolled` by its presets `chaos`; how wide a patch is comes from its errors on validation windows. 64 particles from
 every 24th test window, 336 steps, judged by the rows that were observed. A mean path is a law without width: its CRPS
@@ -81,7 +83,25 @@ def rolled(rows: Sequence[Result]) -> list[str]:
         f"{row['validation']['ept']:.1f} | {row['best_epoch']} of {row['epochs']} | {row['processor_seconds']:.0f} |"
         for row in sorted(rows, key=_place_of_way)
     ]
-    return [*lines, "", "`python -m benchmarks.rivals.rolled` makes those of LORENZ_BASE that are not there.\n"]
+    made = "`python -m benchmarks.rivals.rolled` makes those of LORENZ_BASE that are not there.\n"
+    return [*lines, "", *_parts_in_words(rows), made]
+
+
+def _parts_in_words(rows: Sequence[Result]) -> list[str]:
+    """What polynomial and network have each alone, beside both together, where all three have been tried."""
+    found: dict[tuple[str, float], dict[str, float]] = {}
+    for row in rows:
+        found.setdefault((row["dataset"], row["noise"]), {})[row["way"]] = row["validation"]["mse"]
+    told = []
+    for (dataset, noise), errors in sorted(found.items()):
+        if not errors.keys() >= PARTS.keys():
+            continue
+        best, *others = sorted(PARTS, key=lambda way: errors[way])
+        rest = ", ".join(f"{PARTS[way]} {number(errors[way])}" for way in others)
+        told.append(
+            f"- {dataset}, noise {noise:.0%}: {PARTS[best]} has the lowest MSE ({number(errors[best])}; {rest})."
+        )
+    return [*told, ""] if told else []
 
 
 def particles(rows: Sequence[Result]) -> list[str]:

@@ -97,6 +97,17 @@ def test_the_polynomial_alone_owes_nothing_to_the_network():
     assert errors["chaos", 7] != errors["chaos", 8]
 
 
+def test_whether_polynomial_and_network_are_better_together_is_told() -> None:
+    rows = [
+        {"dataset": "CHUA_BASE", "noise": 0.01, "way": way, "validation": {"mse": mse, "ept": 9.0}}
+        | {"best_epoch": 1, "epochs": 2, "processor_seconds": 3.0}
+        for way, mse in (("chaos", 0.2), ("no polynomial", 0.1), ("polynomial alone", 0.3))
+    ]
+    told = "- CHUA_BASE, noise 1%: the network alone has the lowest MSE (0.1; both 0.2, the polynomial alone 0.3)."
+    assert told in analyses.rolled(rows)
+    assert told not in analyses.rolled(rows[:2])
+
+
 def test_particles_of_a_rolled_fern_are_judged_by_what_they_cover_and_by_how_far_ahead():
     short = {"epochs": 1, "steps_per_epoch": 2}
     row = particles.run("LORENZ_BASE", noise=0.01, seed=7, steps=1500, length=48, particles=8, training=short)
