@@ -98,9 +98,7 @@ def _parts_in_words(rows: Sequence[Result]) -> list[str]:
             continue
         best, *others = sorted(PARTS, key=lambda way: errors[way])
         rest = ", ".join(f"{PARTS[way]} {number(errors[way])}" for way in others)
-        told.append(
-            f"- {dataset}, noise {noise:.0%}: {PARTS[best]} has the lowest MSE ({number(errors[best])}; {rest})."
-        )
+        told.append(f"- {dataset}, noise {noise:.0%}: lowest MSE {PARTS[best]} ({number(errors[best])}); {rest}.")
     return [*told, ""] if told else []
 
 

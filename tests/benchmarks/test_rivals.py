@@ -103,7 +103,7 @@ def test_whether_polynomial_and_network_are_better_together_is_told() -> None:
         | {"best_epoch": 1, "epochs": 2, "processor_seconds": 3.0}
         for way, mse in (("chaos", 0.2), ("no polynomial", 0.1), ("polynomial alone", 0.3))
     ]
-    told = "- CHUA_BASE, noise 1%: the network alone has the lowest MSE (0.1; both 0.2, the polynomial alone 0.3)."
+    told = "- CHUA_BASE, noise 1%: lowest MSE the network alone (0.1); both 0.2, the polynomial alone 0.3."
     assert told in analyses.rolled(rows)
     assert told not in analyses.rolled(rows[:2])
 
