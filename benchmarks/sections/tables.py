@@ -60,7 +60,7 @@ def other_tables(rows: Sequence[Row]) -> list[str]:
 
 
 def run_twice(rows: Sequence[Row]) -> list[str]:
-    """Runs of Fern that the shock table has too: how far they are apart is what a difference between parts must pass."""
+    """Runs of Fern that the shock table has too: a difference between parts must pass theirs."""
     ours = [row for row in rows if row.model == "fern" and row.preset == "paper" and row.status == "done"]
     shock = {(row.dataset, row.horizon, row.seed): row for row in ours if row.task == "shock"}
     pairs = [
