@@ -1,5 +1,6 @@
 """What a trajectory is: its first row, its shocks, its twin, its bytes."""
 
+import os
 import subprocess
 import sys
 
@@ -7,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy._core import _multiarray_umath
 
 from fern.errors import FernError
-from fern.systems import ParamShock, Scenario, StateShock, SwitchShock, scenario, simulate, system_named, twin
+from fern.fingerprints import fingerprint_of
+from fern.systems import SCENARIOS, ParamShock, Scenario, StateShock, SwitchShock, scenario, simulate, system_named, twin
 
 
 def step_from(system, state, params=None, *, dt):
@@ -99,6 +102,23 @@ def test_the_same_id_gives_the_same_bytes_in_another_process():
     program = f"from fern.systems import simulate\nfor i in {ids}: print(simulate(i).fingerprint)"
     other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert other.stdout.split() == [simulate(i).fingerprint for i in ids]
+
+
+def test_a_processor_without_wide_registers_gives_the_same_bytes():
+    found = _multiarray_umath
+    wide = [name for name in found.__cpu_dispatch__ if found.__cpu_features__.get(name)]
+    if not wide:
+        pytest.skip("this processor has nothing that NumPy could do without")
+    ids = [name for name in SCENARIOS if not name.endswith("_MAIN")]
+    program = (
+        "from fern.fingerprints import fingerprint_of\nfrom fern.systems import scenario, simulate\n"
+        f"for i in {ids}: print(fingerprint_of(simulate(scenario(i, steps=400)).states))"
+    )
+    # Another processor, as far as its numbers go: NumPy's plain loops, and a BLAS that sums in another order.
+    plain = {**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(wide), "OPENBLAS_CORETYPE": "Nehalem"}
+    other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=plain)
+    here = [fingerprint_of(simulate(scenario(i, steps=400)).states) for i in ids]
+    assert dict(zip(ids, other.stdout.split(), strict=True)) == dict(zip(ids, here, strict=True))
 
 
 @given(short=st.integers(2, 60), more=st.integers(0, 60), name=st.sampled_from(["OU_BASE", "SLDS_BASE", "LORENZ_BASE"]))
