@@ -42,6 +42,7 @@ WAYS: Mapping[str, Way] = {
     "24 rows seen": Way({"seen": 24}),
     "one patch in the loss": Way({"unroll": 1}),
     "four patches in the loss": Way({"unroll": 4}),
+    "heads that start near the identity": Way({"head_spread": 0.1}),
     "relu": Way({"activation": "relu"}),
     "hidden 256, latent 64, 8 reflections": Way({"hidden": 256, "latent": 64, "reflections": 8}),
     "twice the epochs": Way(train={"epochs": 40}),

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.checks import require_whole
+from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern_parts import few_rows
@@ -49,6 +49,9 @@ class FernConfig(ModelConfig):
     ``smoothing``    the width (odd) of two moving averages that the mean path takes in evaluation, over the borders
                      of patches; 1 leaves it as it is. The law keeps its shape and is moved. Rotations mix the steps
                      of a patch, and what they mix is not smooth by itself; see docs/method.md.
+    ``head_spread``  of the starting weights of φ and of Λ and t in ψ, relative to PyTorch's default. The paper's small
+                     one starts near the identity, so as a function that is nearly linear in the context: what is left
+                     of a fit by polynomials it does not find (`fern.models.rolled`).
     """
 
     patch_size: int | None = 24
@@ -63,6 +66,7 @@ class FernConfig(ModelConfig):
     skip: Skip = "none"
     channels_seen: Sees = "own"
     smoothing: int = 1
+    head_spread: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,6 +84,7 @@ class FernConfig(ModelConfig):
                     f"reflections: got {self.reflections}, needs at most patch_size, which is {self.patch_size}: "
                     "that many reach every rotation"
                 )
+        require_number("head_spread", self.head_spread, "a number above 0", lambda value: value > 0)
         if not 0.0 < self.noise < float("inf"):
             raise FernError(f"noise: got {self.noise}, needs a variance above 0")
         for name, kind in (("mean", Mean), ("normalise", Normalisation), ("skip", Skip), ("channels_seen", Sees)):
@@ -202,9 +207,12 @@ class Fern(Forecaster):
         if config.layers:
             self.features_x = nn.Linear(length, hidden)
         self.features_z = nn.Linear(latent, hidden)
-        self.heads_x = nn.ModuleList(CouplingHead(hidden, latent, rotating=False) for _ in range(config.layers))
+        spread = config.head_spread
+        self.heads_x = nn.ModuleList(
+            CouplingHead(hidden, latent, spread=spread, rotating=False) for _ in range(config.layers)
+        )
         self.heads_z = nn.ModuleList(
-            CouplingHead(hidden, length, rotating=i % 2 == 1) for i in range(config.layers - 1)
+            CouplingHead(hidden, length, spread=spread, rotating=i % 2 == 1) for i in range(config.layers - 1)
         )
         self.head = TransportHead(
             hidden=hidden,
@@ -214,6 +222,7 @@ class Fern(Forecaster):
             activation_name=config.activation,
             direct=config.mean == "direct",
             series=series,
+            spread=spread,
         )
         self.skip = ContextMap(config.context_length, config.horizon) if config.skip == "linear" else None
         self._few_rows = few_rows.Network()

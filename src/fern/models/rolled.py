@@ -44,7 +44,9 @@ class RolledFernConfig(ModelConfig):
                  network learns what it leaves. 0: a constant. Cut where it would have too many terms for the windows,
                  or more than 512: to degree 2, and of more than 30 channels to that of the 30 leading principal
                  components (`fern.models.fern_parts.polynomial`).
-    ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``  as in `FernConfig`.
+    ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``, ``head_spread``  as in `FernConfig`.
+                 A network that starts near the identity is nearly linear, and what the polynomial leaves is orthogonal
+                 to that: the loss then stays where it is for many epochs (`python -m benchmarks.rivals.rolled`).
     """
 
     seen: int = 8
@@ -58,6 +60,7 @@ class RolledFernConfig(ModelConfig):
     reflections: int = 2
     noise: float = 1e-6
     activation: str = "silu"
+    head_spread: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,6 +98,7 @@ class RolledFernConfig(ModelConfig):
             layers=self.layers,
             noise=self.noise,
             activation=self.activation,
+            head_spread=self.head_spread,
             channels_seen="all",
         )
 

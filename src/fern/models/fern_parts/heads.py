@@ -26,21 +26,21 @@ clamp, knee included.
 DIRECT_MEAN = SoftBounds(-1e9, 1e9)
 """A mean straight from the head is any number; the bounds only keep diverging weights finite."""
 
-START = 0.1
-"""The starting weights of the scale-and-shift heads, relative to PyTorch's default: near the identity."""
 
+class AboutIdentity(nn.Linear):
+    """A linear map to n scales and n shifts that starts about scale 1 and shift 0 (a = 1, b = 0 where rotating).
 
-class NearIdentity(nn.Linear):
-    """A linear map to n scales and n shifts that starts near scale 1 and shift 0 (a = 1, b = 0 where rotating)."""
+    ``spread`` is that of the starting weights, relative to PyTorch's default: the smaller, the nearer the identity.
+    """
 
-    def __init__(self, hidden: int, size: int, *, rotating: bool = False) -> None:
+    def __init__(self, hidden: int, size: int, *, spread: float, rotating: bool = False) -> None:
         super().__init__(hidden, 2 * size)
-        self.rotating = rotating
+        self.spread, self.rotating = spread, rotating
         self.initialise_parameters(None)
 
     def initialise_parameters(self, generator: Generator | None) -> None:
-        """Small random weights around the identity."""
-        size, bound = self.out_features // 2, START / sqrt(self.in_features)
+        """Random weights about the identity."""
+        size, bound = self.out_features // 2, self.spread / sqrt(self.in_features)
         with torch.no_grad():
             self.weight.uniform_(-bound, bound, generator=generator)
             self.bias.zero_()
@@ -52,9 +52,9 @@ class NearIdentity(nn.Linear):
 class CouplingHead(nn.Module):
     """φ: the update of one side's state by the features of the other."""
 
-    def __init__(self, hidden: int, size: int, *, rotating: bool) -> None:
+    def __init__(self, hidden: int, size: int, *, spread: float, rotating: bool) -> None:
         super().__init__()
-        self.linear = NearIdentity(hidden, size, rotating=rotating)
+        self.linear = AboutIdentity(hidden, size, spread=spread, rotating=rotating)
         self.update = rotating_update if rotating else affine_update
 
     def forward(
@@ -83,6 +83,7 @@ class TransportHead(nn.Module):
         activation_name: str,
         direct: bool,
         series: int,
+        spread: float,
     ) -> None:
         super().__init__()
         self.activate, self.direct = activation(activation_name), direct
@@ -90,7 +91,7 @@ class TransportHead(nn.Module):
         self.reflections, self.series = reflections, series
         self.bounds = (DIRECT_EIGENVALUES, DIRECT_MEAN) if direct else (EIGENVALUES, SHIFT)
         self.hidden = nn.Linear(hidden, hidden)
-        self.spectrum = NearIdentity(hidden, series * horizon)
+        self.spectrum = AboutIdentity(hidden, series * horizon, spread=spread)
         if reflections:
             self.vectors = nn.Linear(hidden, reflections * series * horizon)
 
