@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fern.data.windows import Windows
-from fern.metrics import ObjectiveWeights, crps
+from fern.metrics import ObjectiveWeights, crps, mse
 from fern.models import Forecaster, build_model
 from fern.training import TrainConfig, train
 
@@ -25,6 +25,20 @@ def test_an_objective_of_the_crps_judges_the_law(
         law = result.model(past.float()).ellipsoid
     assert law is not None
     assert kept["objective"] == kept["crps"] == pytest.approx(crps(law, future.float()).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("most", "judged"), [(3, [0, 1, 2]), (None, None), (10_000, None)])
+def test_so_many_validation_windows_spread_evenly_judge_an_epoch(
+    windows: dict[str, Windows], quick: TrainConfig, most: int | None, judged: list[int] | None
+) -> None:
+    validation = windows["validation"]
+    places = torch.arange(len(validation)) if judged is None else torch.tensor(judged) * len(validation) // 3
+    sizes = {"context_length": validation.context_length, "horizon": validation.horizon}
+    model = build_model("last-value", channels=validation.channels, **sizes)
+    config = replace(quick, validation_windows=most)
+    figures = train(model, windows["train"], validation, config, progress="silent").history[0]
+    past, future = validation.gather(places)
+    assert figures.validation["mse"] == pytest.approx(float(mse(model(past).mean, future)), rel=1e-5)
 
 
 def test_without_a_law_the_crps_is_the_absolute_error(windows: dict[str, Windows], quick: TrainConfig) -> None:

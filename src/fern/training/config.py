@@ -66,7 +66,8 @@ class TrainConfig:
         a run depends on the machine's speed.
     What judges an epoch:
         ``objective`` (weights of MSE, MAE and the distance), ``distance`` (w2 or sliced_w2), ``projections`` (of
-        sliced_w2), ``evaluation_batch_size``.
+        sliced_w2), ``evaluation_batch_size``, ``validation_windows`` (at most so many, spread evenly over all of them;
+        None: all), for forecasts that cost more than a training step.
     Chance:
         ``seed``; ``start``: ``fresh`` draws the model's parameters anew from the seed, so that a run depends on
         nothing but its arguments, ``given`` trains the weights the model has.
@@ -109,6 +110,7 @@ class TrainConfig:
     distance: Distance = NOT_GIVEN
     projections: int = NOT_GIVEN
     evaluation_batch_size: int = NOT_GIVEN
+    validation_windows: int | None = NOT_GIVEN
     seed: int = NOT_GIVEN
     start: Start = NOT_GIVEN
     threads: int | None = NOT_GIVEN
@@ -208,4 +210,4 @@ _WHOLE = {
     "seed": 0,
     "devices": 1,
 }
-_WHOLE_OR_NONE = {"batch_size": 1, "threads": 1, "checkpoint_steps": 1, "steps_per_epoch": 1}
+_WHOLE_OR_NONE = {"batch_size": 1, "threads": 1, "checkpoint_steps": 1, "steps_per_epoch": 1, "validation_windows": 1}

@@ -144,7 +144,7 @@ def _evaluated(
     fitted = _Clock.now()
     evaluator = Evaluator(config, horizon=model.config.horizon)
     validation, test = (
-        evaluator.figures(model, data.validation, fabric),
+        evaluator.figures(model, data.validation, fabric, most=config.validation_windows),
         data.test_figures(lambda windows: evaluator.figures(model, windows, fabric)),
     )
     over = _Clock.now()

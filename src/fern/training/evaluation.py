@@ -49,25 +49,31 @@ class Evaluator:
     def _judges_law_of(self, model: Forecaster) -> bool:
         return model.has_law and self._config.objective.crps > 0
 
-    def figures(self, model: Forecaster, windows: Windows, fabric: "Fabric") -> MetricValues:
-        """The figures over all windows, each process taking its part of them."""
-        own = self._gathered(model, windows, rank=fabric.global_rank, processes=fabric.world_size)
+    def figures(
+        self, model: Forecaster, windows: Windows, fabric: "Fabric", *, most: int | None = None
+    ) -> MetricValues:
+        """The figures over all windows, or ``most`` of them evenly spread, each process taking its part of them."""
+        own = self._gathered(model, windows, most, rank=fabric.global_rank, processes=fabric.world_size)
         if not all(of_all(own is not None, fabric)) or own is None:  # all processes end together
             raise NotFinite("a forecast is not finite")
         return _merged(own, fabric).compute()
 
     @torch.no_grad()
-    def _gathered(self, model: Forecaster, windows: Windows, *, rank: int, processes: int) -> MetricAccumulator | None:
+    def _gathered(
+        self, model: Forecaster, windows: Windows, most: int | None, *, rank: int, processes: int
+    ) -> MetricAccumulator | None:
         """The figures of this process's windows, None where a forecast is not finite."""
         gathered = self._accumulator(model)
         size = self._config.evaluation_batch_size
-        start, stop = (len(windows) * edge // processes for edge in (rank, rank + 1))
+        count = min(len(windows), most or len(windows))
+        start, stop = (count * edge // processes for edge in (rank, rank + 1))
         dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
         was_training = model.training
         model.eval()
         try:
             for first in range(start, stop, size):
-                past, future = windows.gather(torch.arange(first, min(first + size, stop)))
+                places = torch.arange(first, min(first + size, stop))
+                past, future = windows.gather(places * len(windows) // count)
                 made = model(past.to(dtype))
                 mean = made.mean.to(future.dtype)
                 if not bool(torch.isfinite(mean.sum())) and not bool(torch.isfinite(mean).all()):

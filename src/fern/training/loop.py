@@ -140,7 +140,7 @@ class Loop:
             what = f"the loss is {loss}"
             raise Diverged(what, epoch=run.epoch, step=None, group=None, remedy=self._remedy())
         began, busy = time.perf_counter(), time.process_time()
-        validation = self._figures(self.data.validation)
+        validation = self._figures(self.data.validation, most=config.validation_windows)
         test = self.data.test_figures(self._figures)
         run.stopping, run.reason = config.stopping.after_epoch(run.stopping, validation["objective"])
         if run.reason is None and self._time_is_up():
@@ -166,12 +166,12 @@ class Loop:
         self._save(new_best=run.kept if kept else None)
         self.tracker.epoch(record)
 
-    def _figures(self, windows: Windows) -> MetricValues:
-        """The figures of the evaluated weights over all windows."""
+    def _figures(self, windows: Windows, *, most: int | None = None) -> MetricValues:
+        """The figures of the evaluated weights over all windows, or ``most`` of them."""
         run = self.run
         try:
             with nullcontext() if run.average is None else run.average.applied():
-                return self.evaluator.figures(run.model, windows, self.fabric)
+                return self.evaluator.figures(run.model, windows, self.fabric, most=most)
         except NotFinite as error:
             raise Diverged(str(error), epoch=run.epoch, step=None, group=None, remedy=self._remedy()) from None
 

@@ -32,6 +32,7 @@ NEUTRAL: Mapping[str, Any] = {
     "objective": ObjectiveWeights(),
     "projections": 500,
     "evaluation_batch_size": 512,
+    "validation_windows": None,
     "seed": 7,
     "start": "fresh",
     "threads": None,
@@ -101,6 +102,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "patience": 20,
                 "tolerance": 0.0,
                 "evaluation_batch_size": 1024,
+                "validation_windows": 1000,
             },
             split="shock",
             seeds=(7,),
@@ -120,4 +122,4 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 """``shock`` and ``detailed`` are the paper's protocols, ``default`` is ours for people's own data. ``law`` is
 ``default`` for models with a law: a proper score of it is what is minimised, and its CRPS judges an epoch. ``chaos`` is
 for flow maps that are rolled on (``fern-rolled``): their error falls as long as one trains, and squared error is what a
-smooth map is fitted by."""
+smooth map is fitted by; rolling over all validation windows would take longer than an epoch's training."""

@@ -32,6 +32,8 @@ ADDED: Mapping[str, Any] = {
     "skip": "none",
     "channels_seen": "own",
     "objective": {"crps": 0.0},
+    "head_spread": 0.1,
+    "validation_windows": None,
 }
 """Settings younger than some checkpoints, and what a run without them was made by."""
 
