@@ -165,6 +165,17 @@ def test_starts_near_the_identity() -> None:
     assert law.shift.abs().max() < 0.5
 
 
+def test_heads_start_as_far_from_the_identity_as_asked_for() -> None:
+    near, far = (
+        build_model("fern", generator=Generator().manual_seed(7), head_spread=spread, **SIZES).state_dict()
+        for spread in (0.1, 1.0)
+    )
+    scaled = {name for name in near if name.endswith(("linear.weight", "spectrum.weight"))}
+    assert scaled
+    for name, values in near.items():
+        torch.testing.assert_close(far[name], values * 10 if name in scaled else values)
+
+
 def test_two_of_five_layers_turn_and_the_last_has_no_dead_update() -> None:
     model = fern()
     assert [head.linear.rotating for head in model.heads_z] == [False, True, False, True]
@@ -258,6 +269,7 @@ def test_the_head_has_no_output_beyond_the_horizon() -> None:
         ({"latent": 0}, "latent: got 0"),
         ({"noise": 0.0}, "noise: got 0.0, needs a variance above 0"),
         ({"noise": float("nan")}, "noise: got nan"),
+        ({"head_spread": 0.0}, "head_spread: got 0.0, needs a number above 0"),
         ({"activation": "rulu"}, "unknown activation 'rulu': did you mean 'relu'"),
         ({"mean": "none"}, "mean: "),
         ({"normalise": "revin"}, "normalise: "),

@@ -241,6 +241,7 @@ def test_many_channels_of_which_none_moves_are_trained_and_forecast_as_they_are(
         ({"margin": -0.1}, "margin: got -0.1"),
         ({"degree": -1}, "degree: got -1"),
         ({"activation": "silou"}, "silu"),
+        ({"head_spread": -1.0}, "head_spread: got -1.0"),
         ({"noise": -1.0}, "noise: got -1.0"),
         ({"sten": 3}, "sten.*step"),
     ],

@@ -12,7 +12,17 @@ from numpy._core import _multiarray_umath
 
 from fern.errors import FernError
 from fern.fingerprints import fingerprint_of
-from fern.systems import SCENARIOS, ParamShock, Scenario, StateShock, SwitchShock, scenario, simulate, system_named, twin
+from fern.systems import (
+    SCENARIOS,
+    ParamShock,
+    Scenario,
+    StateShock,
+    SwitchShock,
+    scenario,
+    simulate,
+    system_named,
+    twin,
+)
 
 
 def step_from(system, state, params=None, *, dt):

@@ -33,6 +33,10 @@ class Reading:
     decimal: str | None = None
 
 
+GUESSED = Reading()
+"""Everything is the reader's guess."""
+
+
 @dataclass(frozen=True)
 class Source:
     """A table as a stream: time stamps in nanoseconds or integers, series names as text, values as float64.
@@ -70,7 +74,7 @@ class Source:
             return pa.table(_canonical(self.held, self.roles))
 
 
-def open_source(path: str | Path, reading: Reading = Reading()) -> Source:  # noqa: B008 (frozen)
+def open_source(path: str | Path, reading: Reading = GUESSED) -> Source:
     """Open a CSV or Parquet file; its first rows decide the dialect and the roles of the columns."""
     path = Path(path)
     opened = Opened(path)
@@ -99,7 +103,7 @@ def open_csv(path: Path, start: bytes, complete: bool, reading: Reading, *, name
     )
 
 
-def table_source(table: pa.Table, *, name: str, reading: Reading = Reading()) -> Source:  # noqa: B008 (frozen)
+def table_source(table: pa.Table, *, name: str, reading: Reading = GUESSED) -> Source:
     """A table in memory as a source."""
     with readable(name):
         roles = find_roles(table, name=name, time=reading.time, series=reading.series, ignore=reading.ignore)

@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 
 from fern.data.tables.csvfile import CsvFile, one_line
 from fern.data.tables.opening import Opened, for_arrow, readable
-from fern.data.tables.readers import Reading, file_start, is_parquet, open_csv
+from fern.data.tables.readers import GUESSED, Reading, file_start, is_parquet, open_csv
 from fern.data.tables.roles import ID, find_time, require_distinct
 from fern.data.tables.stamps import without_views
 from fern.errors import FernError, unknown_name
 
 
-def read_table(path: str | Path, reading: Reading = Reading()) -> pa.Table:  # noqa: B008 (frozen)
+def read_table(path: str | Path, reading: Reading = GUESSED) -> pa.Table:
     """All columns of a CSV or Parquet file, whatever their role.
 
     In a CSV file numbers are float64 (integers where they are the time), and dates and series' names stay text as it is
