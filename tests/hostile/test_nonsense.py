@@ -52,6 +52,7 @@ def test_a_finite_context_gives_a_finite_forecast_or_a_refusal(name: str, size: 
     assert bool(torch.isfinite(mean).all())
 
 
+@pytest.mark.filterwarnings("ignore:polymap.*held at:RuntimeWarning")  # beyond the rows it was fitted to
 @pytest.mark.parametrize("name", model_names())
 def test_a_large_context_that_a_model_can_do_is_done(name: str) -> None:
     past = 1e4 * torch.randn(2, 32, 2, generator=torch.Generator().manual_seed(1))
@@ -65,6 +66,7 @@ def test_weights_that_are_not_finite_are_not_blamed_on_the_context() -> None:
     assert not bool(torch.isfinite(model(torch.ones(1, 32, 2)).mean).all())
 
 
+@pytest.mark.filterwarnings("ignore:polymap.*held at:RuntimeWarning")  # beyond the rows it was fitted to
 @pytest.mark.parametrize("name", model_names())
 def test_every_model_is_saved_in_one_type_and_loads(name: str) -> None:
     model = prepared(name)
