@@ -1,10 +1,12 @@
 """Fern rolled on: one patch of the flow, applied again and again."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from fern.errors import FernError
-from fern.models import Forecast, RolledFern, RolledFernConfig, build_model
+from fern.models import Forecast, RolledFern, RolledFernConfig, build_model, load_model, save_model
 
 SIZES = {"context_length": 20, "horizon": 30, "channels": 2}
 SMALL = {"seen": 8, "step": 12, "hidden": 16, "latent": 4, "layers": 2, "reflections": 2}
@@ -244,6 +246,8 @@ def test_many_channels_of_which_none_moves_are_trained_and_forecast_as_they_are(
         ({"head_spread": -1.0}, "head_spread: got -1.0"),
         ({"noise": -1.0}, "noise: got -1.0"),
         ({"sten": 3}, "sten.*step"),
+        ({"layout": "line"}, "layout.*'free' or 'ring'"),
+        ({"layout": "ring", "reach": -1}, "reach: got -1"),
     ],
 )
 def test_settings_that_make_no_sense_are_told(settings: dict[str, object], message: str) -> None:
@@ -322,3 +326,92 @@ def test_few_windows_cut_the_degree(windows: int, kept: int) -> None:
     model = rolled(degree=3)
     model.prepare([(rows[:, :20], rows[:, 20:])])
     assert int(model.polynomial.any(dim=1).sum()) == kept
+
+
+RING = {"layout": "ring", "reach": 2}
+
+
+def lattice(rows: int, *, batch: int = 40, channels: int = 12, seed: int = 6) -> torch.Tensor:  # (batch, rows, channels)
+    """Logistic maps on a ring, each coupled to its two neighbours: a polynomial of three values, alike everywhere."""
+    x = torch.rand(batch, channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    states = []
+    for _ in range(rows):
+        x = 3.7 * x * (1.0 - x)
+        x = 0.8 * x + 0.1 * (x.roll(1, -1) + x.roll(-1, -1))
+        states.append(x)
+    return torch.stack(states, dim=1).float()
+
+
+def on_ring(windows: torch.Tensor, *, train: bool = False, **settings: object) -> RolledFern:
+    """A model of 20 rows that has seen the windows."""
+    sizes = {"context_length": 20, "horizon": windows.shape[1] - 20, "channels": windows.shape[2]}
+    model = build_model(
+        "fern-rolled", generator=torch.Generator().manual_seed(7), **sizes, **SMALL | RING | {"step": 1} | settings
+    )
+    assert isinstance(model, RolledFern)
+    model.prepare([(windows[:, :20], windows[:, 20:])])
+    return model.train(train)
+
+
+@torch.no_grad()
+def test_a_ring_that_is_turned_is_forecast_turned() -> None:
+    windows = lattice(30)
+    model, past = on_ring(windows, step=4), windows[:5, :20]
+    found, turned = model(past, samples=0), model(past.roll(5, 2))
+    torch.testing.assert_close(turned.mean, found.mean.roll(5, 2), rtol=0, atol=1e-4)
+    torch.testing.assert_close(turned.ellipsoid.stddev, found.ellipsoid.stddev.roll(5, 1), rtol=1e-3, atol=1e-6)
+
+
+@torch.no_grad()
+def test_on_a_ring_a_step_sees_the_neighbours_within_reach_and_no_others() -> None:
+    windows = lattice(21)
+    model = on_ring(windows)
+    model.unit.fill_(1.0)  # the polynomial needs two neighbours here, the network reads all four
+    past, changed = windows[:1, :20], windows[:1, :20].clone()
+    changed[:, -1, 4] += 0.01
+    moved = (model(changed).mean - model(past).mean).abs()[0, 0] > 1e-5
+    assert moved.nonzero().flatten().tolist() == [2, 3, 4, 5, 6]
+
+
+@torch.no_grad()
+def test_a_ring_is_learnt_from_windows_that_are_too_few_for_free_channels() -> None:
+    known, new = lattice(23, batch=40), lattice(23, batch=40, seed=8)
+    ring, free = on_ring(known), on_ring(known, layout="free")
+    errors = [float((model(new[:, :20]).mean - new[:, 20:]).abs().max()) for model in (ring, free)]
+    assert errors[0] < 1e-3
+    assert errors[1] > 0.1
+
+
+@torch.no_grad()
+def test_waves_that_the_training_rows_do_not_have_do_not_enter_a_roll() -> None:
+    place = torch.arange(12.0) * (2 * torch.pi / 12)
+    phase = 2 * torch.pi * torch.rand(60, 1, 1, generator=torch.Generator().manual_seed(9))
+    windows = torch.sin(place + phase + 0.1 * torch.arange(60.0)[:, None])  # one wave that travels
+    model = on_ring(windows)
+    past = windows[:4, :20] + 0.1 * torch.cos(5 * place)
+    found = torch.fft.rfft(model(past).mean, dim=2).abs()
+    assert float(found[..., 2:].max()) < 1e-3 * float(found[..., 1].max())
+    torch.testing.assert_close(model(past).mean, windows[:4, 20:], rtol=0, atol=0.05)
+
+
+@torch.no_grad()
+def test_particles_are_drawn_on_a_ring_too() -> None:
+    windows = lattice(30, batch=60)
+    model = on_ring(windows, step=4)
+    model.learn_spread([(windows[:, :20], windows[:, 20:])], generator=torch.Generator().manual_seed(1))
+    drawn = model(windows[:2, :20], samples=5, generator=torch.Generator().manual_seed(2)).samples
+    assert drawn is not None and drawn.shape == (5, 2, 10, 12)
+    assert bool(drawn.isfinite().all())
+
+
+def test_a_ring_trains_every_weight_and_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
+    windows = lattice(30)
+    model = on_ring(windows, train=True)
+    loss = model.loss(windows[:5, :20], windows[:5, 20:], lambda made, came: (made.mean - came).square().mean())
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    save_model(model, tmp_path / "ring.safetensors")
+    again = load_model(tmp_path / "ring.safetensors")
+    with torch.no_grad():
+        assert torch.equal(again.eval()(windows[:5, :20]).mean, model.eval()(windows[:5, :20]).mean)
+    assert model.config.sees == "near"

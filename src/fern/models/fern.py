@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from fern.checks import require_number, require_whole
 from fern.errors import FernError
-from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees
+from fern.models.base import ChannelsSeen, Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern_parts import few_rows
 from fern.models.fern_parts.heads import ContextMap, CouplingHead, TransportHead, in_patches
 from fern.models.fern_parts.normalise import Frame, Normalisation, Normaliser
@@ -64,7 +64,7 @@ class FernConfig(ModelConfig):
     mean: Mean = "transported"
     normalise: Normalisation = "none"
     skip: Skip = "none"
-    channels_seen: Sees = "own"
+    channels_seen: ChannelsSeen = "own"
     smoothing: int = 1
     head_spread: float = 0.1
 
@@ -87,7 +87,7 @@ class FernConfig(ModelConfig):
         require_number("head_spread", self.head_spread, "a number above 0", lambda value: value > 0)
         if not 0.0 < self.noise < float("inf"):
             raise FernError(f"noise: got {self.noise}, needs a variance above 0")
-        for name, kind in (("mean", Mean), ("normalise", Normalisation), ("skip", Skip), ("channels_seen", Sees)):
+        for name, kind in (("mean", Mean), ("normalise", Normalisation), ("skip", Skip), ("channels_seen", ChannelsSeen)):
             if getattr(self, name) not in get_args(kind):
                 needs = " or ".join(map(repr, get_args(kind)))
                 raise FernError(f"{name}: got {getattr(self, name)!r}, needs {needs}")

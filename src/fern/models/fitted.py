@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ class FittedForecaster(PointForecaster):
     a file of the model tells what was chosen, and a model built with those settings fits without choosing.
     """
 
-    open_settings: ClassVar[tuple[str, ...]] = ()
+    open_settings: tuple[str, ...] = ()
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
+from typing import get_args
 
 import torch
 from torch import Generator, Tensor
@@ -14,6 +15,7 @@ from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.polynomial import MakeUp
 from fern.models.fern_parts.row_statistics import RowStatistics
 from fern.models.registry import register_model
+from fern.models.ring import Layout, Ring, strong_waves
 from fern.transport import Ellipsoid
 
 UNKNOWN = 1e6
@@ -27,6 +29,9 @@ MOST_JUDGED, JUDGING_PARTICLES = 128, 32
 
 LEAST_UNIT = 1e-6
 """Deviations that what the polynomial leaves counts as, at least: float32 knows no less."""
+
+MOST_FITTED = 100_000
+"""States that the polynomial is fitted to; on a ring every channel of a window is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,9 @@ class RolledFernConfig(ModelConfig):
                  network learns what it leaves. 0: a constant. Cut where it would have too many terms for the windows,
                  or more than 512: to degree 2, and of more than 30 channels to that of the 30 leading principal
                  components (`fern.models.fern_parts.polynomial`).
+    ``layout``   ``free``: each channel in its own right, forecast from all. ``ring``: points of a ring and alike
+                 everywhere, as those of a field in space; one map for all, of a channel's neighbours.
+    ``reach``    neighbours on either side, on a ring.
     ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``, ``head_spread``  as in `FernConfig`.
                  A network that starts near the identity is nearly linear, and what the polynomial leaves is orthogonal
                  to that: the loss then stays where it is for many epochs (`python -m benchmarks.rivals.rolled`).
@@ -54,6 +62,8 @@ class RolledFernConfig(ModelConfig):
     unroll: int = 2
     margin: float = 0.1
     degree: int = 3
+    layout: Layout = "free"
+    reach: int = 8
     hidden: int = 128
     latent: int = 32
     layers: int = 5
@@ -67,13 +77,21 @@ class RolledFernConfig(ModelConfig):
         for name in ("seen", "step", "unroll"):
             require_whole(name, getattr(self, name), 1)
         require_whole("degree", self.degree, 0)
+        require_whole("reach", self.reach, 0)
+        if self.layout not in get_args(Layout):
+            raise FernError(f"layout: got {self.layout!r}, needs {' or '.join(map(repr, get_args(Layout)))}")
         require_number("margin", self.margin, "a share of the range, at least 0", lambda value: value >= 0)
         self.patch()  # checks the rest
 
     @property
     def sees(self) -> Sees:
-        """All channels: a state belongs together."""
-        return "all"
+        """All channels, because a state belongs together, or those within reach."""
+        return "all" if self.layout == "free" else "near"
+
+    @property
+    def ring(self) -> Ring | None:
+        """The channels and their neighbours, where they lie on a ring."""
+        return None if self.layout == "free" else Ring(self.channels, self.reach)
 
     @property
     def rows_seen(self) -> int:
@@ -86,9 +104,10 @@ class RolledFernConfig(ModelConfig):
         return min(self.step, self.horizon)
 
     def patch(self) -> FernConfig:
-        """The settings of the model of one patch."""
+        """The settings of the model of one patch; on a ring the rows of all neighbours are a channel's context."""
+        ring = self.ring
         return FernConfig(
-            context_length=self.rows_seen,
+            context_length=self.rows_seen * (1 if ring is None else ring.width),
             horizon=self.rows_made,
             channels=self.channels,
             patch_size=None,
@@ -99,12 +118,13 @@ class RolledFernConfig(ModelConfig):
             noise=self.noise,
             activation=self.activation,
             head_spread=self.head_spread,
-            channels_seen="all",
+            channels_seen="all" if ring is None else "own",
         )
 
     def polynomial(self) -> MakeUp:
         """What the polynomial is made of."""
-        return MakeUp.of(self.channels, degree=self.degree)
+        ring = self.ring
+        return MakeUp.of(self.channels if ring is None else ring.width, degree=self.degree)
 
 
 class RolledFern(Forecaster):
@@ -118,6 +138,11 @@ class RolledFern(Forecaster):
     then x ← (x, what followed), and so on. Direct forecasts over many Lyapunov times have to learn every step of the
     horizon anew; one short patch is the same smooth map everywhere, P has most of it where the flow is smooth, and the
     network is left with a target of size 1. The loss is measured in u.
+
+    *On a ring* P and the network are one map for every channel, of its neighbours x_{c-r}, …, x_{c+r}:
+    level, scale, range and weights are shared, so that a window teaches it as often as there are channels. Waves that
+    the training rows do not have are taken out of every state (`fern.models.ring.strong_waves`): what becomes of them
+    the rows do not tell, and rolled on they would grow.
 
     The law is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over later
     patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it. Trained
@@ -138,8 +163,9 @@ class RolledFern(Forecaster):
     lowest: Tensor  # (C,) standardised, as is
     highest: Tensor  # (C,)
     unit: Tensor  # ()
-    polynomial: Tensor  # (terms, step·C)
-    axes: Tensor  # (C, variables), where the polynomial is one of components
+    polynomial: Tensor  # (terms, step·C), on a ring (terms, step)
+    axes: Tensor  # (C or width, variables), where the polynomial is one of components
+    waves: Tensor  # (C, C), on a ring
     spread: Tensor  # (step·C, step·C), lower triangular
     carried: Tensor  # ()
 
@@ -152,10 +178,14 @@ class RolledFern(Forecaster):
         self.register_buffer("highest", torch.full((config.channels,), UNKNOWN))
         self.register_buffer("unit", torch.ones(()))
         self.make_up = config.polynomial()
+        self.ring = config.ring
         size = config.rows_made * config.channels
-        self.register_buffer("polynomial", torch.zeros(len(self.make_up.terms), size))
+        made = size if self.ring is None else config.rows_made
+        self.register_buffer("polynomial", torch.zeros(len(self.make_up.terms), made))
         if self.make_up.reduced:
-            self.register_buffer("axes", torch.zeros(config.channels, self.make_up.variables))
+            self.register_buffer("axes", torch.zeros(self.make_up.channels, self.make_up.variables))
+        if self.ring is not None:
+            self.register_buffer("waves", torch.eye(config.channels))
         self.register_buffer("spread", torch.zeros(size, size))
         self.register_buffer("carried", torch.ones(()))
 
@@ -164,7 +194,7 @@ class RolledFern(Forecaster):
         seen: RowStatistics | None = None
         states, patches = [], []
         for past, future in batches:
-            rows = past.flatten(0, 1)
+            rows = past.flatten(0, 1) if self.ring is None else past.reshape(-1, 1)
             seen = RowStatistics.of(rows) if seen is None else seen.and_of(rows)
             states.append(past[:, -1])
             patches.append(future[:, : self.config.rows_made])
@@ -187,8 +217,14 @@ class RolledFern(Forecaster):
         patches: Tensor,  # (n, step, C)
     ) -> None:
         """The polynomial by least squares in float64, and the deviation of what it leaves."""
-        state = self._standardised(states.double())
-        wanted = (self._standardised(patches.double()) - state[:, None]).flatten(1)
+        if self.ring is not None:
+            self.waves.copy_(strong_waves(self._standardised(states)))
+            thinned = slice(None, None, ceil(len(states) * self.ring.channels / MOST_FITTED))
+            states, patches = states[thinned], patches[thinned]
+        rows = self._standardised(states.double())
+        rise = self._standardised(patches.double()) - rows[:, None]
+        state = self._state(rows)
+        wanted = rise.flatten(1) if self.ring is None else rise.transpose(1, 2).flatten(0, 1)
         if self.make_up.reduced:
             self.axes.copy_(self.make_up.axes(state))
         features = self._features(state)
@@ -197,7 +233,11 @@ class RolledFern(Forecaster):
         self.polynomial.copy_(found)
         self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
 
-    def _features(self, state: Tensor) -> Tensor:  # (B, C) -> (B, terms)
+    def _state(self, row: Tensor) -> Tensor:  # (B, C) -> (B, C), on a ring (B·C, width)
+        """What the polynomial is one of."""
+        return row if self.ring is None else self.ring.around(row).flatten(0, 1)
+
+    def _features(self, state: Tensor) -> Tensor:  # (n, variables) -> (n, terms)
         return self.make_up.features(state @ self.axes.to(state.dtype) if self.make_up.reduced else state)
 
     @torch.no_grad()
@@ -306,29 +346,31 @@ class RolledFern(Forecaster):
         generator: Generator | None,
     ) -> tuple[Tensor, list[Ellipsoid]]:  # (B, patches·step, C)
         """The path, and the law of each patch given the path before it."""
-        x = x[:, -self.config.rows_seen :]
+        x = self._without_weak_waves(x[:, -self.config.rows_seen :])
         made, laws = [], []
         for _ in range(patches):
-            base, found = self._base(x), self.patch.forecast(x, samples=0, generator=generator)
+            base, found = self._base(x), self.patch.forecast(self._context(x), samples=0, generator=generator)
             assert found.ellipsoid is not None
-            laws.append(found.ellipsoid.affine(self.unit, base.transpose(1, 2)))
-            made.append(base + self.unit * found.mean)
+            free = base + self.unit * found.mean
+            made.append(self._without_weak_waves(free))
+            laws.append(found.ellipsoid.affine(self.unit, (base + (made[-1] - free)).transpose(1, 2)))
             x = self._after(x, made[-1])
         return torch.cat(made, dim=1), laws
 
     def _particles(self, x: Tensor, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
         """Paths that roll on from their own draws: of the ellipsoid, or of the spread where one was learnt."""
         config, batch = self.config, len(x)
-        x = x[:, -config.rows_seen :].repeat(samples, 1, 1)
+        x = self._without_weak_waves(x[:, -config.rows_seen :]).repeat(samples, 1, 1)
         made, learnt = [], bool(self.spread.any())
         for _ in range(ceil(config.horizon / config.rows_made)):
-            found = self.patch.forecast(x, samples=0 if learnt else 1, generator=generator)
-            following = self._base(x) + self.unit * (found.mean if found.samples is None else found.samples[0])
+            found = self.patch.forecast(self._context(x), samples=0 if learnt else 1, generator=generator)
+            added = self.unit * (found.mean if found.samples is None else found.samples[0])
+            following = self._without_weak_waves(self._base(x) + added)
             made.append(following)
             if learnt:
                 noise = torch.randn((2, len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)
                 kept, shown = (noise @ self.spread.T).view(2, len(x), -1, config.channels)
-                following = following + self.carried * kept
+                following = self._without_weak_waves(following + self.carried * kept)
                 made[-1] = following + (1.0 - self.carried.square()).sqrt() * shown
             x = self._after(x, following)
         paths = torch.cat(made, dim=1)[:, : config.horizon]
@@ -337,8 +379,19 @@ class RolledFern(Forecaster):
     def _base(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (B, step, C)
         """What follows by the polynomial alone, held within the range: far out a polynomial knows nothing."""
         last = x[:, -1]
-        rise = self._features(last) @ self.polynomial
-        return self._held(last[:, None] + rise.view(len(x), -1, self.config.channels))
+        found = self._features(self._state(last)) @ self.polynomial
+        if self.ring is None:
+            rise = found.view(len(x), -1, self.config.channels)
+        else:
+            rise = found.view(len(x), self.config.channels, -1).transpose(1, 2)
+        return self._held(last[:, None] + rise)
+
+    def _context(self, x: Tensor) -> Tensor:  # (B, seen, C), on a ring (B, seen·width, C)
+        """What the network reads for each channel."""
+        return x if self.ring is None else self.ring.around(x).transpose(2, 3).flatten(1, 2)
+
+    def _without_weak_waves(self, values: Tensor) -> Tensor:  # (B, T, C)
+        return values if self.ring is None else values @ self.waves
 
     def _after(self, x: Tensor, following: Tensor) -> Tensor:  # (B, seen, C)
         """What is seen after a patch, held within the range."""
@@ -370,4 +423,4 @@ def _joined(laws: list[Ellipsoid], *, horizon: int) -> Ellipsoid:
     )
 
 
-register_model("fern-rolled", RolledFernConfig, RolledFern, presets={"chaos": {}})
+register_model("fern-rolled", RolledFernConfig, RolledFern, presets={"chaos": {}, "ring": {"layout": "ring"}})

@@ -2,6 +2,7 @@
 
 from itertools import combinations_with_replacement
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from fern.errors import FernError
-from fern.models import Polymap, PolymapConfig
+from fern.models import Polymap, PolymapConfig, load_model, save_model
 from fern.models.baselines.polymap import BEYOND
 from fern.systems import scenario, simulate
 
@@ -108,7 +109,7 @@ def test_constant_channels_are_forecast_as_they_are() -> None:
 def test_the_rows_that_are_used_are_the_newest_of_each_stretch(
     share: float, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fern.models.baselines.polymap._MOST_ROWS", most)
+    monkeypatch.setattr("fern.models.baselines._polymap_solving._MOST_ROWS", most)
 
     def changed(slow: float, fast: float) -> Tensor:
         """Turning slowly in the first half, fast in the second."""
@@ -182,8 +183,54 @@ def test_chaos_within_its_range_and_choosing_on_validation_are_quiet() -> None:
         ({"channels": 350}, "channels: got 350, needs at most 349"),
         ({"channels": 100, "delays": 4, "spacing": 1}, "delays: got 4, which makes 400 variables .* needs at most 3"),
         ({"channels": 30, "degree": 3}, "degree: got 3, which makes more than 350 features of 30 variables"),
+        ({"layout": "line"}, "layout: got 'line', needs 'free' or 'ring'"),
+        ({"reach": 2}, "reach: got 2, needs layout 'ring'"),
+        ({"layout": "ring", "reach": -1}, "reach: got -1"),
+        ({"layout": "ring", "least_wave": 2.0}, "least_wave: got 2.0, needs a share from 0 to 1"),
+        ({"layout": "ring", "channels": 999, "reach": 200}, "reach: got 200, needs at most 174"),
+        ({"layout": "ring", "channels": 64, "reach": 8, "degree": 3}, "degree: got 3, .* of 17 variables"),
     ],
 )
 def test_settings_that_make_no_model_are_refused_by_name(settings: dict[str, object], message: str) -> None:
     with pytest.raises(FernError, match=message):
         PolymapConfig(**{"context_length": 20, "horizon": 5, "channels": 3} | settings)
+
+
+def advected(rows: int, *, channels: int = 16) -> Tensor:  # (rows, channels)
+    """Smooth random waves round a ring, each with its own speed and life: a linear map, alike everywhere."""
+    generator = Generator().manual_seed(4)
+    number = torch.arange(channels // 2 + 1, dtype=torch.float64)
+    turn = torch.exp(torch.complex(-0.02 * number**2, 0.3 * number))
+    state = torch.zeros(channels // 2 + 1, dtype=torch.complex128)
+    found = []
+    for _ in range(rows):
+        push = torch.randn(2, channels // 2 + 1, dtype=torch.float64, generator=generator) * torch.exp(-number)
+        state = turn * state + torch.complex(push[0], push[1])
+        found.append(torch.fft.irfft(state, n=channels))
+    return torch.stack(found).float()
+
+
+@pytest.mark.filterwarnings("ignore:polymap. .* windows had values held:RuntimeWarning")  # 60 rows show little range
+def test_on_a_ring_one_map_serves_every_channel_and_few_rows_teach_it() -> None:
+    rows = advected(600)
+    near, free = (fitted(rows, until=60, horizon=4, layout=layout) for layout in ("ring", "free"))
+    assert error(near, rows, first=100, windows=40) < error(free, rows, first=100, windows=40)
+    assert near.coefficients.shape[1] == 1
+    assert near.chosen["reach"] in (2, 4, 8) and near.chosen["least_wave"] in (1e-4, 1e-8)
+    past = rows[None, 200:220]
+    assert torch.allclose(near(past.roll(3, 2)).mean, near(past).mean.roll(3, 2), atol=1e-5)
+
+
+def test_a_field_of_waves_does_not_run_away_on_a_ring() -> None:
+    rows = torch.from_numpy(simulate(scenario("KS_BASE", steps=3000)).values)
+    near = fitted(rows[1000:], until=1500, horizon=100, layout="ring", delays=1, spacing=1, share=1.0, degree=2)
+    assert error(near, rows, first=2600) < 1e-3 * float(rows[1000:].var())
+
+
+def test_a_map_of_a_ring_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
+    rows = advected(300)
+    near = fitted(rows, until=200, horizon=4, layout="ring")
+    save_model(near, tmp_path / "ring.safetensors")
+    again = load_model(tmp_path / "ring.safetensors")
+    assert torch.equal(again(rows[None, 210:230]).mean, near(rows[None, 210:230]).mean)
+    assert near.config.sees == "near"

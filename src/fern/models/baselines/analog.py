@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, Sees
+from fern.models.base import ChannelsSeen, ModelConfig, Sees
 from fern.models.fitted import FittedForecaster
 from fern.models.registry import register_model
 
@@ -37,7 +37,7 @@ class AnalogConfig(ModelConfig):
     ``level``          ``kept``: values as they are. ``removed``: relative to the last value, which is added again.
     """
 
-    channels_seen: Sees = "own"
+    channels_seen: ChannelsSeen = "own"
     delays: int | None = None
     spacing: int | None = None
     neighbours: int | None = None
@@ -48,7 +48,7 @@ class AnalogConfig(ModelConfig):
         for name in ("delays", "spacing", "neighbours"):
             if getattr(self, name) is not None:
                 require_whole(name, getattr(self, name), 1)
-        for name, kind in (("channels_seen", Sees), ("level", Level)):
+        for name, kind in (("channels_seen", ChannelsSeen), ("level", Level)):
             value = getattr(self, name)
             if value not in (*get_args(kind), *((None,) if name == "level" else ())):
                 raise FernError(f"{name}: got {value!r}, needs {' or '.join(map(repr, get_args(kind)))}")

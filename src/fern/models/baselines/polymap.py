@@ -1,9 +1,9 @@
 """A polynomial map of the state, fitted by least squares and rolled out: the plainest model that knows dynamics."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -11,9 +11,11 @@ from torch import Tensor
 from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.models.base import ModelConfig, Sees
+from fern.models.baselines._polymap_solving import MOST_FEATURES, Candidate, State, solve
 from fern.models.fitted import FittedForecaster
 from fern.models.monomials import monomial_count, monomials
 from fern.models.registry import register_model
+from fern.models.ring import LEAST_WAVE, Layout, Ring, strong_waves
 
 STATES = ((1, 1), (4, 4), (8, 2))
 """Delays and their spacing: the present alone, and two that average observation noise out."""
@@ -21,16 +23,13 @@ STATES = ((1, 1), (4, 4), (8, 2))
 DEGREES = (1, 2, 3, 4, 5)
 RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-3)
 SHARES = (1.0, 0.5, 0.25)
-"""What validation chooses among."""
-
-MOST_FEATURES = 350
-"""Polynomials with more monomials are not tried."""
+REACHES = (2, 4, 8)
+LEAST_WAVES = (LEAST_WAVE, 1e-8)
+"""What validation chooses among; the last two on a ring."""
 
 BEYOND = 1.1
 """How far, in training ranges about their middle, a rollout may go."""
 
-_ROWS_AT_ONCE = 4096
-_MOST_ROWS = 200_000
 _FIRST_LOOK = 16  # validation windows on which all candidates are judged; the best go on to all windows
 _FINALISTS = 8
 _NUMBERS_AT_ONCE = 1 << 22
@@ -46,6 +45,10 @@ class PolymapConfig(ModelConfig):
                  regime.
     ``delays``   past states that the next one is made from.
     ``spacing``  time steps from one of them to the next.
+    ``layout``   ``free``: each channel in its own right, made from all. ``ring``: points of a ring and alike
+                 everywhere, as those of a field in space; one polynomial for all, of a channel's neighbours.
+    ``reach``    neighbours on either side, on a ring.
+    ``least_wave``  mean square, relative to the strongest, of waves round the ring that a rollout keeps.
     """
 
     degree: int | None = None
@@ -53,12 +56,22 @@ class PolymapConfig(ModelConfig):
     share: float | None = None
     delays: int | None = None
     spacing: int | None = None
+    layout: Layout = "free"
+    reach: int | None = None
+    least_wave: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("degree", "delays", "spacing"):
+        if self.layout not in get_args(Layout):
+            raise FernError(f"layout: got {self.layout!r}, needs {' or '.join(map(repr, get_args(Layout)))}")
+        for name, least in (("degree", 1), ("delays", 1), ("spacing", 1), ("reach", 0)):
             if getattr(self, name) is not None:
-                require_whole(name, getattr(self, name), 1)
+                require_whole(name, getattr(self, name), least)
+        if self.least_wave is not None:
+            require_number("least_wave", self.least_wave, "a share from 0 to 1", lambda value: 0.0 <= value <= 1.0)
+        for name in ("reach", "least_wave"):
+            if self.layout != "ring" and getattr(self, name) is not None:
+                raise FernError(f"{name}: got {getattr(self, name)}, needs layout 'ring': other channels have none")
         if self.ridge is not None:
             require_number("ridge", self.ridge, "a number of at least 0", lambda value: value >= 0.0)
         if self.share is not None:
@@ -66,26 +79,30 @@ class PolymapConfig(ModelConfig):
         if (self.delays is None) != (self.spacing is None):
             raise FernError("delays, spacing: got one without the other, needs both or neither")
         if self.delays is not None and self.spacing is not None:
-            reach = (self.delays - 1) * self.spacing
-            if reach >= self.context_length:
+            past = (self.delays - 1) * self.spacing
+            if past >= self.context_length:
                 raise FernError(
-                    f"delays: {self.delays} states {self.spacing} steps apart reach {reach} steps back, "
+                    f"delays: {self.delays} states {self.spacing} steps apart reach {past} steps back, "
                     f"needs less than context_length, which is {self.context_length}"
                 )
         self._require_a_polynomial()
 
     def _require_a_polynomial(self) -> None:
         """Refuse sizes of which even the smallest polynomial that the settings allow has too many features."""
-        if self.channels >= MOST_FEATURES:
+        rings = self.rings()
+        seen = self.channels if rings[0] is None else rings[0].width
+        if seen >= MOST_FEATURES:
+            name, got = ("channels", self.channels) if self.layout == "free" else ("reach", self.reach)
+            most = MOST_FEATURES - 1 if self.layout == "free" else (MOST_FEATURES - 2) // 2
             raise FernError(
-                f"channels: got {self.channels}, needs at most {MOST_FEATURES - 1}: "
+                f"{name}: got {got}, needs at most {most}: "
                 f"polymap makes at most {MOST_FEATURES} features, one of each channel and a constant"
             )
-        variables = self.channels * (self.delays or 1)
+        variables = seen * (self.delays or 1)
         if variables >= MOST_FEATURES:
             raise FernError(
-                f"delays: got {self.delays}, which makes {variables} variables of {self.channels} channels; "
-                f"needs at most {(MOST_FEATURES - 1) // self.channels}"
+                f"delays: got {self.delays}, which makes {variables} variables of {seen} channels; "
+                f"needs at most {(MOST_FEATURES - 1) // seen}"
             )
         if self.degree is not None and monomial_count(variables, self.degree) > MOST_FEATURES:
             fewer = ", or fewer delays" if self.delays is not None else ""
@@ -94,10 +111,18 @@ class PolymapConfig(ModelConfig):
                 f"{variables} variables; needs a lower one{fewer}"
             )
 
+    def rings(self) -> list[Ring | None]:
+        """The neighbourhoods that may be tried, the smallest first; None for all channels."""
+        if self.layout == "free":
+            return [None]
+        reaches = REACHES if self.reach is None else (self.reach,)
+        found = {ring.width: ring for ring in (Ring(self.channels, reach) for reach in reversed(reaches))}
+        return [found[width] for width in sorted(found)]
+
     @property
     def sees(self) -> Sees:
-        """All channels."""
-        return "all"
+        """All channels, on a ring the neighbours."""
+        return "all" if self.layout == "free" else "near"
 
 
 class Polymap(FittedForecaster):
@@ -112,6 +137,9 @@ class Polymap(FittedForecaster):
     tells in how many windows: the forecast stays finite and its error shows what happened. A channel that was constant
     in training has no range: it is held where it was.
 
+    *On a ring* centre, scale, bounds and p are shared by all channels, and waves that the training rows hardly have are
+    taken out on the way (`fern.models.ring.strong_waves`): p does not know them, and would make them grow.
+
     Example:
         >>> turn = torch.arange(300.0) * 0.1
         >>> rows = torch.stack((turn.cos(), turn.sin()), dim=1)
@@ -123,49 +151,68 @@ class Polymap(FittedForecaster):
 
     config: PolymapConfig
     open_settings = ("degree", "ridge", "share", "delays", "spacing")
-    coefficients: Tensor
-    frame: Tensor
+    coefficients: Tensor  # (features, C), on a ring (features, 1)
+    frame: Tensor  # (4, C): centre, scale, lowest, highest
+    waves: Tensor  # (C, C), on a ring
 
     def __init__(self, config: PolymapConfig) -> None:
         super().__init__(config)
+        on_ring = config.layout == "ring"
+        if on_ring:
+            self.open_settings = (*self.open_settings, "reach", "least_wave")
+            self.register_buffer("waves", torch.eye(config.channels, dtype=torch.float64))
         features = 0
-        if config.delays is not None and config.degree is not None:
-            features = monomial_count(config.channels * config.delays, config.degree)
-        empty = torch.full((features, config.channels), torch.nan, dtype=torch.float64)
+        state = self._chosen_state()
+        if state is not None and config.degree is not None:
+            features = monomial_count(state.variables(config.channels), config.degree)
+        empty = torch.full((features, 1 if on_ring else config.channels), torch.nan, dtype=torch.float64)
         self.register_buffer("coefficients", empty)
         self.register_buffer("frame", torch.full((4, config.channels), torch.nan, dtype=torch.float64))
 
     def fit_rows(self, stretches: Sequence[Tensor], past: Tensor, future: Tensor) -> dict[str, Any]:
         """Solve for every setting that is open, and keep the one whose rollouts are best on validation."""
         rows = torch.cat([one.double() for one in stretches])
-        centre, scale = rows.mean(dim=0), rows.std(dim=0, correction=0)
-        scale = torch.where(scale > 0, scale, 1.0)
-        low, high = (rows.amin(dim=0) - centre) / scale, (rows.amax(dim=0) - centre) / scale
-        middle, reach = (low + high) / 2, BEYOND * (high - low) / 2
-        self.frame = torch.stack((centre, scale, middle - reach, middle + reach))
+        self.frame = _frame_of(rows if self.config.layout == "free" else rows.reshape(-1, 1)).repeat(
+            1, 1 if self.config.layout == "free" else rows.shape[1]
+        )
+        centre, scale, _, _ = self.frame
         scaled = [(one.double() - centre) / scale for one in stretches]
-        found: list[_Candidate] = []
-        for delays, spacing in self._states():
-            found += self._solved(scaled, delays, spacing)
+        config = self.config
+        found: list[Candidate] = []
+        for state in self._states():
+            found += solve(
+                scaled,
+                state,
+                degrees=DEGREES if config.degree is None else (config.degree,),
+                ridges=RIDGES if config.ridge is None else (config.ridge,),
+                shares=SHARES if config.share is None else (config.share,),
+            )
         if not found:
             raise FernError(
                 f"stretches: none has enough rows for a polynomial of {self.config.channels} channels; needs more rows"
             )
-        if len(found) > 1:
-            look = torch.linspace(0, len(past) - 1, min(_FIRST_LOOK, len(past))).round().long()
-            found = self._ranked(found, past[look], future[look])[:_FINALISTS]
-            found = self._ranked(found, past, future)
-        best = found[0]
+        best, least_wave = self._best(found, self._projections((rows - centre) / scale), past, future)
         self.coefficients = best.coefficients
-        return {name: getattr(best, name) for name in self.open_settings}
+        state = best.state
+        chosen = {
+            "degree": best.degree,
+            "ridge": best.ridge,
+            "share": best.share,
+            "delays": state.delays,
+            "spacing": state.spacing,
+        }
+        if state.ring is not None:
+            chosen |= {"reach": state.ring.reach, "least_wave": least_wave}
+        return chosen
 
     def predict(self, past: Tensor) -> Tensor:
         """The rollout."""
         self.require_fitted(self.coefficients)
-        delays, spacing, degree = self.config.delays, self.config.spacing, self.config.degree
-        if delays is None or spacing is None or degree is None:
+        state, degree = self._chosen_state(), self.config.degree
+        if state is None or degree is None:
             raise FernError(f"model: the settings {', '.join(self.open_settings)} are not chosen yet; call fit first")
-        made, held = self._rollout(past, self.coefficients[None], delays, spacing, degree)
+        waves = None if state.ring is None else self.waves
+        made, held = self._rollout(past, self.coefficients[None], state, degree, waves)
         if bool(held.any()):
             warnings.warn(
                 f"polymap: {int(held.sum())} of {len(past)} windows had values held at {BEYOND} times the training "
@@ -175,90 +222,97 @@ class Polymap(FittedForecaster):
             )
         return made[0].to(past.dtype)
 
-    def _states(self) -> list[tuple[int, int]]:
-        """The delays to try: those that the context holds."""
-        if self.config.delays is not None and self.config.spacing is not None:
-            return [(self.config.delays, self.config.spacing)]
-        return [(delays, step) for delays, step in STATES if (delays - 1) * step < self.config.context_length]
+    def _chosen_state(self) -> State | None:
+        """What the settings make of a state; None while one of them is open."""
+        config = self.config
+        if config.delays is None or config.spacing is None or (config.layout == "ring" and config.reach is None):
+            return None
+        return State(config.delays, config.spacing, config.rings()[0])
 
-    def _solved(self, scaled: Sequence[Tensor], delays: int, spacing: int) -> list["_Candidate"]:
-        """The least-squares solutions for one make-up of the state, of every degree, ridge and share of the rows.
+    def _states(self) -> list[State]:
+        """Those to try: what the context holds."""
+        config = self.config
+        asked = STATES if config.delays is None or config.spacing is None else ((config.delays, config.spacing),)
+        states = [State(delays, spacing, ring) for ring in config.rings() for delays, spacing in asked]
+        return [state for state in states if state.past < config.context_length]
 
-        Columns are ordered by degree, so that the R of one QR factorisation holds those of all lower degrees; rows are
-        added newest first, so that it holds the shares on its way.
-        """
-        config, variables = self.config, scaled[0].shape[1] * delays
-        asked = DEGREES if config.degree is None else (config.degree,)
-        degrees = tuple(degree for degree in asked if monomial_count(variables, degree) <= MOST_FEATURES)
-        ridges = RIDGES if config.ridge is None else (config.ridge,)
-        shares = SHARES if config.share is None else (config.share,)
-        states, steps = _pairs(scaled, delays, spacing)
-        if not degrees or len(states) == 0:
-            return []
-        features = monomial_count(variables, max(degrees))
-        found = []
-        triangle, done = states.new_zeros(0, features + steps.shape[1]), 0
-        for share in sorted(shares):
-            wanted = max(1, round(share * len(states)))
-            for first in range(done, wanted, _ROWS_AT_ONCE):
-                part = slice(len(states) - min(first + _ROWS_AT_ONCE, wanted), len(states) - first)
-                block = torch.cat((monomials(states[part].T, max(degrees)).T, steps[part]), dim=1)
-                triangle = torch.linalg.qr(torch.cat((triangle, block)), mode="r")[1]
-            done = wanted
-            for degree in degrees:
-                count = monomial_count(variables, degree)
-                if count < wanted:  # more equations than unknowns
-                    solutions = _least_squares(triangle, count, features, rows=wanted, ridges=ridges)
-                    found += [
-                        _Candidate(degree, ridge, share, delays, spacing, weights)
-                        for ridge, weights in zip(ridges, solutions, strict=True)
-                    ]
-        return found
+    def _projections(self, scaled: Tensor) -> dict[float, Tensor | None]:  # (n, C) -> (C, C) each
+        """Those onto the waves that are kept, by the share from which they are; None where there is no ring."""
+        if self.config.layout == "free":
+            return {0.0: None}
+        asked = LEAST_WAVES if self.config.least_wave is None else (self.config.least_wave,)
+        return {least: strong_waves(scaled, least=least) for least in asked}
 
-    def _ranked(self, candidates: Sequence["_Candidate"], past: Tensor, future: Tensor) -> list["_Candidate"]:
+    def _best(
+        self,
+        candidates: list[Candidate],
+        projections: Mapping[float, Tensor | None],
+        past: Tensor,  # (n, L, C)
+        future: Tensor,  # (n, H, C)
+    ) -> tuple[Candidate, float]:
+        """The candidate and the waves whose rollouts are best; `waves` are set to them."""
+        pairs = [(one, least) for least in projections for one in candidates]
+        if len(pairs) > 1:
+            look = torch.linspace(0, len(past) - 1, min(_FIRST_LOOK, len(past))).round().long()
+            pairs = self._ranked(pairs, projections, past[look], future[look])[:_FINALISTS]
+            pairs = self._ranked(pairs, projections, past, future)
+        best, least = pairs[0]
+        waves = projections[least]
+        if waves is not None:
+            self.waves = waves
+        return best, least
+
+    def _ranked(
+        self,
+        pairs: Sequence[tuple[Candidate, float]],
+        projections: Mapping[float, Tensor | None],
+        past: Tensor,  # (n, L, C)
+        future: Tensor,  # (n, H, C)
+    ) -> list[tuple[Candidate, float]]:
         """The candidates by the error of their rollouts, best first; of equals the one that came first."""
+        alike: dict[tuple[State, int, float], list[int]] = {}
+        for place, (one, least) in enumerate(pairs):
+            alike.setdefault((one.state, one.degree, least), []).append(place)
         errors: dict[int, float] = {}
-        for delays, spacing in dict.fromkeys((one.delays, one.spacing) for one in candidates):
-            for degree in DEGREES if self.config.degree is None else (self.config.degree,):
-                alike = [
-                    place
-                    for place, one in enumerate(candidates)
-                    if (one.delays, one.spacing, one.degree) == (delays, spacing, degree)
-                ]
-                if not alike:
-                    continue
-                size = len(past) * candidates[alike[0]].coefficients.shape[0]
-                for group in torch.split(torch.tensor(alike), max(1, _NUMBERS_AT_ONCE // size)):
-                    weights = torch.stack([candidates[int(place)].coefficients for place in group])
-                    made, _ = self._rollout(past, weights, delays, spacing, degree)
-                    error = (made - future.double()).square().mean(dim=(1, 2, 3))
-                    errors |= dict(zip(group.tolist(), error.tolist(), strict=True))
-        return [candidates[place] for place in sorted(errors, key=lambda place: (errors[place], place))]
+        for (state, degree, least), places in alike.items():
+            size = len(past) * pairs[places[0]][0].coefficients.shape[0] * (1 if state.ring is None else past.shape[2])
+            for group in torch.split(torch.tensor(places), max(1, _NUMBERS_AT_ONCE // size)):
+                weights = torch.stack([pairs[int(place)][0].coefficients for place in group])
+                made, _ = self._rollout(past, weights, state, degree, projections[least])
+                error = (made - future.double()).square().mean(dim=(1, 2, 3))
+                errors |= dict(zip(group.tolist(), error.tolist(), strict=True))
+        return [pairs[place] for place in sorted(errors, key=lambda place: (errors[place], place))]
 
     def _rollout(
         self,
         past: Tensor,  # (B, L, C)
-        weights: Tensor,  # (K, features, C): K maps at once
-        delays: int,
-        spacing: int,
+        weights: Tensor,  # (K, features, C or 1): K maps at once
+        state: State,
         degree: int,
+        waves: Tensor | None,  # (C, C)
     ) -> tuple[Tensor, Tensor]:  # (K, B, H, C) float64, (K, B) bool
         """H steps from the end of each context by each map, within the bounds, and whether any value was held there."""
-        weights, reach = weights.double(), (delays - 1) * spacing
+        weights = weights.double()
         centre, scale, low, high = self.frame.double()
-        free = (past[:, past.shape[1] - 1 - reach :].double() - centre) / scale
+        free = (past[:, past.shape[1] - 1 - state.past :].double() - centre) / scale
+        if waves is not None:
+            free = free @ waves
         recent, slack = free.clamp(low, high), self._slack()
         held = ((free - recent).abs() > slack).any(dim=2).any(dim=1).expand(len(weights), -1)
         weights, low, high, slack = weights.mT, low[:, None], high[:, None], slack[:, None]
         columns = recent.permute(1, 2, 0)[:, None].expand(-1, len(weights), -1, -1)
-        states = list(columns)  # each (K, C, B), the newest last: a monomial of all windows is one run of memory
+        rows = list(columns)  # each (K, C, B), the newest last: a monomial of all windows is one run of memory
         for _ in range(self.config.horizon):
-            seen = torch.cat([states[-1 - j * spacing] for j in range(delays)], dim=1)
-            step = torch.bmm(weights, monomials(seen, degree))
-            free = states[-1] + step
-            states.append(free.clamp(low, high))
-            held = held | ((free - states[-1]).abs() > slack).any(dim=1)
-        rolled: Tensor = torch.stack(states[reach + 1 :], dim=1).permute(0, 3, 1, 2) * scale + centre
+            seen = [rows[-1 - j * state.spacing] for j in range(state.delays)]
+            if state.ring is not None:  # every channel of every window is a column
+                seen = [state.ring.around(one.mT).permute(0, 3, 2, 1).flatten(2) for one in seen]
+            step = torch.bmm(weights, monomials(torch.cat(seen, dim=1), degree))
+            free = rows[-1] + step.view_as(rows[-1])
+            if waves is not None:
+                free = waves @ free
+            rows.append(free.clamp(low, high))
+            held = held | ((free - rows[-1]).abs() > slack).any(dim=1)
+        rolled: Tensor = torch.stack(rows[state.past + 1 :], dim=1).permute(0, 3, 1, 2) * scale + centre
         return rolled, held
 
     def _slack(self) -> Tensor:  # (C,) standardised
@@ -269,61 +323,13 @@ class Polymap(FittedForecaster):
         return slack
 
 
-class _Candidate(NamedTuple):
-    degree: int
-    ridge: float
-    share: float
-    delays: int
-    spacing: int
-    coefficients: Tensor  # (features, C)
+def _frame_of(rows: Tensor) -> Tensor:  # (n, C) -> (4, C)
+    """Centre and scale of each channel, and the bounds that values are held within, standardised."""
+    centre, scale = rows.mean(dim=0), rows.std(dim=0, correction=0)
+    scale = torch.where(scale > 0, scale, 1.0)
+    low, high = (rows.amin(dim=0) - centre) / scale, (rows.amax(dim=0) - centre) / scale
+    middle, beyond = (low + high) / 2, BEYOND * (high - low) / 2
+    return torch.stack((centre, scale, middle - beyond, middle + beyond))
 
 
-def _pairs(
-    stretches: Sequence[Tensor],  # each (T_i, C)
-    delays: int,
-    spacing: int,
-) -> tuple[Tensor, Tensor]:  # (n, C·delays), (n, C)
-    """Every state with its delays, newest first in a row, and the step that followed it; at most `_MOST_ROWS`.
-
-    Those of several stretches are ordered by how far from its stretch's end each is, as a share of it, so that the last
-    ones are the newest of every stretch, whatever the order of the list.
-    """
-    reach = (delays - 1) * spacing
-    states, steps, ages = [], [], []
-    for rows in stretches:
-        if len(rows) > reach + 1:
-            lagged = [rows[reach - j * spacing : len(rows) - 1 - j * spacing] for j in range(delays)]
-            states.append(torch.cat(lagged, dim=1))
-            steps.append(rows[reach + 1 :] - rows[reach:-1])
-            count = len(rows) - 1 - reach
-            ages.append((torch.arange(count, 0, -1, dtype=torch.float64, device=rows.device) - 0.5) / count)
-    if not states:
-        channels = stretches[0].shape[1]
-        return stretches[0].new_empty(0, channels * delays), stretches[0].new_empty(0, channels)
-    newest = torch.cat(ages).argsort(descending=True, stable=True)[-_MOST_ROWS:]
-    return torch.cat(states)[newest], torch.cat(steps)[newest]
-
-
-def _least_squares(
-    triangle: Tensor,  # (r, p + C): the R of [features | steps]
-    count: int,
-    features: int,
-    *,
-    rows: int,
-    ridges: Sequence[float],
-) -> list[Tensor]:  # (count, C) each
-    """The ridge solutions of the first ``count`` features, from one singular value decomposition."""
-    own, targets = triangle[:count, :count], triangle[:count, features:]
-    size = own.norm(dim=0) / rows**0.5
-    size = torch.where(size > 0, size, 1.0)
-    left, singular, right = torch.linalg.svd(own / size, full_matrices=False)
-    projected = left.mT @ targets
-    kept = singular > 1e-14 * singular[0] * rows
-    found = []
-    for ridge in ridges:
-        filtered = torch.where(kept, singular / (singular.square() + ridge * rows), 0.0)
-        found.append(right.mT @ (filtered[:, None] * projected) / size[:, None])
-    return found
-
-
-register_model("polymap", PolymapConfig, Polymap)
+register_model("polymap", PolymapConfig, Polymap, presets={"ring": {"layout": "ring"}})

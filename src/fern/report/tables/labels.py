@@ -65,7 +65,7 @@ def dataset_label(name: str, noise: float) -> str:
 
 
 def seen_by(row: Row) -> str | None:
-    """Which channels the model of a row sees, ``own`` or ``all``.
+    """Which channels the model of a row sees, ``own``, ``near`` or ``all``.
 
     None where it is not known: for the oracle, for models from outside, and for settings of another version of fern.
     """

@@ -1,0 +1,64 @@
+"""Channels that are points of a ring and alike everywhere: a field on a circle, a chain that closes."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Layout = Literal["free", "ring"]
+"""How channels lie to each other: each in its own right, or as points of a ring that are alike everywhere."""
+
+LEAST_WAVE = 1e-4
+"""Mean square of a wave, relative to the strongest, below which it is left out of a state."""
+
+
+@dataclass(frozen=True)
+class Ring:
+    """So many channels in a circle, each seen with its neighbours up to ``reach`` on either side.
+
+    Example:
+        >>> ring = Ring(channels=5, reach=1)
+        >>> ring.around(torch.arange(5.0))[0]
+        tensor([4., 0., 1.])
+        >>> ring.width, Ring(channels=6, reach=9).width
+        (3, 6)
+    """
+
+    channels: int
+    reach: int
+
+    @property
+    def width(self) -> int:
+        """Channels that one is seen with, itself among them; each counts once, however far the reach."""
+        return min(2 * self.reach + 1, self.channels)
+
+    def around(self, values: Tensor) -> Tensor:  # (..., C) -> (..., C, width)
+        """Every channel's neighbours in their order round the ring, itself in the middle."""
+        own = torch.arange(self.channels, device=values.device)
+        away = torch.arange(self.width, device=values.device) - (self.width - 1) // 2
+        return values[..., (own[:, None] + away) % self.channels]
+
+
+def strong_waves(
+    rows: Tensor,  # (n, C)
+    *,
+    least: float = LEAST_WAVE,
+) -> Tensor:  # (C, C), symmetric, its own square
+    """The projection of a state onto the waves round the ring that these rows have.
+
+    With P_k the mean square of wave k over the rows, those with P_k ≥ ``least``·max P are kept. A map that is fitted to
+    rows does not know what becomes of waves that the rows do not have, and rolled on it makes them grow.
+
+    Example:
+        >>> place = torch.arange(8) * (2 * torch.pi / 8)
+        >>> rows = torch.stack((place.cos(), place.sin()))
+        >>> bool(torch.allclose((rows + 0.1 * (2 * place).cos()) @ strong_waves(rows), rows, atol=1e-6))
+        True
+    """
+    channels = rows.shape[1]
+    strength = torch.fft.rfft(rows.double(), dim=1).abs().square().mean(0)
+    kept = (strength >= least * strength.max()).to(torch.complex128)
+    one = torch.fft.irfft(kept, n=channels)  # what the first channel alone becomes
+    places = torch.arange(channels, device=rows.device)
+    return one[(places[:, None] - places) % channels].to(rows.dtype)
