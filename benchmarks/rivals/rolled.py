@@ -85,7 +85,9 @@ def run(
         choice, seed=seed, length=length, settings=changed.model, training={**changed.train, **(training or {})}
     )
     if not changed.network:
-        trained.model.unit.fill_(1e-20)  # what the network adds is in this unit: far below rounding, and still a law
+        trained.model.flow.unit.fill_(
+            1e-20
+        )  # what the network adds is in this unit: far below rounding, and still a law
     gathered = MetricAccumulator(["mse", "ept"], std=trained.problem.train_std)
     with torch.no_grad():
         for past, future in trained.validation.batches(1024):

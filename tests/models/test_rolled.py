@@ -167,7 +167,7 @@ def test_windows_that_teach_no_spread_are_told_and_the_model_stays_as_it_was(
 def test_weights_that_are_not_finite_teach_no_spread_and_leave_the_mode() -> None:
     model = rolled().train()
     with torch.no_grad():
-        model.polynomial.fill_(torch.nan)
+        model.flow.polynomial.fill_(torch.nan)
     with pytest.raises(FernError, match="needs finite values"):
         model.learn_spread([(past(50), future(50, seed=2))])
     assert model.training
@@ -200,7 +200,7 @@ def test_a_channel_that_never_moves_is_divided_by_one() -> None:
     still = past(50)
     still[..., 1] = 1e5
     model.prepare([(still, still)])
-    assert model.scale[1] == 1.0 and model.level[1] == 1e5
+    assert model.flow.scale[1] == 1.0 and model.flow.level[1] == 1e5
     assert bool(torch.isfinite(model(still[:3]).mean).all())
 
 
@@ -212,7 +212,7 @@ def test_a_channel_that_moves_little_about_a_large_level_is_no_constant() -> Non
     model = build_model("fern-rolled", **SIZES | {"horizon": 3}, **SMALL | {"step": 3}).eval()
     assert isinstance(model, RolledFern)
     model.prepare([(part[:, :20], part[:, 20:]) for part in windows.split(100)])
-    assert float(model.scale[0]) == pytest.approx(900.0 / 2**0.5, rel=0.01)
+    assert float(model.flow.scale[0]) == pytest.approx(900.0 / 2**0.5, rel=0.01)
     assert float((model(windows[:, :20]).mean - windows[:, 20:])[..., 0].abs().max()) < 200.0  # float32 steps by 64
 
 
@@ -222,7 +222,7 @@ def test_a_deviation_that_squares_lose_to_rounding_is_found() -> None:
     model = rolled()
     model.prepare([(moving, moving)])
     wanted = moving.double().flatten(0, 1).std(0, correction=0).float()
-    torch.testing.assert_close(model.scale, wanted, rtol=1e-4, atol=0)
+    torch.testing.assert_close(model.flow.scale, wanted, rtol=1e-4, atol=0)
 
 
 def test_many_channels_of_which_none_moves_are_trained_and_forecast_as_they_are() -> None:
@@ -280,7 +280,7 @@ def test_a_flow_that_is_a_polynomial_needs_no_training(degree: int, exact: bool)
     model.prepare([(rows[:200, :20], rows[:200, 20:]), (rows[200:, :20], rows[200:, 20:])])
     error = float((model(rows[:, :20]).mean - rows[:, 20:]).abs().max())
     assert (error < 1e-4) is exact
-    assert (float(model.unit.max()) < 1e-5) is exact  # what is left for the network
+    assert (float(model.flow.unit.max()) < 1e-5) is exact  # what is left for the network
 
 
 @torch.no_grad()
@@ -290,7 +290,9 @@ def test_far_from_the_training_rows_the_polynomial_is_held() -> None:
     model.prepare([(rows[:, :20], rows[:, 20:])])
     far = model(1e4 * rows[:3, :20]).mean
     low, high = rows[:, :20].flatten(0, 1).aminmax(dim=0)
-    beyond = 0.1 * (high - low) + 5.5 * 15.0 * 12**0.5 * model.unit * model.scale  # and what the network may add
+    beyond = (
+        0.1 * (high - low) + 5.5 * 15.0 * 12**0.5 * model.flow.unit * model.flow.scale
+    )  # and what the network may add
     assert bool((far >= low - beyond - 1e-4).all())
     assert bool((far <= high + beyond + 1e-4).all())
 
@@ -315,7 +317,7 @@ def test_a_polynomial_of_leading_components_rolls_many_channels_without_running_
     assert isinstance(model, RolledFern)
     model.prepare([(field[:, :20], field[:, 20 : 20 + SIZES["horizon"]])])
     error = model(field[:, :20]).mean[:, :3] - field[:, 20:23]
-    assert model.axes.shape == (40, 30)
+    assert model.flow.axes.shape == (40, 30)
     assert float(error.abs().max()) < 0.01 * float(field.std())  # the two components move by a quadratic map
 
 
@@ -325,13 +327,15 @@ def test_few_windows_cut_the_degree(windows: int, kept: int) -> None:
     rows = orbit(50, batch=windows)
     model = rolled(degree=3)
     model.prepare([(rows[:, :20], rows[:, 20:])])
-    assert int(model.polynomial.any(dim=1).sum()) == kept
+    assert int(model.flow.polynomial.any(dim=1).sum()) == kept
 
 
 RING = {"layout": "ring", "reach": 2}
 
 
-def lattice(rows: int, *, batch: int = 40, channels: int = 12, seed: int = 6) -> torch.Tensor:  # (batch, rows, channels)
+def lattice(
+    rows: int, *, batch: int = 40, channels: int = 12, seed: int = 6
+) -> torch.Tensor:  # (batch, rows, channels)
     """Logistic maps on a ring, each coupled to its two neighbours: a polynomial of three values, alike everywhere."""
     x = torch.rand(batch, channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     states = []
@@ -366,7 +370,7 @@ def test_a_ring_that_is_turned_is_forecast_turned() -> None:
 def test_on_a_ring_a_step_sees_the_neighbours_within_reach_and_no_others() -> None:
     windows = lattice(21)
     model = on_ring(windows)
-    model.unit.fill_(1.0)  # the polynomial needs two neighbours here, the network reads all four
+    model.flow.unit.fill_(1.0)  # the polynomial needs two neighbours here, the network reads all four
     past, changed = windows[:1, :20], windows[:1, :20].clone()
     changed[:, -1, 4] += 0.01
     moved = (model(changed).mean - model(past).mean).abs()[0, 0] > 1e-5

@@ -87,7 +87,12 @@ class FernConfig(ModelConfig):
         require_number("head_spread", self.head_spread, "a number above 0", lambda value: value > 0)
         if not 0.0 < self.noise < float("inf"):
             raise FernError(f"noise: got {self.noise}, needs a variance above 0")
-        for name, kind in (("mean", Mean), ("normalise", Normalisation), ("skip", Skip), ("channels_seen", ChannelsSeen)):
+        for name, kind in (
+            ("mean", Mean),
+            ("normalise", Normalisation),
+            ("skip", Skip),
+            ("channels_seen", ChannelsSeen),
+        ):
             if getattr(self, name) not in get_args(kind):
                 needs = " or ".join(map(repr, get_args(kind)))
                 raise FernError(f"{name}: got {getattr(self, name)!r}, needs {needs}")

@@ -61,4 +61,5 @@ def strong_waves(
     kept = (strength >= least * strength.max()).to(torch.complex128)
     one = torch.fft.irfft(kept, n=channels)  # what the first channel alone becomes
     places = torch.arange(channels, device=rows.device)
-    return one[(places[:, None] - places) % channels].to(rows.dtype)
+    projection: Tensor = one[(places[:, None] - places) % channels].to(rows.dtype)
+    return projection

@@ -12,26 +12,16 @@ from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, require_finite
 from fern.models.fern import Fern, FernConfig
-from fern.models.fern_parts.polynomial import MakeUp
-from fern.models.fern_parts.row_statistics import RowStatistics
+from fern.models.fern_parts.flow import LEAST_UNIT, PolynomialFlow
 from fern.models.registry import register_model
-from fern.models.ring import Layout, Ring, strong_waves
+from fern.models.ring import Layout, Ring
 from fern.transport import Ellipsoid
-
-UNKNOWN = 1e6
-"""Deviations that a model which has seen no training rows holds values within."""
 
 CARRIED = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.0)
 """Shares of what a patch misses by that a particle may roll on from; the rest counts as noise of observation."""
 
 MOST_JUDGED, JUDGING_PARTICLES = 128, 32
 """Windows and particles by which the share is chosen."""
-
-LEAST_UNIT = 1e-6
-"""Deviations that what the polynomial leaves counts as, at least: float32 knows no less."""
-
-MOST_FITTED = 100_000
-"""States that the polynomial is fitted to; on a ring every channel of a window is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,11 +111,6 @@ class RolledFernConfig(ModelConfig):
             channels_seen="all" if ring is None else "own",
         )
 
-    def polynomial(self) -> MakeUp:
-        """What the polynomial is made of."""
-        ring = self.ring
-        return MakeUp.of(self.channels if ring is None else ring.width, degree=self.degree)
-
 
 class RolledFern(Forecaster):
     """Fern for systems whose state is seen: learns one patch of the flow and rolls it.
@@ -158,87 +143,26 @@ class RolledFern(Forecaster):
 
     has_law = True
     config: RolledFernConfig
-    level: Tensor  # (C,)
-    scale: Tensor  # (C,)
-    lowest: Tensor  # (C,) standardised, as is
-    highest: Tensor  # (C,)
-    unit: Tensor  # ()
-    polynomial: Tensor  # (terms, step·C), on a ring (terms, step)
-    axes: Tensor  # (C or width, variables), where the polynomial is one of components
-    waves: Tensor  # (C, C), on a ring
     spread: Tensor  # (step·C, step·C), lower triangular
     carried: Tensor  # ()
 
     def __init__(self, config: RolledFernConfig) -> None:
         super().__init__(config)
         self.patch = Fern(config.patch())
-        self.register_buffer("level", torch.zeros(config.channels))
-        self.register_buffer("scale", torch.ones(config.channels))
-        self.register_buffer("lowest", torch.full((config.channels,), -UNKNOWN))
-        self.register_buffer("highest", torch.full((config.channels,), UNKNOWN))
-        self.register_buffer("unit", torch.ones(()))
-        self.make_up = config.polynomial()
-        self.ring = config.ring
+        self.flow = PolynomialFlow(
+            channels=config.channels,
+            step=config.rows_made,
+            degree=config.degree,
+            margin=config.margin,
+            ring=config.ring,
+        )
         size = config.rows_made * config.channels
-        made = size if self.ring is None else config.rows_made
-        self.register_buffer("polynomial", torch.zeros(len(self.make_up.terms), made))
-        if self.make_up.reduced:
-            self.register_buffer("axes", torch.zeros(self.make_up.channels, self.make_up.variables))
-        if self.ring is not None:
-            self.register_buffer("waves", torch.eye(config.channels))
         self.register_buffer("spread", torch.zeros(size, size))
         self.register_buffer("carried", torch.ones(()))
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
-        """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
-        seen: RowStatistics | None = None
-        states, patches = [], []
-        for past, future in batches:
-            rows = past.flatten(0, 1) if self.ring is None else past.reshape(-1, 1)
-            seen = RowStatistics.of(rows) if seen is None else seen.and_of(rows)
-            states.append(past[:, -1])
-            patches.append(future[:, : self.config.rows_made])
-        if seen is None:
-            return
-        self.level.copy_(seen.level)
-        self.scale.copy_(seen.scale)
-        self._hold(*self._standardised(torch.stack((seen.low, seen.high))))
-        self._fit(torch.cat(states), torch.cat(patches))
-
-    def _hold(self, low: Tensor, high: Tensor) -> None:  # (C,) each
-        """Values within this range, and a margin, from now on."""
-        beyond = self.config.margin * (high - low)
-        self.lowest.copy_(low - beyond)
-        self.highest.copy_(high + beyond)
-
-    def _fit(
-        self,
-        states: Tensor,  # (n, C)
-        patches: Tensor,  # (n, step, C)
-    ) -> None:
-        """The polynomial by least squares in float64, and the deviation of what it leaves."""
-        if self.ring is not None:
-            self.waves.copy_(strong_waves(self._standardised(states)))
-            thinned = slice(None, None, ceil(len(states) * self.ring.channels / MOST_FITTED))
-            states, patches = states[thinned], patches[thinned]
-        rows = self._standardised(states.double())
-        rise = self._standardised(patches.double()) - rows[:, None]
-        state = self._state(rows)
-        wanted = rise.flatten(1) if self.ring is None else rise.transpose(1, 2).flatten(0, 1)
-        if self.make_up.reduced:
-            self.axes.copy_(self.make_up.axes(state))
-        features = self._features(state)
-        found = self.make_up.fit(features, wanted)
-        left = wanted - features @ found
-        self.polynomial.copy_(found)
-        self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
-
-    def _state(self, row: Tensor) -> Tensor:  # (B, C) -> (B, C), on a ring (B·C, width)
-        """What the polynomial is one of."""
-        return row if self.ring is None else self.ring.around(row).flatten(0, 1)
-
-    def _features(self, state: Tensor) -> Tensor:  # (n, variables) -> (n, terms)
-        return self.make_up.features(state @ self.axes.to(state.dtype) if self.make_up.reduced else state)
+        """Learn the units of a state and the polynomial."""
+        self.flow.learn(batches)
 
     @torch.no_grad()
     def learn_spread(
@@ -265,7 +189,7 @@ class RolledFern(Forecaster):
         training = self.training
         self.eval()
         try:
-            self._learn(self._standardised(pasts), self._standardised(futures), generator)
+            self._learn(self.flow.standardised(pasts), self.flow.standardised(futures), generator)
         finally:
             self.train(training)
 
@@ -305,18 +229,18 @@ class RolledFern(Forecaster):
         for share in CARRIED:
             self.carried.fill_(share)
             drawn = self._particles(x[some], JUDGING_PARTICLES, generator)
-            apart = (drawn - drawn.roll(1, dims=0)).abs() / self.scale
-            missed = (self._standardised(drawn) - wanted[some]).abs()
+            apart = (drawn - drawn.roll(1, dims=0)).abs() / self.flow.scale
+            missed = (self.flow.standardised(drawn) - wanted[some]).abs()
             scores[share] = float((missed - 0.5 * apart).mean())
         self.carried.fill_(min(scores, key=lambda share: scores[share]))
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The path rolled on from its own mean (in training: from draws), and the particles."""
-        x = self._standardised(past)
+        x = self.flow.standardised(past)
         path, laws = self._rolled(x, ceil(self.config.horizon / self.config.rows_made), generator)
-        law = _joined(laws, horizon=self.config.horizon).affine(self.scale, self.level)
+        law = _joined(laws, horizon=self.config.horizon).affine(self.flow.scale, self.flow.level)
         drawn = self._particles(x, samples, generator) if samples else None
-        return Forecast(mean=self._restored(path[:, : self.config.horizon]), ellipsoid=law, samples=drawn)
+        return Forecast(mean=self.flow.restored(path[:, : self.config.horizon]), ellipsoid=law, samples=drawn)
 
     def loss(
         self,
@@ -326,17 +250,20 @@ class RolledFern(Forecaster):
         *,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The criterion on the first ``unroll`` patches, in deviations of what the polynomial leaves."""
+        """The criterion on the first ``unroll`` patches, in deviations of what the polynomial leaves.
+
+        On a ring a path has the strong waves alone, and so has what it is compared with.
+        """
         self._check_past(past)
         self.check_future(past, future)
         config = self.config
         patches = min(config.unroll, ceil(config.horizon / config.rows_made))
         steps = min(patches * config.rows_made, config.horizon)
-        path, laws = self._rolled(self._standardised(past), patches, generator)
-        wanted = self._standardised(future[:, :steps])
+        path, laws = self._rolled(self.flow.standardised(past), patches, generator)
+        wanted = self.flow.without_weak_waves(self.flow.standardised(future[:, :steps]))
         # Errors first and units then: the quotients of values by a small unit would lose their difference to rounding.
-        law = _joined(laws, horizon=steps).affine(1.0, -wanted.transpose(1, 2)).affine(1.0 / self.unit)
-        error = (path[:, :steps] - wanted) / self.unit
+        law = _joined(laws, horizon=steps).affine(1.0, -wanted.transpose(1, 2)).affine(1.0 / self.flow.unit)
+        error = (path[:, :steps] - wanted) / self.flow.unit
         return criterion(Forecast(mean=error, ellipsoid=law), torch.zeros_like(error))
 
     def _rolled(
@@ -346,65 +273,39 @@ class RolledFern(Forecaster):
         generator: Generator | None,
     ) -> tuple[Tensor, list[Ellipsoid]]:  # (B, patches·step, C)
         """The path, and the law of each patch given the path before it."""
-        x = self._without_weak_waves(x[:, -self.config.rows_seen :])
+        x = self.flow.without_weak_waves(x[:, -self.config.rows_seen :])
         made, laws = [], []
         for _ in range(patches):
-            base, found = self._base(x), self.patch.forecast(self._context(x), samples=0, generator=generator)
+            base, found = self.flow(x[:, -1]), self.patch.forecast(self.flow.around(x), samples=0, generator=generator)
             assert found.ellipsoid is not None
-            free = base + self.unit * found.mean
-            made.append(self._without_weak_waves(free))
-            laws.append(found.ellipsoid.affine(self.unit, (base + (made[-1] - free)).transpose(1, 2)))
+            free = base + self.flow.unit * found.mean
+            made.append(self.flow.without_weak_waves(free))
+            laws.append(found.ellipsoid.affine(self.flow.unit, (base + (made[-1] - free)).transpose(1, 2)))
             x = self._after(x, made[-1])
         return torch.cat(made, dim=1), laws
 
     def _particles(self, x: Tensor, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
         """Paths that roll on from their own draws: of the ellipsoid, or of the spread where one was learnt."""
         config, batch = self.config, len(x)
-        x = self._without_weak_waves(x[:, -config.rows_seen :]).repeat(samples, 1, 1)
+        x = self.flow.without_weak_waves(x[:, -config.rows_seen :]).repeat(samples, 1, 1)
         made, learnt = [], bool(self.spread.any())
         for _ in range(ceil(config.horizon / config.rows_made)):
-            found = self.patch.forecast(self._context(x), samples=0 if learnt else 1, generator=generator)
-            added = self.unit * (found.mean if found.samples is None else found.samples[0])
-            following = self._without_weak_waves(self._base(x) + added)
+            found = self.patch.forecast(self.flow.around(x), samples=0 if learnt else 1, generator=generator)
+            added = self.flow.unit * (found.mean if found.samples is None else found.samples[0])
+            following = self.flow.without_weak_waves(self.flow(x[:, -1]) + added)
             made.append(following)
             if learnt:
                 noise = torch.randn((2, len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)
                 kept, shown = (noise @ self.spread.T).view(2, len(x), -1, config.channels)
-                following = self._without_weak_waves(following + self.carried * kept)
+                following = self.flow.without_weak_waves(following + self.carried * kept)
                 made[-1] = following + (1.0 - self.carried.square()).sqrt() * shown
             x = self._after(x, following)
         paths = torch.cat(made, dim=1)[:, : config.horizon]
-        return self._restored(paths).view(samples, batch, config.horizon, config.channels)
-
-    def _base(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (B, step, C)
-        """What follows by the polynomial alone, held within the range: far out a polynomial knows nothing."""
-        last = x[:, -1]
-        found = self._features(self._state(last)) @ self.polynomial
-        if self.ring is None:
-            rise = found.view(len(x), -1, self.config.channels)
-        else:
-            rise = found.view(len(x), self.config.channels, -1).transpose(1, 2)
-        return self._held(last[:, None] + rise)
-
-    def _context(self, x: Tensor) -> Tensor:  # (B, seen, C), on a ring (B, seen·width, C)
-        """What the network reads for each channel."""
-        return x if self.ring is None else self.ring.around(x).transpose(2, 3).flatten(1, 2)
-
-    def _without_weak_waves(self, values: Tensor) -> Tensor:  # (B, T, C)
-        return values if self.ring is None else values @ self.waves
+        return self.flow.restored(paths).view(samples, batch, config.horizon, config.channels)
 
     def _after(self, x: Tensor, following: Tensor) -> Tensor:  # (B, seen, C)
         """What is seen after a patch, held within the range."""
-        return torch.cat((x, self._held(following)), dim=1)[:, -self.config.rows_seen :]
-
-    def _held(self, values: Tensor) -> Tensor:  # (B, T, C)
-        return values.clamp(self.lowest, self.highest)
-
-    def _standardised(self, values: Tensor) -> Tensor:  # (B, T, C)
-        return (values - self.level) / self.scale
-
-    def _restored(self, values: Tensor) -> Tensor:  # (B, T, C)
-        return values * self.scale + self.level
+        return torch.cat((x, self.flow.held(following)), dim=1)[:, -self.config.rows_seen :]
 
 
 def _joined(laws: list[Ellipsoid], *, horizon: int) -> Ellipsoid:

@@ -150,7 +150,7 @@ class Polymap(FittedForecaster):
     """
 
     config: PolymapConfig
-    open_settings = ("degree", "ridge", "share", "delays", "spacing")
+    open_settings: tuple[str, ...] = ("degree", "ridge", "share", "delays", "spacing")
     coefficients: Tensor  # (features, C), on a ring (features, 1)
     frame: Tensor  # (4, C): centre, scale, lowest, highest
     waves: Tensor  # (C, C), on a ring
@@ -172,12 +172,11 @@ class Polymap(FittedForecaster):
     def fit_rows(self, stretches: Sequence[Tensor], past: Tensor, future: Tensor) -> dict[str, Any]:
         """Solve for every setting that is open, and keep the one whose rollouts are best on validation."""
         rows = torch.cat([one.double() for one in stretches])
-        self.frame = _frame_of(rows if self.config.layout == "free" else rows.reshape(-1, 1)).repeat(
-            1, 1 if self.config.layout == "free" else rows.shape[1]
-        )
+        config = self.config
+        pooled = rows if config.layout == "free" else rows.reshape(-1, 1)
+        self.frame = _frame_of(pooled).expand(-1, config.channels).contiguous()
         centre, scale, _, _ = self.frame
         scaled = [(one.double() - centre) / scale for one in stretches]
-        config = self.config
         found: list[Candidate] = []
         for state in self._states():
             found += solve(
@@ -189,7 +188,7 @@ class Polymap(FittedForecaster):
             )
         if not found:
             raise FernError(
-                f"stretches: none has enough rows for a polynomial of {self.config.channels} channels; needs more rows"
+                f"stretches: none has enough rows for a polynomial of {config.channels} channels; needs more rows"
             )
         best, least_wave = self._best(found, self._projections((rows - centre) / scale), past, future)
         self.coefficients = best.coefficients
