@@ -151,6 +151,7 @@ class RolledFern(Forecaster):
         self.patch = Fern(config.patch())
         self.flow = PolynomialFlow(
             channels=config.channels,
+            seen=config.rows_seen,
             step=config.rows_made,
             degree=config.degree,
             margin=config.margin,
@@ -276,7 +277,7 @@ class RolledFern(Forecaster):
         x = self.flow.without_weak_waves(x[:, -self.config.rows_seen :])
         made, laws = [], []
         for _ in range(patches):
-            base, found = self.flow(x[:, -1]), self.patch.forecast(self.flow.around(x), samples=0, generator=generator)
+            base, found = self.flow(x), self.patch.forecast(self.flow.around(x), samples=0, generator=generator)
             assert found.ellipsoid is not None
             free = base + self.flow.unit * found.mean
             made.append(self.flow.without_weak_waves(free))
@@ -292,7 +293,7 @@ class RolledFern(Forecaster):
         for _ in range(ceil(config.horizon / config.rows_made)):
             found = self.patch.forecast(self.flow.around(x), samples=0 if learnt else 1, generator=generator)
             added = self.flow.unit * (found.mean if found.samples is None else found.samples[0])
-            following = self.flow.without_weak_waves(self.flow(x[:, -1]) + added)
+            following = self.flow.without_weak_waves(self.flow(x) + added)
             made.append(following)
             if learnt:
                 noise = torch.randn((2, len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)

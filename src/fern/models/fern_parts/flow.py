@@ -6,7 +6,7 @@ from math import ceil
 import torch
 from torch import Tensor, nn
 
-from fern.models.fern_parts.polynomial import MakeUp
+from fern.models.fern_parts.polynomial import WINDOWS_A_TERM, MakeUp
 from fern.models.fern_parts.row_statistics import RowStatistics
 from fern.models.ring import Ring, strong_waves
 
@@ -20,18 +20,31 @@ MOST_FITTED = 100_000
 """States that the polynomial of a ring is fitted to; every channel of a window is one."""
 
 
-class PolynomialFlow(nn.Module):
-    """x_last + P(x_last) of standardised rows, with P fitted to the training windows by least squares.
+JUDGED = 512
+"""Training windows, at most, over which the ways to fit are rolled."""
 
-    ``unit`` is the deviation of what P leaves, over all channels. Without training windows P is 0 and the units are
-    those of the data.
+CLEAR = 0.9
+"""Share of the plain way's error that the earlier rows must get below to be taken."""
+
+
+class PolynomialFlow(nn.Module):
+    """x_last + P(x_last) + Σ B_j (x_{last-j} - x_last) of standardised rows, fitted to the training windows.
+
+    P is a polynomial and the B_j are linear, by least squares together. The earlier rows average noise of observation
+    out of the newest one; where there is none they tell nothing new, and rolled on they may run away. So both ways are
+    fitted, with and without them, and rolled over the horizon of some training windows: they are taken where that
+    lowers the windows' geometric mean square error clearly, which a few windows that lost the attractor do not decide.
+    Elsewhere the B_j are 0.
+
+    ``unit`` is the deviation of what is left, over all channels. Without training windows P and B are 0 and the units
+    are those of the data.
 
     Example:
         >>> rows = (0.1 * torch.arange(400.0))[:, None] + torch.tensor([0.0, torch.pi / 2])
         >>> windows = rows.sin().unfold(0, 10, 1).mT
-        >>> flow = PolynomialFlow(channels=2, step=2, degree=1, margin=0.1, ring=None)
+        >>> flow = PolynomialFlow(channels=2, seen=3, step=2, degree=1, margin=0.1, ring=None)
         >>> flow.learn([(windows[:, :8], windows[:, 8:])])
-        >>> made = flow.restored(flow(flow.standardised(windows[:, 7])))
+        >>> made = flow.restored(flow(flow.standardised(windows[:, 5:8])))
         >>> bool((made - windows[:, 8:]).abs().max() < 1e-4)
         True
     """
@@ -42,12 +55,22 @@ class PolynomialFlow(nn.Module):
     highest: Tensor  # (C,)
     unit: Tensor  # ()
     polynomial: Tensor  # (terms, step·C), on a ring (terms, step)
+    linear: Tensor  # ((seen - 1)·variables, step·C), on a ring ((seen - 1)·variables, step)
     axes: Tensor  # (C or width, variables), where the polynomial is one of components
     waves: Tensor  # (C, C), on a ring
 
-    def __init__(self, *, channels: int, step: int, degree: int, margin: float, ring: Ring | None) -> None:
+    def __init__(
+        self,
+        *,
+        channels: int,
+        seen: int,
+        step: int,
+        degree: int,
+        margin: float,
+        ring: Ring | None,
+    ) -> None:
         super().__init__()
-        self.channels, self.step, self.margin, self.ring = channels, step, margin, ring
+        self.channels, self.seen, self.step, self.margin, self.ring = channels, seen, step, margin, ring
         self.make_up = MakeUp.of(channels if ring is None else ring.width, degree=degree)
         self.register_buffer("level", torch.zeros(channels))
         self.register_buffer("scale", torch.ones(channels))
@@ -56,6 +79,8 @@ class PolynomialFlow(nn.Module):
         self.register_buffer("unit", torch.ones(()))
         made = step * channels if ring is None else step
         self.register_buffer("polynomial", torch.zeros(len(self.make_up.terms), made))
+        earlier = seen - 1 if degree else 0  # a constant alone knows no row
+        self.register_buffer("linear", torch.zeros(earlier * self.make_up.variables, made))
         if self.make_up.reduced:
             self.register_buffer("axes", torch.zeros(self.make_up.channels, self.make_up.variables))
         if ring is not None:
@@ -63,48 +88,81 @@ class PolynomialFlow(nn.Module):
 
     def learn(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:  # (B, L, C), (B, H, C)
         """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
-        seen: RowStatistics | None = None
-        states, patches = [], []
+        stats: RowStatistics | None = None
+        contexts, patches, judged = [], [], []
         for past, future in batches:
             rows = past.flatten(0, 1) if self.ring is None else past.reshape(-1, 1)
-            seen = RowStatistics.of(rows) if seen is None else seen.and_of(rows)
-            states.append(past[:, -1])
+            stats = RowStatistics.of(rows) if stats is None else stats.and_of(rows)
+            contexts.append(past[:, -self.seen :])
             patches.append(future[:, : self.step])
-        if seen is None:
+            some = _spread(len(past), JUDGED // 16)
+            judged.append((past[some, -self.seen :], future[some]))
+        if stats is None:
             return
-        self.level.copy_(seen.level)
-        self.scale.copy_(seen.scale)
-        low, high = self.standardised(torch.stack((seen.low, seen.high)))
+        self.level.copy_(stats.level)
+        self.scale.copy_(stats.scale)
+        low, high = self.standardised(torch.stack((stats.low, stats.high)))
         beyond = self.margin * (high - low)
         self.lowest.copy_(low - beyond)
         self.highest.copy_(high + beyond)
-        self._fit(torch.cat(states), torch.cat(patches))
+        pasts, futures = (torch.cat(parts) for parts in zip(*judged, strict=True))
+        some = _spread(len(pasts), JUDGED)
+        self._fit(torch.cat(contexts), torch.cat(patches), (pasts[some], futures[some]))
 
     def _fit(
         self,
-        states: Tensor,  # (n, C)
+        contexts: Tensor,  # (n, seen, C)
         patches: Tensor,  # (n, step, C)
+        judged: tuple[Tensor, Tensor],  # (m, seen, C), (m, H, C)
     ) -> None:
-        """The polynomial by least squares in float64, and the deviation of what it leaves."""
+        """The way that rolls best, by least squares in float64, and the deviation of what it leaves."""
         if self.ring is not None:
-            self.waves.copy_(strong_waves(self.standardised(states)))
-            thinned = slice(None, None, ceil(len(states) * self.channels / MOST_FITTED))
-            states, patches = states[thinned], patches[thinned]
-        rows = self.standardised(states.double())
-        rise = self.standardised(patches.double()) - rows[:, None]
-        state = self._state(rows)
+            self.waves.copy_(strong_waves(self.standardised(contexts[:, -1])))
+            thinned = slice(None, None, ceil(len(contexts) * self.channels / MOST_FITTED))
+            contexts, patches = contexts[thinned], patches[thinned]
+        x = self.standardised(contexts.double())
+        rise = self.standardised(patches.double()) - x[:, -1:]
         wanted = rise.flatten(1) if self.ring is None else rise.transpose(1, 2).flatten(0, 1)
         if self.make_up.reduced:
-            self.axes.copy_(self.make_up.axes(state))
-        features = self._features(state)
-        found = self.make_up.fit(features, wanted)
-        left = wanted - features @ found
-        self.polynomial.copy_(found)
+            self.axes.copy_(self.make_up.axes(self._state(x[:, -1])))
+        features, earlier = self._features(x[:, -1]), self._earlier(x)
+        ways = [self.make_up.fit(features, wanted)]
+        known = len(self.make_up.told_by(len(features))) + earlier.shape[1]
+        if earlier.shape[1] > 0 and known * WINDOWS_A_TERM <= len(features):
+            ways.append(self.make_up.fit(features, wanted, beside=earlier))
+            ways.sort(key=lambda way: self._rolled_error(way, *judged))
+        self._take(ways[0])
+        left = wanted - torch.cat((features, earlier), dim=1)[:, : len(ways[0])] @ ways[0]
         self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
 
-    def forward(self, last: Tensor) -> Tensor:  # (B, C) -> (B, step, C)
-        """What follows a row, held within the range: far out a polynomial knows nothing."""
-        found = self._features(self._state(last)) @ self.polynomial
+    def _take(self, way: Tensor) -> None:  # (terms, m) or (terms + earlier, m)
+        """Go by these coefficients; those of earlier rows that are not there are 0."""
+        terms = len(self.polynomial)
+        self.polynomial.copy_(way[:terms])
+        self.linear.zero_()[: len(way) - terms].copy_(way[terms:])
+
+    def _rolled_error(
+        self,
+        way: Tensor,  # (terms, m) or (terms + earlier, m)
+        past: Tensor,  # (n, seen, C)
+        future: Tensor,  # (n, H, C)
+    ) -> float:
+        """The geometric mean over windows of the mean square that the flow alone misses by, standardised."""
+        self._take(way)
+        x, wanted = self.without_weak_waves(self.standardised(past)), self.standardised(future)
+        made: list[Tensor] = []
+        while len(made) * self.step < wanted.shape[1]:
+            made.append(self.without_weak_waves(self(x)))
+            x = torch.cat((x, self.held(made[-1])), dim=1)[:, -self.seen :]
+        error = (torch.cat(made, dim=1)[:, : wanted.shape[1]] - wanted).square().flatten(1).mean(dim=1)
+        return float(error.clamp_min(LEAST_UNIT**2).log().mean().exp())
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (B, step, C)
+        """What follows the rows, held within the range: far out a polynomial knows nothing."""
+        last = x[:, -1]
+        found = self._features(last) @ self.polynomial
+        if len(self.linear):
+            found = found + self._earlier(x) @ self.linear
         if self.ring is None:
             rise = found.view(len(last), -1, self.channels)
         else:
@@ -135,5 +193,21 @@ class PolynomialFlow(nn.Module):
         """What the polynomial is one of."""
         return row if self.ring is None else self.ring.around(row).flatten(0, 1)
 
-    def _features(self, state: Tensor) -> Tensor:  # (n, variables) -> (n, terms)
-        return self.make_up.features(state @ self.axes.to(state.dtype) if self.make_up.reduced else state)
+    def _variables(self, row: Tensor) -> Tensor:  # (B, C) -> (n, variables)
+        """The state, or its leading components."""
+        state = self._state(row)
+        return state @ self.axes.to(state.dtype) if self.make_up.reduced else state
+
+    def _features(self, row: Tensor) -> Tensor:  # (B, C) -> (n, terms)
+        return self.make_up.features(self._variables(row))
+
+    def _earlier(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (n, earlier·variables)
+        """How the earlier rows differ from the newest, the newest of them first."""
+        count = len(self.linear) // self.make_up.variables
+        away = [self._variables(x[:, -1 - j] - x[:, -1]) for j in range(1, count + 1)]
+        return torch.cat(away, dim=1) if away else self._variables(x[:, -1])[:, :0]
+
+
+def _spread(count: int, most: int) -> Tensor:
+    """So many places, at most, evenly over a count."""
+    return torch.linspace(0, count - 1, min(count, most)).round().long()

@@ -96,15 +96,21 @@ class MakeUp:
         self,
         features: Tensor,  # (n, terms) float64
         wanted: Tensor,  # (n, m) float64
-    ) -> Tensor:  # (terms, m)
-        """The coefficients of least squares, those of the terms that so many windows cannot tell 0."""
+        *,
+        beside: Tensor | None = None,  # (n, k) float64
+    ) -> Tensor:  # (terms + k, m)
+        """The coefficients of least squares, those of the terms that so many windows cannot tell 0.
+
+        ``beside`` are other values that the result may be linear in; their coefficients come last.
+        """
         told = self.told_by(len(features))
-        used = features[:, told]
+        used = features[:, told] if beside is None else torch.cat((features[:, told], beside), dim=1)
         if self.reduced:
-            ridge = RIDGE * len(used) * torch.eye(len(told), dtype=used.dtype, device=used.device)
+            ridge = RIDGE * len(used) * torch.eye(used.shape[1], dtype=used.dtype, device=used.device)
             found = torch.linalg.solve(used.T @ used + ridge, used.T @ wanted)
         else:
             found = torch.linalg.lstsq(used, wanted, driver="gelsd").solution
-        whole: Tensor = found.new_zeros(len(self.terms), found.shape[1])
-        whole[told] = found
+        others = torch.arange(len(self.terms), len(self.terms) + used.shape[1] - len(told))
+        whole: Tensor = found.new_zeros(len(self.terms) + len(others), found.shape[1])
+        whole[[*told, *others.tolist()]] = found
         return whole
