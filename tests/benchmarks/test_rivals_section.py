@@ -52,6 +52,17 @@ def test_the_field_section_says_what_each_polynomial_is_made_of() -> None:
     assert "3.36 time units" in text
 
 
+def test_the_field_section_ranks_each_noise_by_itself() -> None:
+    rows = [
+        row(model, "KS_BASE", mse, task="field", share=share)
+        for model, share, mse in (("analog", 0.0, 1.0), ("fern-rolled", 0.0, 2.0), ("analog", 0.05, 9.0))
+    ]
+    rows.append(row("fern-rolled", "KS_BASE", 3.0, task="field", share=0.05))
+    text = "\n".join(field(rows))
+    assert "- KS_BASE, lowest MSE: analog (1, of 2 models); fern-rolled has 2 times that (2)." in text
+    assert "- KS_BASE (noise=0.05), lowest MSE: fern-rolled (3, of 2 models)." in text
+
+
 def test_a_fern_that_is_worse_than_the_last_value_is_said_to_be() -> None:
     found = {"analog": 1.0, "fern-rolled": 4.6, "last-value": 4.5}
     text = "\n".join(field([row(model, "KS_BASE", mse, task="field") for model, mse in found.items()]))

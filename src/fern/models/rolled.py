@@ -35,10 +35,10 @@ class RolledFernConfig(ModelConfig):
     ``margin``   share of the range of the contexts of the training windows by which values may leave it; beyond they
                  are held before the roll goes on from them: one that leaves the attractor does not overflow. Rows that
                  are in futures alone, the last of the training part, do not widen the range.
-    ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training; the
-                 network learns what it leaves. 0: a constant. Cut where it would have too many terms for the windows,
-                 or more than 512: to degree 2, and of more than 30 channels to that of the 30 leading principal
-                 components (`fern.models.fern_parts.polynomial`).
+    ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training, with
+                 linear terms of the earlier rows where they pay; the network learns what it leaves. 0: a constant. Cut
+                 where it would have too many terms for the windows, or more than 512: to degree 2, and of more than 30
+                 channels to that of the 30 leading principal components (`fern.models.fern_parts.polynomial`).
     ``layout``   ``free``: each channel in its own right, forecast from all. ``ring``: points of a ring and alike
                  everywhere, as those of a field in space; one map for all, of a channel's neighbours.
     ``reach``    neighbours on either side, on a ring.
@@ -117,14 +117,16 @@ class RolledFern(Forecaster):
 
     With the newest rows x of all channels, standardised by the training mean and deviation, what follows is
 
-        x_last + P(x_last) + u·d        d ~ N(At, aA²) for each channel, from a `Fern` of one patch that sees x
+        x_last + P(x_last) + Σ B_j (x_{last-j} - x_last) + u·d        d ~ N(At, aA²), from a `Fern` of one patch
 
-    with P the polynomial that fits the training windows best, and u the deviation of what it leaves, over all channels;
-    then x ← (x, what followed), and so on. Direct forecasts over many Lyapunov times have to learn every step of the
-    horizon anew; one short patch is the same smooth map everywhere, P has most of it where the flow is smooth, and the
-    network is left with a target of size 1. The loss is measured in u.
+    for each channel. The polynomial P fits the training windows best; the linear B_j, of the earlier rows that are
+    seen, average noise of observation out and are 0 where they do not pay (`PolynomialFlow`); u is the deviation of
+    what both leave, over all channels. Then x ← (x, what followed), and so on. Direct forecasts over many Lyapunov
+    times have to learn every step of the horizon anew; one short patch is the same smooth map everywhere, and P has
+    most of it where the flow is smooth. The network reads x_last and the differences from it, and is left with a target
+    of size 1. The loss is measured in u.
 
-    *On a ring* P and the network are one map for every channel, of its neighbours x_{c-r}, …, x_{c+r}:
+    *On a ring* P, B and the network are one map for every channel, of its neighbours x_{c-r}, …, x_{c+r}:
     level, scale, range and weights are shared, so that a window teaches it as often as there are channels. Waves that
     the training rows do not have are taken out of every state (`fern.models.ring.strong_waves`): what becomes of them
     the rows do not tell, and rolled on they would grow.
@@ -277,7 +279,7 @@ class RolledFern(Forecaster):
         x = self.flow.without_weak_waves(x[:, -self.config.rows_seen :])
         made, laws = [], []
         for _ in range(patches):
-            base, found = self.flow(x), self.patch.forecast(self.flow.around(x), samples=0, generator=generator)
+            base, found = self.flow(x), self.patch.forecast(self.flow.context(x), samples=0, generator=generator)
             assert found.ellipsoid is not None
             free = base + self.flow.unit * found.mean
             made.append(self.flow.without_weak_waves(free))
@@ -291,7 +293,7 @@ class RolledFern(Forecaster):
         x = self.flow.without_weak_waves(x[:, -config.rows_seen :]).repeat(samples, 1, 1)
         made, learnt = [], bool(self.spread.any())
         for _ in range(ceil(config.horizon / config.rows_made)):
-            found = self.patch.forecast(self.flow.around(x), samples=0 if learnt else 1, generator=generator)
+            found = self.patch.forecast(self.flow.context(x), samples=0 if learnt else 1, generator=generator)
             added = self.flow.unit * (found.mean if found.samples is None else found.samples[0])
             following = self.flow.without_weak_waves(self.flow(x) + added)
             made.append(following)

@@ -57,6 +57,7 @@ class PolynomialFlow(nn.Module):
     polynomial: Tensor  # (terms, step·C), on a ring (terms, step)
     linear: Tensor  # ((seen - 1)·variables, step·C), on a ring ((seen - 1)·variables, step)
     axes: Tensor  # (C or width, variables), where the polynomial is one of components
+    pace: Tensor  # (seen - 1, 1): how far the earlier rows are from the newest, root mean square
     waves: Tensor  # (C, C), on a ring
 
     def __init__(
@@ -83,6 +84,7 @@ class PolynomialFlow(nn.Module):
         self.register_buffer("linear", torch.zeros(earlier * self.make_up.variables, made))
         if self.make_up.reduced:
             self.register_buffer("axes", torch.zeros(self.make_up.channels, self.make_up.variables))
+        self.register_buffer("pace", torch.ones(seen - 1, 1))
         if ring is not None:
             self.register_buffer("waves", torch.eye(channels))
 
@@ -120,19 +122,22 @@ class PolynomialFlow(nn.Module):
             self.waves.copy_(strong_waves(self.standardised(contexts[:, -1])))
             thinned = slice(None, None, ceil(len(contexts) * self.channels / MOST_FITTED))
             contexts, patches = contexts[thinned], patches[thinned]
+        away = self._away(self.without_weak_waves(self.standardised(contexts)))
+        self.pace.copy_(away.square().mean(dim=(0, 2))[:, None].sqrt().clamp_min(LEAST_UNIT))
         x = self.standardised(contexts.double())
         rise = self.standardised(patches.double()) - x[:, -1:]
         wanted = rise.flatten(1) if self.ring is None else rise.transpose(1, 2).flatten(0, 1)
         if self.make_up.reduced:
             self.axes.copy_(self.make_up.axes(self._state(x[:, -1])))
         features, earlier = self._features(x[:, -1]), self._earlier(x)
-        ways = [self.make_up.fit(features, wanted)]
+        way = self.make_up.fit(features, wanted)
         known = len(self.make_up.told_by(len(features))) + earlier.shape[1]
         if earlier.shape[1] > 0 and known * WINDOWS_A_TERM <= len(features):
-            ways.append(self.make_up.fit(features, wanted, beside=earlier))
-            ways.sort(key=lambda way: self._rolled_error(way, *judged))
-        self._take(ways[0])
-        left = wanted - torch.cat((features, earlier), dim=1)[:, : len(ways[0])] @ ways[0]
+            other = self.make_up.fit(features, wanted, beside=earlier)
+            if self._rolled_error(other, *judged) < CLEAR * self._rolled_error(way, *judged):
+                way = other
+        self._take(way)
+        left = wanted - torch.cat((features, earlier), dim=1)[:, : len(way)] @ way
         self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
 
     def _take(self, way: Tensor) -> None:  # (terms, m) or (terms + earlier, m)
@@ -169,8 +174,13 @@ class PolynomialFlow(nn.Module):
             rise = found.view(len(last), self.channels, -1).transpose(1, 2)
         return self.held(last[:, None] + rise)
 
-    def around(self, x: Tensor) -> Tensor:  # (B, T, C), on a ring (B, T·width, C)
-        """The rows that each channel is forecast from, as a context of its own."""
+    def context(self, x: Tensor) -> Tensor:  # (B, seen, C), on a ring (B, seen·width, C)
+        """What a network reads for each channel: the newest row, and how the earlier ones differ from it.
+
+        Differences are in units of their size. Those of neighbouring rows are small, and under noise all that tells
+        the state from what was observed is in them.
+        """
+        x = torch.cat((self._away(x) / self.pace, x[:, -1:]), dim=1)
         return x if self.ring is None else self.ring.around(x).transpose(2, 3).flatten(1, 2)
 
     def without_weak_waves(self, values: Tensor) -> Tensor:  # (B, T, C)
@@ -202,10 +212,14 @@ class PolynomialFlow(nn.Module):
         return self.make_up.features(self._variables(row))
 
     def _earlier(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (n, earlier·variables)
-        """How the earlier rows differ from the newest, the newest of them first."""
-        count = len(self.linear) // self.make_up.variables
-        away = [self._variables(x[:, -1 - j] - x[:, -1]) for j in range(1, count + 1)]
-        return torch.cat(away, dim=1) if away else self._variables(x[:, -1])[:, :0]
+        """The variables of how the earlier rows differ from the newest; nothing where they have no coefficients."""
+        away = self._away(x) if len(self.linear) else x[:, :0]
+        found = [self._variables(one) for one in away.unbind(1)]
+        return torch.cat(found, dim=1) if found else self._variables(x[:, -1])[:, :0]
+
+    def _away(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (B, seen - 1, C)
+        """How the earlier rows differ from the newest."""
+        return x[:, :-1] - x[:, -1:]
 
 
 def _spread(count: int, most: int) -> Tensor:

@@ -1,0 +1,98 @@
+"""The flow that a rolled Fern starts from: when earlier rows are taken beside the polynomial, and what they give."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from fern.models.fern_parts.flow import PolynomialFlow
+from fern.models.ring import Ring
+from fern.systems import scenario, simulate
+
+SIZES: dict[str, Any] = {"seen": 8, "step": 4, "degree": 3, "margin": 0.1, "ring": None}
+
+
+def lorenz(*, noise: float = 0.0, rows: int = 4000) -> Tensor:  # (n, 68, 3): 8 rows seen, 60 to come
+    values = torch.from_numpy(simulate(scenario("LORENZ_BASE", steps=rows)).values).float()
+    values = values + noise * values.std(0) * torch.randn(values.shape, generator=Generator().manual_seed(1))
+    return values.unfold(0, 68, 3).mT
+
+
+def learnt(windows: Tensor, **settings: Any) -> PolynomialFlow:
+    flow = PolynomialFlow(channels=windows.shape[2], **SIZES | settings)
+    flow.learn([(part[:, :8], part[:, 8:]) for part in windows.split(100)])
+    return flow
+
+
+def missed(flow: PolynomialFlow, windows: Tensor) -> float:
+    """By one patch, standardised."""
+    made = flow(flow.standardised(windows[:, :8]))
+    return float((made - flow.standardised(windows[:, 8:12])).square().mean().sqrt())
+
+
+def test_without_noise_the_newest_row_is_the_state() -> None:
+    flow = learnt(lorenz())
+    assert not flow.linear.any()
+    assert missed(flow, lorenz()) < 0.01
+
+
+def test_under_noise_earlier_rows_average_it_out_of_the_newest() -> None:
+    noisy = lorenz(noise=0.05)
+    flow, alone = learnt(noisy), learnt(noisy, seen=1)
+    assert bool(flow.linear.any()) and not len(alone.linear)
+    made = alone(alone.standardised(noisy[:, 7:8]))
+    before = float((made - alone.standardised(noisy[:, 8:12])).square().mean().sqrt())
+    # The noise of the target, 0.05, is in both; of the context's noise most is gone.
+    assert missed(flow, noisy) ** 2 - 0.05**2 < 0.5 * (before**2 - 0.05**2)
+    assert float(flow.unit) == pytest.approx(missed(flow, noisy), rel=0.05)
+
+
+def test_a_constant_alone_reads_no_row() -> None:
+    flow = learnt(lorenz(noise=0.05), degree=0)
+    assert not len(flow.linear)
+    moved = flow(torch.zeros(2, 8, 3)) - flow(torch.ones(2, 8, 3))
+    assert torch.allclose(moved, -torch.ones(2, 4, 3), atol=1e-5)
+
+
+def test_windows_too_few_to_tell_earlier_rows_leave_them_out() -> None:
+    noisy = lorenz(noise=0.05)
+    assert not learnt(noisy[:400]).linear.any()  # 20 terms and 21 of earlier rows need 410
+    assert learnt(noisy[:410]).linear.any()
+
+
+def test_on_a_ring_every_channel_teaches_the_same_coefficients() -> None:
+    generator = Generator().manual_seed(2)
+    still = torch.rand(60, 1, 6, generator=generator)
+    noisy = still + 0.3 * torch.randn(60, 68, 6, generator=generator)  # levels that stay, seen with noise
+    flow = learnt(noisy, degree=1, ring=Ring(6, reach=1))
+    assert flow.polynomial.shape == (4, 4) and flow.linear.shape == (21, 4)
+    assert bool(flow.linear.any())
+    x = flow.standardised(noisy[:5, :8])
+    assert torch.allclose(flow(x.roll(2, 2)), flow(x).roll(2, 2), atol=1e-5)
+    level = flow.standardised(still[:, 0].expand(60, 6))
+    ahead, last = flow(flow.standardised(noisy[:, :8]))[:, 0], flow.standardised(noisy[:, 7])
+    assert float((ahead - level).square().mean()) < 0.4 * float((last - level).square().mean())
+
+
+def test_what_was_learnt_before_does_not_stay() -> None:
+    noisy, clean = lorenz(noise=0.05), lorenz()
+    flow = PolynomialFlow(channels=3, **SIZES)
+    flow.learn([(noisy[:, :8], noisy[:, 8:])])
+    flow.learn([(clean[:, :8], clean[:, 8:])])
+    fresh = PolynomialFlow(channels=3, **SIZES)
+    fresh.learn([(clean[:, :8], clean[:, 8:])])
+    for name, value in fresh.state_dict().items():
+        assert torch.equal(flow.state_dict()[name], value), name
+
+
+def test_a_network_reads_the_newest_row_and_differences_of_size_one() -> None:
+    windows = lorenz()
+    flow = learnt(windows)
+    x = flow.standardised(windows[:, :8])
+    read = flow.context(x)
+    assert torch.equal(read[:, -1], x[:, -1])
+    assert torch.allclose(read[:, :-1].square().mean(dim=(0, 2)).sqrt(), torch.ones(7), atol=1e-3)
+    still = PolynomialFlow(channels=3, **SIZES)
+    still.learn([(torch.zeros(5, 8, 3), torch.zeros(5, 60, 3))])
+    assert bool(still.context(torch.ones(2, 8, 3)).isfinite().all())
