@@ -44,6 +44,11 @@ def test_docstring_examples_run(name):
     assert result.failed == 0
 
 
+def test_no_page_has_marks_of_a_merge():
+    for page in [*PAGES, *sorted(ROOT.glob("*.md"))]:
+        assert not re.search(r"^(<{7}|={7}|>{7})( |$)", page.read_text(), re.M), page.name
+
+
 def blocks(page, *languages):
     """The page's fenced blocks in these languages, in order."""
     return [
