@@ -43,6 +43,7 @@ WAYS: Mapping[str, Way] = {
     "one patch in the loss": Way({"unroll": 1}),
     "four patches in the loss": Way({"unroll": 4}),
     "heads that start near the identity": Way({"head_spread": 0.1}),
+    "without earlier rows": Way({"earlier": "none"}),
     "on a ring": Way({"layout": "ring"}),
     "relu": Way({"activation": "relu"}),
     "hidden 256, latent 64, 8 reflections": Way({"hidden": 256, "latent": 64, "reflections": 8}),

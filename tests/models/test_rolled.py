@@ -248,6 +248,7 @@ def test_many_channels_of_which_none_moves_are_trained_and_forecast_as_they_are(
         ({"sten": 3}, "sten.*step"),
         ({"layout": "line"}, "layout.*'free' or 'ring'"),
         ({"layout": "ring", "reach": -1}, "reach: got -1"),
+        ({"earlier": "always"}, "earlier.*'chosen' or 'none'"),
     ],
 )
 def test_settings_that_make_no_sense_are_told(settings: dict[str, object], message: str) -> None:

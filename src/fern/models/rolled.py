@@ -12,7 +12,7 @@ from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, require_finite
 from fern.models.fern import Fern, FernConfig
-from fern.models.fern_parts.flow import LEAST_UNIT, PolynomialFlow
+from fern.models.fern_parts.flow import LEAST_UNIT, Earlier, PolynomialFlow
 from fern.models.registry import register_model
 from fern.models.ring import Layout, Ring
 from fern.transport import Ellipsoid
@@ -39,6 +39,8 @@ class RolledFernConfig(ModelConfig):
                  linear terms of the earlier rows where they pay; the network learns what it leaves. 0: a constant. Cut
                  where it would have too many terms for the windows, or more than 512: to degree 2, and of more than 30
                  channels to that of the 30 leading principal components (`fern.models.fern_parts.polynomial`).
+    ``earlier``  ``chosen``: those linear terms are taken where the flow without the network then rolls clearly better
+                 over training windows. ``none``: never; under much noise the network may find more by itself.
     ``layout``   ``free``: each channel in its own right, forecast from all. ``ring``: points of a ring and alike
                  everywhere, as those of a field in space; one map for all, of a channel's neighbours.
     ``reach``    neighbours on either side, on a ring.
@@ -52,6 +54,7 @@ class RolledFernConfig(ModelConfig):
     unroll: int = 2
     margin: float = 0.1
     degree: int = 3
+    earlier: Earlier = "chosen"
     layout: Layout = "free"
     reach: int = 8
     hidden: int = 128
@@ -68,8 +71,10 @@ class RolledFernConfig(ModelConfig):
             require_whole(name, getattr(self, name), 1)
         require_whole("degree", self.degree, 0)
         require_whole("reach", self.reach, 0)
-        if self.layout not in get_args(Layout):
-            raise FernError(f"layout: got {self.layout!r}, needs {' or '.join(map(repr, get_args(Layout)))}")
+        for name, kind in (("earlier", Earlier), ("layout", Layout)):
+            if getattr(self, name) not in get_args(kind):
+                needs = " or ".join(map(repr, get_args(kind)))
+                raise FernError(f"{name}: got {getattr(self, name)!r}, needs {needs}")
         require_number("margin", self.margin, "a share of the range, at least 0", lambda value: value >= 0)
         self.patch()  # checks the rest
 
@@ -156,6 +161,7 @@ class RolledFern(Forecaster):
             seen=config.rows_seen,
             step=config.rows_made,
             degree=config.degree,
+            earlier=config.earlier,
             margin=config.margin,
             ring=config.ring,
         )

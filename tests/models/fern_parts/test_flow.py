@@ -10,7 +10,7 @@ from fern.models.fern_parts.flow import PolynomialFlow
 from fern.models.ring import Ring
 from fern.systems import scenario, simulate
 
-SIZES: dict[str, Any] = {"seen": 8, "step": 4, "degree": 3, "margin": 0.1, "ring": None}
+SIZES: dict[str, Any] = {"seen": 8, "step": 4, "degree": 3, "earlier": "chosen", "margin": 0.1, "ring": None}
 
 
 def lorenz(*, noise: float = 0.0, rows: int = 4000) -> Tensor:  # (n, 68, 3): 8 rows seen, 60 to come
@@ -53,6 +53,10 @@ def test_a_constant_alone_reads_no_row() -> None:
     assert not len(flow.linear)
     moved = flow(torch.zeros(2, 8, 3)) - flow(torch.ones(2, 8, 3))
     assert torch.allclose(moved, -torch.ones(2, 4, 3), atol=1e-5)
+
+
+def test_earlier_rows_can_be_left_out() -> None:
+    assert not len(learnt(lorenz(noise=0.05), earlier="none").linear)
 
 
 def test_windows_too_few_to_tell_earlier_rows_leave_them_out() -> None:

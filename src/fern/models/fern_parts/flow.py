@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from math import ceil
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,9 @@ from torch import Tensor, nn
 from fern.models.fern_parts.polynomial import WINDOWS_A_TERM, MakeUp
 from fern.models.fern_parts.row_statistics import RowStatistics
 from fern.models.ring import Ring, strong_waves
+
+Earlier = Literal["chosen", "none"]
+"""Whether the earlier rows may be taken beside the polynomial of the newest."""
 
 UNKNOWN = 1e6
 """Deviations that a flow which has seen no training rows holds values within."""
@@ -42,7 +46,9 @@ class PolynomialFlow(nn.Module):
     Example:
         >>> rows = (0.1 * torch.arange(400.0))[:, None] + torch.tensor([0.0, torch.pi / 2])
         >>> windows = rows.sin().unfold(0, 10, 1).mT
-        >>> flow = PolynomialFlow(channels=2, seen=3, step=2, degree=1, margin=0.1, ring=None)
+        >>> flow = PolynomialFlow(
+        ...     channels=2, seen=3, step=2, degree=1, earlier="chosen", margin=0.1, ring=None
+        ... )
         >>> flow.learn([(windows[:, :8], windows[:, 8:])])
         >>> made = flow.restored(flow(flow.standardised(windows[:, 5:8])))
         >>> bool((made - windows[:, 8:]).abs().max() < 1e-4)
@@ -67,6 +73,7 @@ class PolynomialFlow(nn.Module):
         seen: int,
         step: int,
         degree: int,
+        earlier: Earlier,
         margin: float,
         ring: Ring | None,
     ) -> None:
@@ -80,8 +87,8 @@ class PolynomialFlow(nn.Module):
         self.register_buffer("unit", torch.ones(()))
         made = step * channels if ring is None else step
         self.register_buffer("polynomial", torch.zeros(len(self.make_up.terms), made))
-        earlier = seen - 1 if degree else 0  # a constant alone knows no row
-        self.register_buffer("linear", torch.zeros(earlier * self.make_up.variables, made))
+        rows = seen - 1 if degree and earlier == "chosen" else 0  # a constant alone knows no row
+        self.register_buffer("linear", torch.zeros(rows * self.make_up.variables, made))
         if self.make_up.reduced:
             self.register_buffer("axes", torch.zeros(self.make_up.channels, self.make_up.variables))
         self.register_buffer("pace", torch.ones(seen - 1, 1))
