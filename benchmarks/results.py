@@ -128,9 +128,9 @@ def _headline() -> str:
         f"{TRAINED}{rivals.training_in_words(every)}",
         f"{NOISY}{rivals.horizons_in_words(every)}",
         noisy,
-        FIELD,
-        "\n".join(rivals.lowest_in_words(every, "field")).rstrip(),
     ]
+    field = rivals.lowest_in_words(every, "field")
+    told += [FIELD, "\n".join(field).rstrip()] if field else []
     return "\n" + "\n\n".join(told) + "\n\n"
 
 

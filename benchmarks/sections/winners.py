@@ -203,4 +203,5 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _channels(sees: str | None) -> str:
-    return {"own": "own channel", "all": "all channels"}.get(sees or "", "unknown channels")
+    known = {"own": "own channel", "near": "all channels by its neighbours", "all": "all channels"}
+    return known.get(sees or "", "unknown channels")

@@ -40,8 +40,8 @@ ChannelsSeen = Literal["own", "all"]
 """A setting of some models: whether a channel is forecast from its own context alone, or from that of all channels."""
 
 Sees = Literal["own", "near", "all"]
-"""What the forecast of a channel is made from: the context of that channel alone, of it and its neighbours on a ring,
-or of all channels."""
+"""What the forecast of a channel is made from: the context of that channel alone; that of all channels on a ring, by
+one map of a channel's neighbours; or that of all channels."""
 
 LARGE = 1e9
 """Values in a context from which a forecast that is not finite is taken for their fault, and not the weights'."""

@@ -34,14 +34,14 @@ class Ring:
         return min(2 * self.reach + 1, self.channels)
 
     def around(self, values: Tensor) -> Tensor:  # (..., C) -> (..., C, width)
-        """Every channel's neighbours in their order round the ring, itself in the middle."""
+        """Every channel's neighbours in their order round the ring, itself in the middle, or just before it."""
         own = torch.arange(self.channels, device=values.device)
         away = torch.arange(self.width, device=values.device) - (self.width - 1) // 2
         return values[..., (own[:, None] + away) % self.channels]
 
 
 def strong_waves(
-    rows: Tensor,  # (n, C)
+    rows: Tensor,  # (n, C), about their level
     *,
     least: float = LEAST_WAVE,
 ) -> Tensor:  # (C, C), symmetric, its own square

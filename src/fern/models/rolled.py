@@ -17,6 +17,9 @@ from fern.models.registry import register_model
 from fern.models.ring import Layout, Ring
 from fern.transport import Ellipsoid
 
+REACH = 8
+"""Neighbours on either side that a channel of a ring is forecast from, unless another number is asked for."""
+
 CARRIED = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.0)
 """Shares of what a patch misses by that a particle may roll on from; the rest counts as noise of observation."""
 
@@ -43,7 +46,7 @@ class RolledFernConfig(ModelConfig):
                  over training windows. ``none``: never; under much noise the network may find more by itself.
     ``layout``   ``free``: each channel in its own right, forecast from all. ``ring``: points of a ring and alike
                  everywhere, as those of a field in space; one map for all, of a channel's neighbours.
-    ``reach``    neighbours on either side, on a ring.
+    ``reach``    neighbours on either side, on a ring; None: 8. Of so many the polynomial has degree 2.
     ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``, ``head_spread``  as in `FernConfig`.
                  A network that starts near the identity is nearly linear, and what the polynomial leaves is orthogonal
                  to that: the loss then stays where it is for many epochs (`python -m benchmarks.rivals.rolled`).
@@ -56,7 +59,7 @@ class RolledFernConfig(ModelConfig):
     degree: int = 3
     earlier: Earlier = "chosen"
     layout: Layout = "free"
-    reach: int = 8
+    reach: int | None = None
     hidden: int = 128
     latent: int = 32
     layers: int = 5
@@ -70,7 +73,10 @@ class RolledFernConfig(ModelConfig):
         for name in ("seen", "step", "unroll"):
             require_whole(name, getattr(self, name), 1)
         require_whole("degree", self.degree, 0)
-        require_whole("reach", self.reach, 0)
+        if self.reach is not None:
+            require_whole("reach", self.reach, 0)
+            if self.layout != "ring":
+                raise FernError(f"reach: got {self.reach}, needs layout 'ring': other channels have none")
         for name, kind in (("earlier", Earlier), ("layout", Layout)):
             if getattr(self, name) not in get_args(kind):
                 needs = " or ".join(map(repr, get_args(kind)))
@@ -86,7 +92,7 @@ class RolledFernConfig(ModelConfig):
     @property
     def ring(self) -> Ring | None:
         """The channels and their neighbours, where they lie on a ring."""
-        return None if self.layout == "free" else Ring(self.channels, self.reach)
+        return None if self.layout == "free" else Ring(self.channels, REACH if self.reach is None else self.reach)
 
     @property
     def rows_seen(self) -> int:
@@ -286,11 +292,9 @@ class RolledFern(Forecaster):
         made, laws = [], []
         for _ in range(patches):
             base, found = self.flow(x), self.patch.forecast(self.flow.context(x), samples=0, generator=generator)
-            assert found.ellipsoid is not None
-            free = base + self.flow.unit * found.mean
-            made.append(self.flow.without_weak_waves(free))
-            laws.append(found.ellipsoid.affine(self.flow.unit, (base + (made[-1] - free)).transpose(1, 2)))
-            x = self._after(x, made[-1])
+            made.append(self.flow.without_weak_waves(base + self.flow.unit * found.mean))
+            laws.append(self._law(base, found))
+            x = self.flow.after(x, made[-1])
         return torch.cat(made, dim=1), laws
 
     def _particles(self, x: Tensor, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
@@ -299,22 +303,33 @@ class RolledFern(Forecaster):
         x = self.flow.without_weak_waves(x[:, -config.rows_seen :]).repeat(samples, 1, 1)
         made, learnt = [], bool(self.spread.any())
         for _ in range(ceil(config.horizon / config.rows_made)):
+            base = self.flow(x)
             found = self.patch.forecast(self.flow.context(x), samples=0 if learnt else 1, generator=generator)
-            added = self.flow.unit * (found.mean if found.samples is None else found.samples[0])
-            following = self.flow.without_weak_waves(self.flow(x) + added)
-            made.append(following)
-            if learnt:
+            if found.samples is None:
+                middle = self.flow.without_weak_waves(base + self.flow.unit * found.mean)
                 noise = torch.randn((2, len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)
                 kept, shown = (noise @ self.spread.T).view(2, len(x), -1, config.channels)
-                following = self.flow.without_weak_waves(following + self.carried * kept)
-                made[-1] = following + (1.0 - self.carried.square()).sqrt() * shown
-            x = self._after(x, following)
+                following = middle + self.carried * kept
+                made.append(following + (1.0 - self.carried.square()).sqrt() * shown)
+            else:
+                following = base + self.flow.unit * found.samples[0] + self._taken_off(base, found)
+                made.append(following)
+            x = self.flow.after(x, self.flow.without_weak_waves(following))
         paths = torch.cat(made, dim=1)[:, : config.horizon]
         return self.flow.restored(paths).view(samples, batch, config.horizon, config.channels)
 
-    def _after(self, x: Tensor, following: Tensor) -> Tensor:  # (B, seen, C)
-        """What is seen after a patch, held within the range."""
-        return torch.cat((x, self.flow.held(following)), dim=1)[:, -self.config.rows_seen :]
+    def _law(self, base: Tensor, found: Forecast) -> Ellipsoid:  # (B, step, C)
+        """Of one patch, standardised: that of the network about the flow, its mean without weak waves."""
+        assert found.ellipsoid is not None
+        return found.ellipsoid.affine(self.flow.unit, (base + self._taken_off(base, found)).transpose(1, 2))
+
+    def _taken_off(self, base: Tensor, found: Forecast) -> Tensor | float:  # (B, step, C)
+        """What the mean of a patch loses with its weak waves."""
+        if self.flow.ring is None:
+            return 0.0
+        assert found.ellipsoid is not None
+        mean = base + self.flow.unit * found.ellipsoid.mean.transpose(1, 2)
+        return self.flow.without_weak_waves(mean) - mean
 
 
 def _joined(laws: list[Ellipsoid], *, horizon: int) -> Ellipsoid:

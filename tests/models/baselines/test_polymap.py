@@ -185,10 +185,14 @@ def test_chaos_within_its_range_and_choosing_on_validation_are_quiet() -> None:
         ({"channels": 30, "degree": 3}, "degree: got 3, which makes more than 350 features of 30 variables"),
         ({"layout": "line"}, "layout: got 'line', needs 'free' or 'ring'"),
         ({"reach": 2}, "reach: got 2, needs layout 'ring'"),
+        ({"least_wave": 0.1}, "least_wave: got 0.1, needs layout 'ring'"),
         ({"layout": "ring", "reach": -1}, "reach: got -1"),
         ({"layout": "ring", "least_wave": 2.0}, "least_wave: got 2.0, needs a share from 0 to 1"),
         ({"layout": "ring", "channels": 999, "reach": 200}, "reach: got 200, needs at most 174"),
-        ({"layout": "ring", "channels": 64, "reach": 8, "degree": 3}, "degree: got 3, .* of 17 variables"),
+        (
+            {"layout": "ring", "channels": 64, "reach": 8, "degree": 3},
+            "degree: got 3, .* of 17 variables; needs .* or a smaller reach",
+        ),
     ],
 )
 def test_settings_that_make_no_model_are_refused_by_name(settings: dict[str, object], message: str) -> None:
@@ -234,3 +238,4 @@ def test_a_map_of_a_ring_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     again = load_model(tmp_path / "ring.safetensors")
     assert torch.equal(again(rows[None, 210:230]).mean, near(rows[None, 210:230]).mean)
     assert near.config.sees == "near"
+    assert torch.allclose(near.float()(rows[None, 210:230]).mean, again(rows[None, 210:230]).mean, atol=0.01)

@@ -58,8 +58,10 @@ def solve(
     """
     variables = state.variables(scaled[0].shape[1])
     degrees = [degree for degree in degrees if monomial_count(variables, degree) <= MOST_FEATURES]
+    if not degrees:
+        return []
     states, steps = _pairs(scaled, state)
-    if not degrees or len(states) == 0:
+    if len(states) == 0:
         return []
     features = monomial_count(variables, max(degrees))
     found = []
@@ -99,8 +101,8 @@ def _pairs(stretches: Sequence[Tensor], state: State) -> tuple[Tensor, Tensor]: 
             count = ends - state.past
             ages.append((torch.arange(count, 0, -1, dtype=torch.float64, device=rows.device) - 0.5) / count)
     if not states:
-        empty = stretches[0].new_empty
-        return empty(0, state.variables(stretches[0].shape[1])), empty(0, stretches[0].shape[1])
+        channels, empty = stretches[0].shape[1], stretches[0].new_empty
+        return empty(0, state.variables(channels)), empty(0, channels if state.ring is None else 1)
     newest = torch.cat(ages).argsort(descending=True, stable=True)
     ring = state.ring
     if ring is None:

@@ -98,17 +98,18 @@ class PolymapConfig(ModelConfig):
                 f"{name}: got {got}, needs at most {most}: "
                 f"polymap makes at most {MOST_FEATURES} features, one of each channel and a constant"
             )
+        or_nearer = ", or a smaller reach" if self.layout == "ring" else ""
         variables = seen * (self.delays or 1)
         if variables >= MOST_FEATURES:
             raise FernError(
                 f"delays: got {self.delays}, which makes {variables} variables of {seen} channels; "
-                f"needs at most {(MOST_FEATURES - 1) // seen}"
+                f"needs at most {(MOST_FEATURES - 1) // seen}{or_nearer}"
             )
         if self.degree is not None and monomial_count(variables, self.degree) > MOST_FEATURES:
             fewer = ", or fewer delays" if self.delays is not None else ""
             raise FernError(
                 f"degree: got {self.degree}, which makes more than {MOST_FEATURES} features of "
-                f"{variables} variables; needs a lower one{fewer}"
+                f"{variables} variables; needs a lower one{fewer}{or_nearer}"
             )
 
     def rings(self) -> list[Ring | None]:
@@ -210,7 +211,7 @@ class Polymap(FittedForecaster):
         state, degree = self._chosen_state(), self.config.degree
         if state is None or degree is None:
             raise FernError(f"model: the settings {', '.join(self.open_settings)} are not chosen yet; call fit first")
-        waves = None if state.ring is None else self.waves
+        waves = None if state.ring is None else self.waves.double()
         made, held = self._rollout(past, self.coefficients[None], state, degree, waves)
         if bool(held.any()):
             warnings.warn(
@@ -240,7 +241,12 @@ class Polymap(FittedForecaster):
         if self.config.layout == "free":
             return {0.0: None}
         asked = LEAST_WAVES if self.config.least_wave is None else (self.config.least_wave,)
-        return {least: strong_waves(scaled, least=least) for least in asked}
+        found: dict[float, Tensor | None] = {}
+        for least in asked:
+            waves = strong_waves(scaled, least=least)
+            if not any(other is not None and torch.equal(waves, other) for other in found.values()):
+                found[least] = waves
+        return found
 
     def _best(
         self,

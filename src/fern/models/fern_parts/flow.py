@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from fern.models.fern_parts.polynomial import WINDOWS_A_TERM, MakeUp
+from fern.models.fern_parts.polynomial import RIDGE, STATES_A_TERM, MakeUp
 from fern.models.fern_parts.row_statistics import RowStatistics
 from fern.models.ring import Ring, strong_waves
 
@@ -24,8 +24,8 @@ MOST_FITTED = 100_000
 """States that the polynomial of a ring is fitted to; every channel of a window is one."""
 
 
-JUDGED = 512
-"""Training windows, at most, over which the ways to fit are rolled."""
+JUDGED = 256
+"""Training windows, at least, over which the ways to fit are rolled, where there are so many; less than twice that."""
 
 CLEAR = 0.9
 """Share of the plain way's error that the earlier rows must get below to be taken."""
@@ -40,7 +40,8 @@ class PolynomialFlow(nn.Module):
     lowers the windows' geometric mean square error clearly, which a few windows that lost the attractor do not decide.
     Elsewhere the B_j are 0.
 
-    ``unit`` is the deviation of what is left, over all channels. Without training windows P and B are 0 and the units
+    ``unit`` is the deviation of what is left, over all channels: what a network has to find, and `context` is what it
+    reads. ``earlier`` "none" leaves the B_j out. Without training windows P and B are 0 and the units
     are those of the data.
 
     Example:
@@ -61,7 +62,7 @@ class PolynomialFlow(nn.Module):
     highest: Tensor  # (C,)
     unit: Tensor  # ()
     polynomial: Tensor  # (terms, step·C), on a ring (terms, step)
-    linear: Tensor  # ((seen - 1)·variables, step·C), on a ring ((seen - 1)·variables, step)
+    linear: Tensor  # ((seen - 1)·variables, as above); no rows where the earlier ones are left out
     axes: Tensor  # (C or width, variables), where the polynomial is one of components
     pace: Tensor  # (seen - 1, 1): how far the earlier rows are from the newest, root mean square
     waves: Tensor  # (C, C), on a ring
@@ -98,14 +99,13 @@ class PolynomialFlow(nn.Module):
     def learn(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:  # (B, L, C), (B, H, C)
         """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
         stats: RowStatistics | None = None
-        contexts, patches, judged = [], [], []
+        contexts, patches, judged = [], [], _Even()
         for past, future in batches:
             rows = past.flatten(0, 1) if self.ring is None else past.reshape(-1, 1)
             stats = RowStatistics.of(rows) if stats is None else stats.and_of(rows)
             contexts.append(past[:, -self.seen :])
             patches.append(future[:, : self.step])
-            some = _spread(len(past), JUDGED // 16)
-            judged.append((past[some, -self.seen :], future[some]))
+            judged.add(past[:, -self.seen :], future)
         if stats is None:
             return
         self.level.copy_(stats.level)
@@ -114,9 +114,7 @@ class PolynomialFlow(nn.Module):
         beyond = self.margin * (high - low)
         self.lowest.copy_(low - beyond)
         self.highest.copy_(high + beyond)
-        pasts, futures = (torch.cat(parts) for parts in zip(*judged, strict=True))
-        some = _spread(len(pasts), JUDGED)
-        self._fit(torch.cat(contexts), torch.cat(patches), (pasts[some], futures[some]))
+        self._fit(torch.cat(contexts), torch.cat(patches), judged.windows())
 
     def _fit(
         self,
@@ -129,22 +127,25 @@ class PolynomialFlow(nn.Module):
             self.waves.copy_(strong_waves(self.standardised(contexts[:, -1])))
             thinned = slice(None, None, ceil(len(contexts) * self.channels / MOST_FITTED))
             contexts, patches = contexts[thinned], patches[thinned]
-        away = self._away(self.without_weak_waves(self.standardised(contexts)))
-        self.pace.copy_(away.square().mean(dim=(0, 2))[:, None].sqrt().clamp_min(LEAST_UNIT))
+        seen, came = (self._settled(values) for values in (contexts, patches))
+        self.pace.copy_(self._away(seen).square().mean(dim=(0, 2))[:, None].sqrt().clamp_min(LEAST_UNIT))
         x = self.standardised(contexts.double())
         rise = self.standardised(patches.double()) - x[:, -1:]
         wanted = rise.flatten(1) if self.ring is None else rise.transpose(1, 2).flatten(0, 1)
         if self.make_up.reduced:
             self.axes.copy_(self.make_up.axes(self._state(x[:, -1])))
         features, earlier = self._features(x[:, -1]), self._earlier(x)
-        way = self.make_up.fit(features, wanted)
+        ridge = 0.0 if self.ring is None and not self.make_up.reduced else RIDGE
+        way = self.make_up.fit(features, wanted, ridge=ridge)
         known = len(self.make_up.told_by(len(features))) + earlier.shape[1]
-        if earlier.shape[1] > 0 and known * WINDOWS_A_TERM <= len(features):
-            other = self.make_up.fit(features, wanted, beside=earlier)
+        if earlier.shape[1] > 0 and known * STATES_A_TERM <= len(features):
+            other = self.make_up.fit(features, wanted, beside=earlier, ridge=ridge)
             if self._rolled_error(other, *judged) < CLEAR * self._rolled_error(way, *judged):
                 way = other
         self._take(way)
         left = wanted - torch.cat((features, earlier), dim=1)[:, : len(way)] @ way
+        if self.ring is not None:  # a network there is compared with states that have no weak waves
+            left = came - self.without_weak_waves(self(seen))
         self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
 
     def _take(self, way: Tensor) -> None:  # (terms, m) or (terms + earlier, m)
@@ -161,11 +162,11 @@ class PolynomialFlow(nn.Module):
     ) -> float:
         """The geometric mean over windows of the mean square that the flow alone misses by, standardised."""
         self._take(way)
-        x, wanted = self.without_weak_waves(self.standardised(past)), self.standardised(future)
+        x, wanted = self._settled(past), self.standardised(future)
         made: list[Tensor] = []
         while len(made) * self.step < wanted.shape[1]:
             made.append(self.without_weak_waves(self(x)))
-            x = torch.cat((x, self.held(made[-1])), dim=1)[:, -self.seen :]
+            x = self.after(x, made[-1])
         error = (torch.cat(made, dim=1)[:, : wanted.shape[1]] - wanted).square().flatten(1).mean(dim=1)
         return float(error.clamp_min(LEAST_UNIT**2).log().mean().exp())
 
@@ -198,6 +199,10 @@ class PolynomialFlow(nn.Module):
         """Within the range of the contexts of the training windows, and a margin."""
         return values.clamp(self.lowest, self.highest)
 
+    def after(self, x: Tensor, following: Tensor) -> Tensor:  # (B, seen, C), (B, step, C) -> (B, seen, C)
+        """What is seen after a patch, held within the range."""
+        return torch.cat((x, self.held(following)), dim=1)[:, -self.seen :]
+
     def standardised(self, values: Tensor) -> Tensor:  # (..., C)
         """In deviations from the level."""
         return (values - self.level) / self.scale
@@ -205,6 +210,10 @@ class PolynomialFlow(nn.Module):
     def restored(self, values: Tensor) -> Tensor:  # (..., C)
         """In the units of the data."""
         return values * self.scale + self.level
+
+    def _settled(self, values: Tensor) -> Tensor:  # (B, T, C)
+        """Standardised, in the numbers that the model counts in, without weak waves."""
+        return self.without_weak_waves(self.standardised(values).to(self.level.dtype))
 
     def _state(self, row: Tensor) -> Tensor:  # (B, C) -> (B, C), on a ring (B·C, width)
         """What the polynomial is one of."""
@@ -229,6 +238,21 @@ class PolynomialFlow(nn.Module):
         return x[:, :-1] - x[:, -1:]
 
 
-def _spread(count: int, most: int) -> Tensor:
-    """So many places, at most, evenly over a count."""
-    return torch.linspace(0, count - 1, min(count, most)).round().long()
+class _Even:
+    """Windows taken evenly from all that come: at least `JUDGED` of them if there are so many, less than twice that."""
+
+    def __init__(self) -> None:
+        self._pairs: list[tuple[Tensor, Tensor]] = []
+        self._come, self._stride = 0, 1
+
+    def add(self, past: Tensor, future: Tensor) -> None:  # (B, seen, C), (B, H, C)
+        """Every window whose number the stride divides; it is doubled when there are too many."""
+        for number in range(-self._come % self._stride, len(past), self._stride):
+            self._pairs.append((past[number].clone(), future[number].clone()))
+        self._come += len(past)
+        while len(self._pairs) >= 2 * JUDGED:
+            self._pairs, self._stride = self._pairs[::2], 2 * self._stride
+
+    def windows(self) -> tuple[Tensor, Tensor]:  # (n, seen, C), (n, H, C)
+        pasts, futures = zip(*self._pairs, strict=True)
+        return torch.stack(pasts), torch.stack(futures)

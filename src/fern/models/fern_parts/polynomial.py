@@ -12,14 +12,16 @@ from fern.models.monomials import monomial_count, monomials
 MOST_TERMS = 512
 """Of a polynomial."""
 
-WINDOWS_A_TERM = 10
-"""Training windows that each term needs; with fewer the degree is cut, or components are left out."""
+STATES_A_TERM = 10
+"""Training states that each term needs, one of each window, on a ring one of each channel of it; with fewer the degree
+is cut, or components are left out."""
 
 LEAST_DEGREE = 2
 """Below which the degree is not cut for the sake of many channels: a linear map of a flow that is none runs away."""
 
 RIDGE = 1e-10
-"""Times the number of windows, for terms of components: products of the small ones are told by rounding alone."""
+"""For terms of components and of neighbours: products of small components, and differences of neighbours in a smooth
+field, are told by rounding alone; without it coefficients grow so large that float32 loses their sum."""
 
 LEAST_DEVIATION = 1e-6
 """Of the largest component, in units of a state: channels that never move have none, and float32 knows no less."""
@@ -66,15 +68,15 @@ class MakeUp:
         powers = (combinations_with_replacement(range(self.variables), power) for power in range(self.degree + 1))
         return tuple(term for found in powers for term in found)
 
-    def told_by(self, windows: int) -> list[int]:
-        """The terms that so many windows can tell, each by `WINDOWS_A_TERM`, by place; the constant is always one.
+    def told_by(self, states: int) -> list[int]:
+        """The terms that so many states can tell, each by `STATES_A_TERM`, by place; the constant is always one.
 
         Of channels those of the highest degree that leaves each enough, of components those of as many as do.
         """
         makes = [MakeUp(self.channels, self.variables, degree) for degree in range(self.degree + 1)]
         if self.reduced:
             makes = [MakeUp(self.channels, count, self.degree) for count in range(self.variables + 1)]
-        enough = [one for one in makes if len(one.terms) * WINDOWS_A_TERM <= windows]
+        enough = [one for one in makes if len(one.terms) * STATES_A_TERM <= states]
         told = set(enough[-1].terms) if enough else {()}
         return [place for place, term in enumerate(self.terms) if term in told]
 
@@ -98,19 +100,20 @@ class MakeUp:
         wanted: Tensor,  # (n, m) float64
         *,
         beside: Tensor | None = None,  # (n, k) float64
+        ridge: float = 0.0,
     ) -> Tensor:  # (terms + k, m)
-        """The coefficients of least squares, those of the terms that so many windows cannot tell 0.
+        """The coefficients of least squares, those of the terms that so many states cannot tell 0.
 
-        ``beside`` are other values that the result may be linear in; their coefficients come last.
+        ``beside`` are other values that the result may be linear in; their coefficients come last. ``ridge``, times
+        the number of states, keeps those small that rounding alone would tell.
         """
         told = self.told_by(len(features))
         used = features[:, told] if beside is None else torch.cat((features[:, told], beside), dim=1)
-        if self.reduced:
-            ridge = RIDGE * len(used) * torch.eye(used.shape[1], dtype=used.dtype, device=used.device)
-            found = torch.linalg.solve(used.T @ used + ridge, used.T @ wanted)
+        if ridge > 0.0:
+            more = ridge * len(used) * torch.eye(used.shape[1], dtype=used.dtype, device=used.device)
+            found = torch.linalg.solve(used.T @ used + more, used.T @ wanted)
         else:
             found = torch.linalg.lstsq(used, wanted, driver="gelsd").solution
-        others = torch.arange(len(self.terms), len(self.terms) + used.shape[1] - len(told))
-        whole: Tensor = found.new_zeros(len(self.terms) + len(others), found.shape[1])
-        whole[[*told, *others.tolist()]] = found
+        whole: Tensor = found.new_zeros(len(self.terms) + used.shape[1] - len(told), found.shape[1])
+        whole[[*told, *range(len(self.terms), len(whole))]] = found
         return whole

@@ -18,7 +18,11 @@ from fern.systems.scenarios import scenario_from_mapping
 T = TypeVar("T")
 P = TypeVar("P")
 
-_SEEN = {"own": "Its own channel alone", "near": "its neighbours on a ring", "all": "all channels"}
+_SEEN = {
+    "own": "Its own channel alone",
+    "near": "all channels by one map of its neighbours on a ring",
+    "all": "all channels",
+}
 
 Case = tuple[str, int]
 """A dataset and a horizon: what models are compared on."""
