@@ -51,7 +51,7 @@ class FernConfig(ModelConfig):
                      of a patch, and what they mix is not smooth by itself; see docs/method.md.
     ``head_spread``  of the starting weights of φ and of Λ and t in ψ, relative to PyTorch's default. The paper's small
                      one starts near the identity, so as a function that is nearly linear in the context: what is left
-                     of a fit by polynomials it does not find (`fern.models.rolled`).
+                     of a fit by polynomials it finds late (`fern.models.rolled`).
     """
 
     patch_size: int | None = 24

@@ -49,7 +49,7 @@ class RolledFernConfig(ModelConfig):
     ``reach``    neighbours on either side, on a ring; None: 8. Of so many the polynomial has degree 2.
     ``hidden``, ``latent``, ``layers``, ``reflections``, ``noise``, ``activation``, ``head_spread``  as in `FernConfig`.
                  A network that starts near the identity is nearly linear, and what the polynomial leaves is orthogonal
-                 to that: the loss then stays where it is for many epochs (`python -m benchmarks.rivals.rolled`).
+                 to that: heads at their full spread find it sooner (`python -m benchmarks.rivals.rolled`).
     """
 
     seen: int = 8
