@@ -1,7 +1,7 @@
 """``python -m benchmarks.rivals.particles [--datasets …] [--noise …]``: the law of a rolled Fern, as particles.
 
-`fern-rolled` by its presets ``chaos``, of a field by ``ring``; how wide a patch is comes from its errors on validation
-windows (`RolledFern.learn_spread`). Particles are rolled from every 24th test window, each from its own draws; judged
+`fern-rolled` by its presets ``chaos``; how wide a patch is comes from its errors on validation windows
+(`RolledFern.learn_spread`). Particles are rolled from every 24th test window, each from its own draws; judged
 are their mean beside the mean path, their CRPS beside the mean path's absolute error, and what their central intervals
 cover, by how far ahead. Under noise the rows that judge are noisy too: a law is of what will be observed. Nothing is
 calibrated. Rows go to ``benchmarks/rivals/results/particles/``; those there are already are skipped.
@@ -24,10 +24,6 @@ from fern.metrics import coverage, crps, mae, mse
 from fern.models import Forecaster
 
 RESULTS = Path(__file__).parent / "results" / "particles"
-FIELDS = ("KS_BASE",)
-FIELD_TRAINING = {"batch_size": 32, "epochs": 4}
-"""As in the task ``field``: every channel of a window teaches the one map."""
-
 LENGTH = 336
 PARTICLES = 64
 LEVELS = (50, 80, 90)
@@ -64,10 +60,7 @@ def run(
 ) -> dict[str, Any]:
     """The row of one system; ``steps`` is another length of it, ``training`` settings over the preset's."""
     choice = DatasetChoice(dataset=name, noise=noise, steps=steps)
-    preset, field_training = ("ring", FIELD_TRAINING) if name in FIELDS else ("chaos", {})
-    trained = train_rolled(
-        choice, seed=seed, length=length, preset=preset, training={**field_training, **(training or {})}
-    )
+    trained = train_rolled(choice, seed=seed, length=length, training=training)
     model = trained.model
     model.learn_spread(trained.validation.batches(1024), generator=torch.Generator().manual_seed(seed))
     path, drawn, truth = rolled_out(model, thinned(trained.problem, "test", 24), particles=particles, seed=seed)
@@ -76,7 +69,6 @@ def run(
         "command": f"python -m benchmarks.rivals.particles --datasets {name} --noise {noise:g} --seed {seed}",
         "dataset": name,
         "noise": noise,
-        "preset": preset,
         "seed": seed,
         **trained.provenance(),
         "windows": len(truth),

@@ -46,18 +46,17 @@ def train_rolled(
     *,
     seed: int,
     length: int,
-    preset: str = "chaos",
     settings: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> Rolled:
-    """`fern-rolled` by a preset, trained by ``chaos`` on one thread, stopped by every fourth validation window.
+    """`fern-rolled` by its presets ``chaos`` on one thread, stopped by every fourth validation window.
 
     ``settings`` and ``training`` go over those of the presets.
     """
     problem = Problem(load_dataset(choice), "shock", "none", length, length)
     channels = len(problem.dataset.channel_names)
     model = build_model(
-        "fern-rolled", preset=preset, context_length=length, horizon=length, channels=channels, **(settings or {})
+        "fern-rolled", preset="chaos", context_length=length, horizon=length, channels=channels, **(settings or {})
     )
     assert isinstance(model, RolledFern)
     validation = thinned(problem, "validation", 4)

@@ -34,9 +34,9 @@ machine that did other work besides.
 PARTS = {"chaos": "both", "polynomial alone": "the polynomial alone", "no polynomial": "the network alone"}
 
 PARTICLES = """\
-`fern-rolled` by its presets `chaos`, of the field KS_BASE by `ring`; how wide a patch is comes from its errors on
-validation windows. 64 particles from every 24th test window, 336 steps, judged by the rows that were observed. A mean
-path is a law without width: its CRPS is its absolute error. Later steps are not calibrated.
+`fern-rolled` by its presets `chaos`; how wide a patch is comes from its errors on validation windows. 64 particles from
+every 24th test window, 336 steps, judged by the rows that were observed. A mean path is a law without width: its CRPS
+is its absolute error. Later steps are not calibrated.
 """
 
 ROUGH = """\

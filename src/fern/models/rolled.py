@@ -324,7 +324,7 @@ class RolledFern(Forecaster):
         return found.ellipsoid.affine(self.flow.unit, (base + self._taken_off(base, found)).transpose(1, 2))
 
     def _taken_off(self, base: Tensor, found: Forecast) -> Tensor | float:  # (B, step, C)
-        """What the mean of a patch loses with its weak waves."""
+        """What is added to the mean of a patch to take its weak waves off."""
         if self.flow.ring is None:
             return 0.0
         assert found.ellipsoid is not None

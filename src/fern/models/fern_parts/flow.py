@@ -23,7 +23,6 @@ LEAST_UNIT = 1e-6
 MOST_FITTED = 100_000
 """States that the polynomial of a ring is fitted to; every channel of a window is one."""
 
-
 JUDGED = 256
 """Training windows, at least, over which the ways to fit are rolled, where there are so many; less than twice that."""
 
@@ -41,8 +40,8 @@ class PolynomialFlow(nn.Module):
     Elsewhere the B_j are 0.
 
     ``unit`` is the deviation of what is left, over all channels: what a network has to find, and `context` is what it
-    reads. ``earlier`` "none" leaves the B_j out. Without training windows P and B are 0 and the units
-    are those of the data.
+    reads. ``earlier`` "none" leaves the B_j out. Without training windows P and B are 0 and the units are those of the
+    data.
 
     Example:
         >>> rows = (0.1 * torch.arange(400.0))[:, None] + torch.tensor([0.0, torch.pi / 2])
