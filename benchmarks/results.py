@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sections import analyses, evidence, real, rivals, tables, winners
-from benchmarks.sections.laws import coverage, ways_to_train
+from benchmarks.sections.distributions import coverage, ways_to_train
 from benchmarks.sections.tables import HEADLINE
 from benchmarks.sections.winners import ORDER
-from fern.benchmark.rows import Row
+from fern.benchmark.results import Row
 from fern.benchmark.store import Store
+from fern.benchmark.tables.build import build_table
+from fern.benchmark.tables.rendering import render
 from fern.benchmark.tasks import read_task
-from fern.report.tables.rendering import render
-from fern.report.tables.tables import build_table
 from fern.systems import SCENARIOS
 
 ROOT = Path(__file__).parents[1]
@@ -34,9 +34,9 @@ COVERAGE_MARKS = ("<!-- coverage: python -m benchmarks.results -->\n", "<!-- end
 HEAD = """# Results
 
 This page is written by `python -m benchmarks.results` from the committed rows: `benchmarks/runs/rows/`, and
-`results/` in `benchmarks/forecasters/`, `laws/`, `rivals/`, `accuracy/` and `speed/`. Each row holds its command or its
-settings; those of the benchmark also seed, data fingerprint ([all of them](#data)), versions and machine. A test checks
-that page and rows agree.
+`results/` in `benchmarks/forecasters/`, `distributions/`, `rivals/`, `accuracy/` and `speed/`. Each row holds its
+command or its settings; those of the benchmark also seed, data fingerprint ([all of them](#data)), versions and
+machine. A test checks that page and rows agree.
 
 Words: *oracle*, the best forecast that knowing the equations and the true state allows; on a single test part of a
 random system a model can be below it by chance. *regret*, (MSE − oracle's MSE) / variance of the training part. *WD*,
@@ -73,8 +73,8 @@ def readme() -> str:
     """The README with its table, the oracle's and the paper's figures in it, and with what intervals cover."""
     text = _between(README.read_text(), MARKS, _headline())
     covered = evidence.covered_in_words(
-        _rows("laws", within="coverage"),
-        _rows("laws", within="single"),
+        _rows("distributions", within="coverage"),
+        _rows("distributions", within="single"),
         _rows("forecasters"),
         _rows("forecasters", within="trajectories"),
     )
@@ -136,14 +136,14 @@ def _headline() -> str:
 
 def page() -> str:
     """The whole page as text."""
-    laws = [
-        *ways_to_train(_rows("laws")),
-        *coverage(_rows("laws", within="coverage")),
-        *evidence.single_series(_rows("laws", within="single")),
-        *evidence.after_shock(_rows("laws", within="after_shock")),
-        *evidence.short_series(_rows("laws", within="short")),
-        *evidence.latent(_rows("laws", within="latent")),
-        *analyses.roughness([row for found in _rows("laws", within="roughness") for row in found["rows"]]),
+    distributions = [
+        *ways_to_train(_rows("distributions")),
+        *coverage(_rows("distributions", within="coverage")),
+        *evidence.single_series(_rows("distributions", within="single")),
+        *evidence.after_shock(_rows("distributions", within="after_shock")),
+        *evidence.short_series(_rows("distributions", within="short")),
+        *evidence.latent(_rows("distributions", within="latent")),
+        *analyses.roughness([row for found in _rows("distributions", within="roughness") for row in found["rows"]]),
     ]
     libraries = evidence.libraries(_rows("forecasters"))
     libraries += evidence.trajectories(_rows("forecasters", within="trajectories"))
@@ -161,7 +161,7 @@ def page() -> str:
         *chaos,
         *real.section(rows),
         *libraries,
-        *laws,
+        *distributions,
     ]
     parts += [*_baselines(), *_speed(), *tables.data(rows)]
     return "\n".join(parts).rstrip() + "\n"

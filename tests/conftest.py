@@ -70,8 +70,7 @@ def fern(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 def published_path() -> Callable[[str], Path]:
     """``published_path("ETTh1")`` is its file; the test is skipped where there is none."""
 
-    from fern.data.catalogue import PUBLISHED
-    from fern.data.datasets import cache_folder, local_folders
+    from fern.data.datasets import PUBLISHED, cache_folder, local_folders
 
     def find(name: str) -> Path:
         file = PUBLISHED[name].file

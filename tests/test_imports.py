@@ -1,4 +1,4 @@
-"""Imports point one way, every room is small enough to survey, and what runs without torch does."""
+"""Imports point one way, between folders too, and what runs without torch does."""
 
 import ast
 import subprocess
@@ -10,53 +10,17 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "fern"
-GROUND = {"errors", "checks", "fingerprints", "settings", "files", "text", "caching", "processes", "lazy", "_version"}
-MOST_MODULES = 14  # about a dozen is what a reader can hold
 
-# Each part of the package, and the other parts it may import. The order is the data flow.
-MAY_IMPORT = {
-    "_version": set(),
-    "errors": set(),
-    "lazy": set(),
-    "checks": GROUND,
-    "fingerprints": GROUND,
-    "settings": GROUND,
-    "files": GROUND,
-    "text": set(),
-    "caching": set(),
-    "processes": set(),
-    "systems": GROUND,
-    "transport": GROUND,
-    "data": GROUND,
-    "models": GROUND | {"transport", "systems"},
-    "metrics": GROUND | {"transport"},
-    "training": GROUND | {"transport", "data", "models", "metrics"},
-    "calibration": GROUND | {"transport", "metrics"},
-    "diagnostics": GROUND | {"transport", "models"},
-    "forecaster": GROUND
-    | {"transport", "data", "models", "metrics", "training", "calibration", "diagnostics", "report"},
-    "integrations": GROUND | {"transport", "data", "models", "metrics", "forecaster"},
-    "benchmark": GROUND
-    | {"systems", "transport", "data", "models", "metrics", "training", "diagnostics", "integrations"},
-    "stress": GROUND
-    | {"systems", "transport", "data", "models", "metrics", "training", "forecaster", "integrations", "benchmark"},
-    "report": GROUND | {"systems", "data", "models", "metrics", "diagnostics", "benchmark", "stress"},
+# What a folder must not import, however the order of folders may change.
+NEVER = {
+    "systems": {"torch", "data", "models"},
+    "transport": {"data", "models", "training", "metrics"},
+    "models": {"data", "training", "benchmark"},
+    "plot": {"data", "systems", "models", "forecaster", "benchmark", "diagnostics", "training", "html"},
+    "benchmark": {"forecaster", "integrations", "cli"},
+    "forecaster": {"benchmark", "integrations", "cli"},
+    "integrations": {"benchmark", "cli"},
 }
-# The same within fern.data.
-DATA_MAY_IMPORT = {
-    "tables": set(),
-    "splits": set(),
-    "shuffle": set(),
-    "catalogue": {"tables"},
-    "scale": {"splits"},
-    "windows": {"splits", "shuffle"},
-    "missing": {"tables"},
-    "frames": {"tables", "missing"},
-    "datasets": {"tables", "catalogue"},
-    "auditing": {"tables", "frames", "splits"},
-    "cleaning": {"tables", "frames", "splits", "auditing"},
-}
-FREE = {"__init__", "__main__", "cli", "testing"}
 
 
 def name_of(path):
@@ -68,8 +32,8 @@ MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
 
 
 @cache
-def imported(path):
-    """The modules of fern that a module imports, wherever in it; those for type checkers alone are left out."""
+def imports_of(path):
+    """The modules that a module imports, wherever in it, but those for type checkers alone."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     skipped = {
         id(child)
@@ -78,65 +42,60 @@ def imported(path):
         for statement in node.body
         for child in ast.walk(statement)
     }
-    found = []
+    names = []
     for node in nodes:
         if id(node) in skipped:
             continue
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "fern":
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                found.append(whole if whole in MODULES else node.module)
+                names.append(whole if whole in MODULES else node.module)
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names if alias.name.split(".")[0] == "fern"]
-    return tuple(found)
+            names += [alias.name for alias in node.names]
+    return tuple(names)
 
 
-def place(module, level=1):
-    return [*module.split("."), "__init__"][level]
+def folder_of(module):
+    """The folder of a module of fern; a module of the top level is its own."""
+    return [*module.split("."), "fern"][1]
 
 
-@pytest.mark.parametrize("part", sorted({place(module) for module in MODULES} & MAY_IMPORT.keys()))
-def test_a_part_imports_only_what_lies_before_it(part):
+def folder_graph():
+    """What each folder imports of the others; the package itself, its commands and `fern.testing` stand above all."""
+    graph = {}
     for module, path in MODULES.items():
-        if place(module) == part:
-            beyond = {place(other) for other in imported(path)} - MAY_IMPORT[part] - {part}
-            assert not beyond, f"{module} imports {sorted(beyond)}"
+        if module not in ("fern", "fern.__main__", "fern.testing"):
+            others = {folder_of(other) for other in imports_of(path) if other.split(".")[0] == "fern"}
+            graph.setdefault(folder_of(module), set()).update(others - {folder_of(module)})
+    return graph
 
 
-def test_every_part_has_a_place_in_the_order():
-    assert {place(module) for module in MODULES} <= MAY_IMPORT.keys() | FREE
-
-
-@pytest.mark.parametrize("room", sorted(DATA_MAY_IMPORT))
-def test_a_room_of_the_data_imports_only_what_lies_before_it(room):
-    for module, path in MODULES.items():
-        if module.startswith("fern.data.") and place(module, 2) == room:
-            others = [other for other in imported(path) if other.startswith("fern.data")]
-            beyond = {place(other, 2) for other in others} - DATA_MAY_IMPORT[room] - {room}
-            assert not beyond, f"{module} imports {sorted(beyond)}"
-
-
-def test_every_room_of_the_data_has_a_place_in_the_order():
-    rooms = {place(module, 2) for module in MODULES if module.startswith("fern.data.")}
-    assert rooms == DATA_MAY_IMPORT.keys()
-
-
-def test_no_modules_import_each_other():
-    graph = {module: set(imported(path)) - {module} for module, path in MODULES.items()}
+def require_no_cycle(graph):
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"a cycle of imports: {' -> '.join(error.args[1])}")
 
 
-@pytest.mark.parametrize(
-    "folder",
-    sorted({path.parent for path in MODULES.values()}),
-    ids=lambda folder: folder.relative_to(SOURCE.parent).as_posix(),
-)
-def test_no_package_shows_more_modules_than_a_reader_can_hold(folder):
-    modules = [path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "__main__.py")]
-    assert len(modules) <= MOST_MODULES, f"{folder.name} has {len(modules)}: {', '.join(sorted(modules))}"
+def test_no_folders_import_each_other():
+    require_no_cycle(folder_graph())
+
+
+def test_no_modules_import_each_other():
+    require_no_cycle(
+        {
+            module: {other for other in imports_of(path) if other in MODULES} - {module}
+            for module, path in MODULES.items()
+        }
+    )
+
+
+@pytest.mark.parametrize("folder", sorted(NEVER))
+def test_a_folder_imports_nothing_that_is_not_its_business(folder):
+    for module, path in MODULES.items():
+        if folder_of(module) == folder:
+            others = {folder_of(other) if other.split(".")[0] == "fern" else other for other in imports_of(path)}
+            assert not others & NEVER[folder], f"{module} imports {sorted(others & NEVER[folder])}"
 
 
 @pytest.mark.parametrize(
@@ -146,8 +105,8 @@ def test_no_package_shows_more_modules_than_a_reader_can_hold(folder):
         "import fern; fern.simulate; fern.audit",
         "import fern.systems",
         "import fern.cli.app",
-        "import fern.benchmark, fern.stress, fern.report.tables",
-        "import fern.report.figures.trajectories",
+        "import fern.benchmark, fern.benchmark.stress, fern.benchmark.tables",
+        "import fern.plot.attractor",
         "import fern.data",
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fern.report import figures
+from fern import plot as figures
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))

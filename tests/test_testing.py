@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.stress.support import LENGTHS, TINY, cheat, last_value
+from tests.benchmark.stress.support import LENGTHS, TINY, cheat, last_value
 
 from fern import FernError
 from fern.testing import assert_survives

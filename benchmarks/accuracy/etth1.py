@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from fern.data import Windows, fit_scaler, load, split
-from fern.data.catalogue import published
+from fern.data.datasets import published
 from fern.metrics import MetricAccumulator, ObjectiveWeights
 from fern.models import build_model, parameter_count
 from fern.training import TrainConfig, resumable, train

@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fern.data import load
-from fern.data.catalogue import published
+from fern.data.datasets import published
 from fern.systems import oracle, scenario, simulate
 
 RESULTS = Path(__file__).parent / "results"

@@ -23,7 +23,7 @@ from fern.data.windows import Windows
 from fern.models import build_model
 from fern.systems import simulate
 from fern.training import EpochRecord, TrainConfig, resumable, train
-from fern.training.records.progress import Silent
+from fern.training.logging import Silent
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = Path("runs/presets")

@@ -22,7 +22,7 @@ from torch import Tensor
 from benchmarks.rivals.parts import thinned
 from fern.benchmark import DatasetChoice, load_dataset
 from fern.benchmark.problem import Problem
-from fern.benchmark.significance.ranks import tied_ranks
+from fern.benchmark.significance import tied_ranks
 from fern.models import build_model
 from fern.systems import scenario
 from fern.training import TrainConfig, train

@@ -1,10 +1,11 @@
-"""``python -m benchmarks.rivals.particles [--datasets …] [--noise …]``: the law of a rolled Fern, as particles.
+"""``python -m benchmarks.rivals.particles [--datasets …] [--noise …]``: the distribution of a rolled Fern, as
+particles.
 
 `fern-rolled` by its presets ``chaos``; how wide a patch is comes from its errors on validation windows
 (`RolledFern.learn_spread`). Particles are rolled from every 24th test window, each from its own draws; judged
 are their mean beside the mean path, their CRPS beside the mean path's absolute error, and what their central intervals
-cover, by how far ahead. Under noise the rows that judge are noisy too: a law is of what will be observed. Nothing is
-calibrated. Rows go to ``benchmarks/rivals/results/particles/``; those there are already are skipped.
+cover, by how far ahead. Under noise the rows that judge are noisy too: a distribution is of what will be observed.
+Nothing is calibrated. Rows go to ``benchmarks/rivals/results/particles/``; those there are already are skipped.
 """
 
 import argparse

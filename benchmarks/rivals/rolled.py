@@ -91,7 +91,7 @@ def run(
     if not changed.network:
         trained.model.flow.unit.fill_(
             1e-20
-        )  # what the network adds is in this unit: far below rounding, and still a law
+        )  # what the network adds is in this unit: far below rounding, and still a distribution
     gathered = MetricAccumulator(["mse", "ept"], std=trained.problem.train_std)
     with torch.no_grad():
         for past, future in trained.validation.batches(1024):

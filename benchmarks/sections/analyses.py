@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fern.report.numbers import number
+from fern.html.markup import number
 
 Result = Mapping[str, Any]
 
@@ -35,8 +35,8 @@ PARTS = {"chaos": "both", "polynomial alone": "the polynomial alone", "no polyno
 
 PARTICLES = """\
 `fern-rolled` by its presets `chaos`; how wide a patch is comes from its errors on validation windows. 64 particles from
-every 24th test window, 336 steps, judged by the rows that were observed. A mean path is a law without width: its CRPS
-is its absolute error. Later steps are not calibrated.
+every 24th test window, 336 steps, judged by the rows that were observed. A mean path is a distribution without width:
+its CRPS is its absolute error. Later steps are not calibrated.
 """
 
 ROUGH = """\
@@ -65,7 +65,7 @@ def roughness(rows: Sequence[Result]) -> list[str]:
         + " |"
         for row in sorted(rows, key=lambda row: (row["mean"] != "transported", row["seed"], row["smoothing"]))
     ]
-    return [*lines, "", "`python -m benchmarks.laws.roughness` makes them again.\n"]
+    return [*lines, "", "`python -m benchmarks.distributions.roughness` makes them again.\n"]
 
 
 def rolled(rows: Sequence[Result]) -> list[str]:
@@ -103,12 +103,14 @@ def _parts_in_words(rows: Sequence[Result]) -> list[str]:
 
 
 def particles(rows: Sequence[Result]) -> list[str]:
-    """The law of a rolled Fern by its particles, a line for each system and noise; nothing where there is no row."""
+    """The distribution of a rolled Fern by its particles, a line for each system and noise; nothing where there is no
+    row.
+    """
     if not rows:
         return []
     spans = list(rows[0]["coverage"])
     lines = [
-        "## The law of a rolled Fern, as particles\n",
+        "## The distribution of a rolled Fern, as particles\n",
         PARTICLES,
         "| dataset | noise | MSE: mean path | mean of particles | CRPS: mean path | particles | "
         + " | ".join(f"80 % covers, steps {span}" for span in spans)

@@ -1,11 +1,13 @@
-"""The sections about laws on single series, after a shock and at drawn z, and about several libraries' forecasters."""
+"""The sections about distributions on single series, after a shock and at drawn z, and about several libraries'
+forecasters.
+"""
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
-from benchmarks.sections.laws import system_of
+from benchmarks.sections.distributions import system_of
 
 Result = Mapping[str, Any]
 
@@ -25,7 +27,7 @@ every batch. MSE of standardised values.
 """
 SHORT = """\
 Simulated series of 110 to 150 rows, which leave a window or two to calibrate on, fitted as `FernForecaster` does. The
-trained law, widened, counts as so many of those windows. CRPS as the geometric mean of its ratio to that at 0.
+trained distribution, widened, counts as so many of those windows. CRPS as the geometric mean of its ratio to that at 0.
 """
 LIBRARIES = """\
 Each library with its defaults, one fit before the first of several windows at the end of each table (series of a table
@@ -140,20 +142,20 @@ def latent(rows: Sequence[Result]) -> list[str]:
 
 
 def short_series(rows: Sequence[Result]) -> list[str]:
-    """Intervals of short series, with and without counting the law itself; nothing where there is no row."""
+    """Intervals of short series, with and without counting the distribution itself; nothing where there is no row."""
     if not rows:
         return []
     lines = [
         "## Short series\n",
         SHORT,
-        "| kind | series | law counts as windows | CRPS ratio | 80 % covers | 95 % covers |",
+        "| kind | series | distribution counts as windows | CRPS ratio | 80 % covers | 95 % covers |",
         "|:---|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
         lines += [
             f"| {row['kind']} | {row['series']} | {counted} | {one['crps_ratio']:.3f} | "
             f"{100 * one['coverage_80']:.1f} % | {100 * one['coverage_95']:.1f} % |"
-            for counted, one in row["law_windows"].items()
+            for counted, one in row["distribution_windows"].items()
         ]
     return [*lines, "", *dict.fromkeys(f"- `{row['command']}`" for row in rows), ""]
 

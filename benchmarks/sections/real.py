@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from fern.benchmark.rows import Row
+from fern.benchmark.results import Row
+from fern.benchmark.tables.cells import Case, Cell, Spot, fill_grid
+from fern.benchmark.tables.labels import labels_of_task
+from fern.benchmark.tables.published import paper_value
 from fern.benchmark.tasks import read_task
-from fern.report.tables.cells import Case, Cell, Spot, fill_grid
-from fern.report.tables.labels import labels_of_task
-from fern.report.tables.paper import paper_value
 
 TASK = read_task("real")
 FERN, *OTHERS = labels_of_task(TASK)
@@ -28,8 +28,8 @@ AIM = 20
 EXPLAINED = f"""\
 Test MSE / MAE of standardised values at context {TASK.context_length}, seed {", ".join(map(str, TASK.seeds))}: usual
 borders, every column, no window dropped, Weather's -9999 left in as the literature leaves them. The first columns were
-run here: Fern with the model preset `level` and the training preset `law`, DLinear and PatchTST with their authors'
-settings for each dataset but the training preset `default`, not their authors' schedules, at most
+run here: Fern with the model preset `level` and the training preset `distribution`, DLinear and PatchTST with their
+authors' settings for each dataset but the training preset `default`, not their authors' schedules, at most
 {TASK.train["epochs"]} epochs each. The published
 columns are what the papers print (sources in `src/fern/report/tables/published_numbers/`; PatchTST/42 and DLinear see
 336 rows, TimeMixer's context was searched). Of ModernTCN no number could be checked, so there is none. Seconds are

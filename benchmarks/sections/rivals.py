@@ -5,13 +5,13 @@ from statistics import geometric_mean, median
 
 from benchmarks.sections.winners import kind_of, mean_errors
 from fern.benchmark.problem import NOISE
-from fern.benchmark.rows import Row
+from fern.benchmark.results import Row
+from fern.benchmark.tables.build import build_table
+from fern.benchmark.tables.cells import lyapunov_times_a_step
+from fern.benchmark.tables.labels import dataset_label, model_label
+from fern.benchmark.tables.published import paper_value
+from fern.benchmark.tables.rendering import render
 from fern.benchmark.tasks import ORACLE, Task, read_task
-from fern.report.tables.cells import lyapunov_times_a_step
-from fern.report.tables.labels import dataset_label, model_label
-from fern.report.tables.paper import paper_value
-from fern.report.tables.rendering import render
-from fern.report.tables.tables import build_table
 from fern.systems import SCENARIOS
 
 FERNS = ("fern", "fern-rolled")

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from benchmarks.sections import winners
 from benchmarks.sections.winners import COMPARED, ORDER
-from fern.benchmark.rows import Row
+from fern.benchmark.results import Row
+from fern.benchmark.tables.build import build_table
+from fern.benchmark.tables.rendering import render
 from fern.benchmark.tasks import Task, read_task
-from fern.report.tables.rendering import render
-from fern.report.tables.tables import build_table
 
 HEADLINE = (*COMPARED, "last-value", "oracle")
 """The models that have run on every dataset of the shock table."""

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from fern.benchmark.rows import Row
-from fern.benchmark.significance.ranks import friedman, nemenyi, tied_ranks
+from fern.benchmark.results import Row
+from fern.benchmark.significance import friedman, nemenyi, tied_ranks
+from fern.benchmark.tables.labels import model_label, seen_by
+from fern.benchmark.tables.published import paper_value
 from fern.benchmark.tasks import read_task
-from fern.report.tables.labels import model_label, seen_by
-from fern.report.tables.paper import paper_value
 from fern.systems import SCENARIOS
 
 COMPARED = ("fern", "dlinear", "analog", "polymap")

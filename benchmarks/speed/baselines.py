@@ -15,7 +15,7 @@ from torch.nn.functional import mse_loss
 
 from benchmarks.speed.harness import Effort, Measurement, best_in_turns, quiet, training_step
 from fern.models import DLinear, Forecast, PatchTST, TimeMixer, build_model
-from fern.training.machine.hardware import threads
+from fern.training.runtime import threads
 
 PACKAGES = ("torch", "numpy", "neuralforecast")
 CONTEXT, BATCH = 336, 32

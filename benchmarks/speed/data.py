@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.speed.harness import Effort, Measurement, best_seconds
 from fern.data.windows import Windows
-from fern.training.machine.hardware import threads
+from fern.training.runtime import threads
 
 PACKAGES = ("numpy", "pyarrow", "polars", "numba", "torch")
 ROWS, COLUMNS, HEAD = 10_000_000, 10, 200_000
@@ -36,7 +36,7 @@ path, head = sys.argv[1], sys.argv[2]
 _OURS = (
     _COMMON
     + """
-import fern.data.auditing.scan.column
+import fern.data.auditing.scan
 from fern.data.auditing.audit import audit
 before = peak()
 audit(head)

@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.speed.harness import Effort, Measurement
 from fern.benchmark.engines.local import LocalEngine
 from fern.benchmark.plan import Plan, make_plan
-from fern.benchmark.rows import Row
-from fern.benchmark.run import Run
+from fern.benchmark.results import Row
+from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.benchmark.sweep import Watcher, run_sweep
 from fern.benchmark.tasks import task_from_mapping

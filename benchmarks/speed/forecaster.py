@@ -27,7 +27,7 @@ import torch
 from benchmarks.speed.harness import Effort, Measurement, best_in_turns, best_seconds, quiet
 from fern.forecaster import FernForecaster
 from fern.models import build_model
-from fern.training.machine.hardware import threads
+from fern.training.runtime import threads
 
 PACKAGES = ("torch", "numpy", "numba", "pandas", "pyarrow")
 LENGTH, HORIZON, CHANNELS = 336, 336, 3

@@ -13,7 +13,7 @@ from torch import Generator
 from benchmarks.speed.harness import Effort, Measurement, best_in_turns, best_seconds, training_step
 from fern.models import build_model, multiply_adds
 from fern.training.losses import criterion
-from fern.training.machine.hardware import threads
+from fern.training.runtime import threads
 
 PACKAGES = ("torch", "numpy", "numba")
 CONTEXT, HORIZON, BATCH = 336, 336, 95

@@ -23,7 +23,7 @@ from fern.metrics import (
     variogram_score,
     w2_squared,
 )
-from fern.training.machine.hardware import threads
+from fern.training.runtime import threads
 
 PACKAGES = ("numpy", "torch", "pot", "scoringrules")
 WINDOWS, HORIZON, CHANNELS, BATCH = 7_000, 336, 3, 95

@@ -13,7 +13,7 @@ from torch.nn.functional import mse_loss
 from benchmarks.speed.harness import Effort, Measurement, best_in_turns, best_seconds, training_step
 from fern.models import Forecast, PatchTST, PatchTSTConfig, build_model
 from fern.models.layers import end_padded_patches
-from fern.training.machine.hardware import threads
+from fern.training.runtime import threads
 
 PACKAGES = ("torch", "numpy", "numba")
 CONTEXT = 336

@@ -19,16 +19,15 @@ from fern.data.splits import Part, split
 from fern.data.windows import Windows
 from fern.models import Forecaster, build_model
 from fern.models.storage import FORMAT as MODEL
-from fern.models.tensorfile import read_tensors, write_tensors
+from fern.models.storage import read_tensors, write_tensors
 from fern.systems import simulate
 from fern.training import TrainConfig, generator_for, train
+from fern.training.checkpoints import FORMAT as RUN
+from fern.training.logging import Silent
 from fern.training.loop import LossOf
 from fern.training.losses import criterion
-from fern.training.machine.compiling import seconds_both_ways
-from fern.training.machine.hardware import threads
-from fern.training.order import EpochOrder
-from fern.training.records.progress import Silent
-from fern.training.saving.checkpoint import FORMAT as RUN
+from fern.training.random_state import EpochOrder
+from fern.training.runtime import seconds_both_ways, threads
 
 PACKAGES = ("torch", "lightning-fabric", "numpy")
 LENGTH, HORIZON, BATCH, STEPS = 336, 336, 95, 150

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.speed.harness import Effort, Measurement, best_seconds
-from fern.training.machine.hardware import threads
+from fern.training.runtime import threads
 from fern.transport import spd_push
 
 PACKAGES = ("torch", "numba")

@@ -16,25 +16,24 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from fern import plot as figures
+from fern.benchmark.leaderboard import board_of
 from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.store import Store
+from fern.benchmark.stress import shock_response
+from fern.benchmark.tables.cells import Spot
+from fern.benchmark.tables.ranking import standings
 from fern.benchmark.tasks import ORACLE, DatasetChoice, read_task
 from fern.cli.demo import sample_table
 from fern.cli.demo_page import Findings, errors_by_step, findings_of, window_figures
 from fern.data import audit, clean
 from fern.data.auditing.audit import audit_source
-from fern.data.tables.readers import table_source
-from fern.diagnostics import warnings as alarms_of
+from fern.data.auditing.page import audit_page, repair_of, repairs_of
+from fern.data.reading import table_source
+from fern.diagnostics import detect_alarms
 from fern.forecaster import FernForecaster
 from fern.models import Forecaster, build_model
-from fern.report import figures
-from fern.report.figures.scores.errors import CaseErrors, ModelErrors
-from fern.report.pages.audit import audit_page
-from fern.report.pages.leaderboard import board_of
-from fern.report.pages.repairs import repairs_of
-from fern.report.tables.cells import Spot
-from fern.report.tables.ranking import standings
-from fern.stress import shock_response
+from fern.plot.scores import CaseErrors, ModelErrors
 from fern.training import TrainConfig, train
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def trained() -> tuple[dict[str, Forecaster], Any]:
 
 @cache
 def found() -> Findings:
-    """The calibration, coverage and profile of Fern's law."""
+    """The calibration, coverage and profile of Fern's distribution."""
     return findings_of(trained()[0]["fern"], problem())
 
 
@@ -108,7 +107,7 @@ def attractor() -> "Figure":
 def diagnostics() -> "Figure":
     """The stack of diagnostics with its alarms."""
     profile = found().profile
-    alarms = tuple(alarms_of(profile, found().rules))
+    alarms = tuple(detect_alarms(profile, found().rules))
     return figures.diagnostics_figure(profile, alarms=alarms, rows=slice(0, 600))
 
 
@@ -156,7 +155,7 @@ def repair() -> "Figure":
     profile, scale = model.findings.profiled[0].profile, next(iter(model.scales.values()))  # type: ignore[union-attr]
     made = np.full(len(raw), np.nan)
     made[profile.first_row : profile.first_row + len(profile)] = scale.invert(profile.forecast)[:, 0]
-    shown = figures.Repaired.of(
+    shown = repair_of(
         raw,
         cleaned["load"].to_numpy(),
         log,
@@ -225,7 +224,7 @@ FIGURES: dict[str, Callable[[], "Figure"]] = {
     "errors_figure": errors,
     "critical_difference_figure": critical_difference,
 }
-"""The function of `fern.report.figures` that draws each, and what is drawn of it."""
+"""The function of `fern.plot` that draws each, and what is drawn of it."""
 
 
 def _forecast_page() -> str:

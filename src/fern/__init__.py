@@ -6,9 +6,9 @@ The names people need most are here; each subpackage has the rest. Nothing is lo
 
 from typing import TYPE_CHECKING
 
+from fern._lazy import lazy_names
 from fern._version import __version__
 from fern.errors import FernError
-from fern.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fern.data import Windows, audit, clean, load, read_frame, split

@@ -11,10 +11,10 @@ def test_my_forecaster_survives_a_change_of_parameters():
 from collections.abc import Sequence
 from pathlib import Path
 
-from fern.stress.examination import Report, ScenarioSource, StressSettings, stress_test
-from fern.stress.requirements import requirements_from
-from fern.stress.summary import as_text
-from fern.stress.targets import Takes
+from fern.benchmark.stress.requirements import requirements_from
+from fern.benchmark.stress.stress_test import Report, ScenarioSource, StressSettings, stress_test
+from fern.benchmark.stress.summary import as_text
+from fern.benchmark.stress.targets import Takes
 from fern.systems import Scenario
 
 _OPTIONS = ("context_length", "horizon", "windows", "time_limit", "training_limit", "takes")
@@ -38,7 +38,7 @@ def assert_survives(
     as ``fern stress`` takes it. ``scenarios`` is one or several of: an id, a TOML file, a `fern.systems.Scenario`;
     without any, a small set with one of each kind of shock.
 
-    The other keywords are metrics (`fern.stress.examination.StressFigures`): ``regret``, ``excess_mse``, ``mse``,
+    The other keywords are metrics (`fern.benchmark.stress.StressFigures`): ``regret``, ``excess_mse``, ``mse``,
     ``mae`` and ``wd`` take the largest value allowed, ``ept`` and ``skill`` the smallest. Without any, a forecaster
     survives when it gives finite forecasts of the right shape in time. A misspelt keyword is a `fern.FernError`.
 

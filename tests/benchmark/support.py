@@ -9,8 +9,8 @@ from typing import Any
 from fern.benchmark.engines.base import Finished
 from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
 from fern.benchmark.plan import make_plan
-from fern.benchmark.rows import Row
-from fern.benchmark.run import Run
+from fern.benchmark.results import Row
+from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.benchmark.tasks import task_from_mapping
 

@@ -10,7 +10,7 @@ import pytest
 import fern.benchmark.plan as planning
 from fern.benchmark.plan import make_plan
 from fern.benchmark.problem import Dataset, load_dataset
-from fern.benchmark.rows import Row
+from fern.benchmark.results import Row
 from fern.benchmark.store import Store
 from fern.benchmark.tasks import DatasetChoice, Task, read_task
 from fern.systems import SCENARIOS, scenario, simulate

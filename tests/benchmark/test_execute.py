@@ -8,13 +8,13 @@ import pytest
 from tests.benchmark.support import tiny_plan
 
 from fern.benchmark import execute as module
-from fern.benchmark.claims import locked
 from fern.benchmark.execute import LOCK, Workbench, Workplace, execute_run, lost
+from fern.benchmark.locks import locked
 from fern.benchmark.scoring import score_model
 from fern.errors import FernError, NotWritten
-from fern.models import tensorfile
+from fern.models import storage as tensorfile
 from fern.training import resumable, train
-from fern.training.records.progress import Silent
+from fern.training.logging import Silent
 
 
 class Watched(Silent):

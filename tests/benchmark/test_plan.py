@@ -11,8 +11,8 @@ from fern.benchmark.plan import make_plan
 from fern.benchmark.problem import Dataset
 from fern.benchmark.tasks import read_task
 from fern.errors import FernError
-from fern.training.presets import NEUTRAL, PRESETS
-from fern.training.saving.fingerprint import FREE_TO_CHANGE
+from fern.training.checkpoints import FREE_TO_CHANGE
+from fern.training.config import NEUTRAL, PRESETS
 
 
 def test_a_plan_is_models_times_datasets_times_horizons_times_seeds():
@@ -62,10 +62,10 @@ def test_the_real_series_are_run_with_the_authors_settings_for_each(real_plan):
     assert {found["fern", name] for name in ROWS} == {"level"}
 
 
-def test_of_the_real_series_fern_alone_is_trained_by_its_law(real_plan):
+def test_of_the_real_series_fern_alone_is_trained_by_its_distribution(real_plan):
     trained = {run.settings.model: run.settings.train_settings for run in real_plan.runs if run.settings.train_settings}
     assert {model: settings["preset"] for model, settings in trained.items()} == {
-        "fern": "law",
+        "fern": "distribution",
         "dlinear": "default",
         "patchtst": "default",
     }

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from fern.benchmark.quantities import QUANTITIES, direction_of, title_of
+from fern.benchmark.results import QUANTITIES, direction_of, title_of
 from fern.benchmark.store import Store
-from fern.report.tables.tables import KINDS
+from fern.benchmark.tables.build import KINDS
 
 ROWS = Store(Path(__file__).parents[2] / "benchmarks" / "runs").contents().rows
 

@@ -73,15 +73,15 @@ def test_the_last_batch_is_scored_beside_all_windows_under_the_detailed_protocol
     assert "last_mse" not in score_model(model, problem, seed=1).metrics
 
 
-def test_a_model_without_a_law_has_no_scores_of_one(problem):
+def test_a_model_without_a_distribution_has_no_scores_of_one(problem):
     score = score_model(build_model("last-value", **SIZES, channels=3), problem, seed=1)
     assert score.metrics.keys() == {"mse", "mae", "wd", "swd", "ept"}
 
 
 class Sampled(Forecaster):
-    """A law that is known by its draws alone."""
+    """A distribution that is known by its draws alone."""
 
-    has_law = True
+    has_distribution = True
 
     def forecast(self, past, *, samples, generator):
         mean = past[:, -1:].expand(-1, self.config.horizon, -1)
@@ -89,7 +89,7 @@ class Sampled(Forecaster):
         return Forecast(mean=mean, samples=drawn)
 
 
-def test_a_law_without_a_closed_form_is_scored_by_draws_that_follow_from_the_seed(problem):
+def test_a_distribution_without_a_closed_form_is_scored_by_draws_that_follow_from_the_seed(problem):
     model = Sampled(ModelConfig(**SIZES, channels=3))
     first, again, other = (score_model(model, problem, seed=seed).metrics for seed in (1, 1, 2))
     assert first.keys() == {"mse", "mae", "wd", "swd", "ept", "crps", "coverage_90"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.benchmark.test_rows import ROW
+from tests.benchmark.test_results import ROW
 
 from fern.benchmark.store import Damaged, Store
 from fern.errors import FernError

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from tests.benchmark.support import InlineEngine, ScriptedEngine, row_for, tiny_plan
 
-from fern.benchmark.claims import Claims
 from fern.benchmark.engines.base import Advanced, Finished, Lost
 from fern.benchmark.execute import Outcome
+from fern.benchmark.locks import Claims
 from fern.benchmark.sweep import ATTEMPTS, Watcher, run_sweep
 
 

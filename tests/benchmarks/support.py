@@ -1,6 +1,6 @@
 """A row as the benchmark would have written it."""
 
-from fern.benchmark.rows import Row
+from fern.benchmark.results import Row
 
 
 def row(model: str, dataset: str, mse: float, *, task: str = "shock", share: float = 0.0, **changes: object) -> Row:

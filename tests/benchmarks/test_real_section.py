@@ -2,7 +2,7 @@
 
 from benchmarks.sections.real import Figures, section, verdicts
 
-from fern.benchmark.rows import Row
+from fern.benchmark.results import Row
 
 GIVEN = {
     "task": "real",

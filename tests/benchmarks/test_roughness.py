@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from benchmarks.laws.roughness import PATCH, roughness
+from benchmarks.distributions.roughness import PATCH, roughness
 from benchmarks.sections.analyses import roughness as section
 
 

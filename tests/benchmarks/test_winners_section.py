@@ -10,7 +10,7 @@ from benchmarks.sections.winners import (
 )
 from tests.benchmarks.support import row
 
-from fern.benchmark.significance.ranks import nemenyi
+from fern.benchmark.significance import nemenyi
 
 
 def test_the_winner_of_each_dataset_is_told_with_what_it_sees() -> None:

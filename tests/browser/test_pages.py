@@ -9,19 +9,17 @@ import pyarrow as pa
 import pytest
 from tests.benchmark.support import row_for, tiny_plan
 
+from fern.benchmark.page import benchmark_page
 from fern.benchmark.store import Store
 from fern.data import audit
 from fern.data.auditing.audit import audit_source
-from fern.data.tables.readers import table_source
+from fern.data.auditing.page import audit_page, repairs_of
+from fern.data.reading import table_source
 from fern.forecaster import FernForecaster
-from fern.report.figures import Attractor, CoverageOverTime, ErrorGrowth, Fan, Fans, Interval, Joint
-from fern.report.pages.audit import audit_page
-from fern.report.pages.benchmark import benchmark_page
-from fern.report.pages.listing import Head, listing
-from fern.report.pages.live import live_drawing
-from fern.report.pages.markup import joined
-from fern.report.pages.repairs import repairs_of
-from fern.report.pages.shell import Section, page
+from fern.html.figures import live_drawing
+from fern.html.markup import Head, joined, listing
+from fern.html.page import Section, page
+from fern.plot import Attractor, CoverageOverTime, ErrorGrowth, Fan, Fans, Interval, Joint
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>document.title='owned'</script>"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.calibration.processes import gaussian_law
+from tests.calibration.processes import gaussian_distribution
 
 from fern.transport import Ellipsoid
 
@@ -15,12 +15,12 @@ def rng() -> np.random.Generator:
 
 
 @pytest.fixture
-def make_law(rng: np.random.Generator) -> Callable[..., Ellipsoid]:
-    """Random laws of n windows and C channels over 10 steps in patches of 4."""
+def make_distribution(rng: np.random.Generator) -> Callable[..., Ellipsoid]:
+    """Random distributions of n windows and C channels over 10 steps in patches of 4."""
 
     def made(n: int = 60, channels: int = 2, horizon: int = 10) -> Ellipsoid:
         mixed = rng.normal(size=(horizon, horizon))
-        return gaussian_law(
+        return gaussian_distribution(
             rng.normal(size=(n, channels, horizon)),
             mixed @ mixed.T / horizon + np.eye(horizon),
             patch_size=4,

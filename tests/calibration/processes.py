@@ -1,4 +1,4 @@
-"""Laws and series with known coverage, for the calibration tests."""
+"""Distributions and series with known coverage, for the calibration tests."""
 
 import numpy as np
 import torch
@@ -20,14 +20,14 @@ def householder_vectors(orthogonal: np.ndarray) -> np.ndarray:  # (p, p) -> (p, 
     return vectors
 
 
-def gaussian_law(
+def gaussian_distribution(
     mean: np.ndarray,  # (N, C, H)
     covariance: np.ndarray,  # (H, H)
     *,
     patch_size: int,
     scale: float | np.ndarray = 1.0,  # broadcasts with (N, C)
 ) -> Ellipsoid:
-    """The law N(mean, scale² covariance), cut into patches, with the covariance within each."""
+    """The distribution N(mean, scale² covariance), cut into patches, with the covariance within each."""
     n, channels, horizon = mean.shape
     g = -(-horizon // patch_size)
     eigenvalues, vectors = np.ones((g, patch_size)), np.zeros((g, patch_size, patch_size))
@@ -81,7 +81,7 @@ def windows_of(
     return y, mean
 
 
-def tilted_law(rng: np.random.Generator, mean: np.ndarray, *, least: float) -> Ellipsoid:  # (N, C, H)
+def tilted_distribution(rng: np.random.Generator, mean: np.ndarray, *, least: float) -> Ellipsoid:  # (N, C, H)
     """Unit variance in every direction of one patch but one, which differs from window to window: there ``least``².
 
     Training by the CRPS of each step leaves such axes behind: they hardly show in the deviation of a step.

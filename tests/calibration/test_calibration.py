@@ -9,63 +9,65 @@ from fern.calibration import Calibration, CalibrationSettings, Residuals, fit_ca
 from fern.errors import FernError
 
 
-def held_out(make_law, rng, n: int = 200, *, channels: int = 2, scale: float = 1.0, start: int = 0) -> Residuals:
-    law = make_law(n=n, channels=channels)
-    y = law.mean.numpy() + scale * law.stddev.numpy() * rng.normal(size=law.mean.shape)
-    return Residuals.of(law, y.swapaxes(1, 2), origins=range(start, start + 10 * n, 10))
+def held_out(
+    make_distribution, rng, n: int = 200, *, channels: int = 2, scale: float = 1.0, start: int = 0
+) -> Residuals:
+    distribution = make_distribution(n=n, channels=channels)
+    y = distribution.mean.numpy() + scale * distribution.stddev.numpy() * rng.normal(size=distribution.mean.shape)
+    return Residuals.of(distribution, y.swapaxes(1, 2), origins=range(start, start + 10 * n, 10))
 
 
-def test_channels_are_calibrated_apart_where_windows_suffice(make_law, rng) -> None:
-    assert fit_calibration(held_out(make_law, rng)).group.tolist() == [0, 1]
-    few = fit_calibration(held_out(make_law, rng, n=20))
+def test_channels_are_calibrated_apart_where_windows_suffice(make_distribution, rng) -> None:
+    assert fit_calibration(held_out(make_distribution, rng)).group.tolist() == [0, 1]
+    few = fit_calibration(held_out(make_distribution, rng, n=20))
     assert few.group.tolist() == [0, 0]
     assert "all channels share their radii" in " ".join(few.notes)
-    alone = fit_calibration(held_out(make_law, rng, n=20), settings=CalibrationSettings(pooling="channel"))
+    alone = fit_calibration(held_out(make_distribution, rng, n=20), settings=CalibrationSettings(pooling="channel"))
     assert alone.group.tolist() == [0, 1]
 
 
-def test_one_set_is_split_where_it_is_long_and_shared_where_it_is_short(make_law, rng) -> None:
-    assert fit_calibration(held_out(make_law, rng, n=100)).windows == 50
-    short = fit_calibration(held_out(make_law, rng, n=20))
+def test_one_set_is_split_where_it_is_long_and_shared_where_it_is_short(make_distribution, rng) -> None:
+    assert fit_calibration(held_out(make_distribution, rng, n=100)).windows == 50
+    short = fit_calibration(held_out(make_distribution, rng, n=20))
     assert short.windows == 20 and "gave both scales and quantiles" in short.notes[0] and not short.shape.full
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_a_few_windows_give_finite_regions_that_say_what_they_lack(make_law, rng, n: int) -> None:
-    calibration = fit_calibration(held_out(make_law, rng, n=n))
+def test_a_few_windows_give_finite_regions_that_say_what_they_lack(make_distribution, rng, n: int) -> None:
+    calibration = fit_calibration(held_out(make_distribution, rng, n=n))
     assert not calibration.calibrated(95)["band"]
     with pytest.raises(
         FernError, match=r"too few held-out windows: band at 99 %: needs n_eff >= 99, has .* are needed"
     ):
         calibration.require(99, kind="band")
-    forecast = calibration.apply(make_law(n=3))
+    forecast = calibration.apply(make_distribution(n=3))
     for ends in (forecast.interval(95), forecast.band(99.99)):
         assert all(np.isfinite(end).all() for end in ends)
     assert np.isfinite(forecast.sample(7)).all()
 
 
-def test_without_any_window_every_region_is_the_laws_own(make_law) -> None:
+def test_without_any_window_every_region_is_the_distributions_own(make_distribution) -> None:
     calibration = fit_calibration(Residuals.none(channels=2, horizon=10, patch_size=4))
-    law = make_law(n=3)
-    low, high = calibration.apply(law).interval(95)
-    np.testing.assert_allclose((high - low) / 2, 1.959964 * law.stddev.numpy().swapaxes(1, 2), rtol=1e-5)
+    distribution = make_distribution(n=3)
+    low, high = calibration.apply(distribution).interval(95)
+    np.testing.assert_allclose((high - low) / 2, 1.959964 * distribution.stddev.numpy().swapaxes(1, 2), rtol=1e-5)
     assert calibration.calibrated(50) == dict.fromkeys(("margin", "patch", "band", "region"), False)
     assert "no held-out windows" in calibration.notes[0]
-    forecast = calibration.apply(law)
+    forecast = calibration.apply(distribution)
     assert not forecast.functional(np.ones(10)).calibrated
     spread = forecast.sample(4000).std(axis=0)
-    np.testing.assert_allclose(spread, law.stddev.numpy().swapaxes(1, 2), rtol=0.08)
+    np.testing.assert_allclose(spread, distribution.stddev.numpy().swapaxes(1, 2), rtol=0.08)
 
 
-def test_parts_give_the_calibration_back_exactly(make_law, rng) -> None:
+def test_parts_give_the_calibration_back_exactly(make_distribution, rng) -> None:
     for settings in (CalibrationSettings(), CalibrationSettings(symmetric=False, forgetting=0.9)):
-        first = fit_calibration(held_out(make_law, rng), settings=settings)
+        first = fit_calibration(held_out(make_distribution, rng), settings=settings)
         plain, arrays = first.to_parts()
         second = Calibration.from_parts(json.loads(json.dumps(plain)), arrays)
         assert second.settings == first.settings and second.notes == first.notes
-        law = make_law(n=3)
+        distribution = make_distribution(n=3)
         for level in (33.3, 90, 99.95):
-            one, two = first.apply(law), second.apply(law)
+            one, two = first.apply(distribution), second.apply(distribution)
             np.testing.assert_array_equal(one.interval(level), two.interval(level))
             np.testing.assert_array_equal(one.band(level), two.band(level))
             np.testing.assert_array_equal(one.region(level).radius, two.region(level).radius)
@@ -74,16 +76,16 @@ def test_parts_give_the_calibration_back_exactly(make_law, rng) -> None:
         assert again == plain and all(np.array_equal(same[name], arrays[name]) for name in arrays)
 
 
-def test_parts_that_are_not_whole_are_refused(make_law, rng) -> None:
-    plain, arrays = fit_calibration(held_out(make_law, rng)).to_parts()
+def test_parts_that_are_not_whole_are_refused(make_distribution, rng) -> None:
+    plain, arrays = fit_calibration(held_out(make_distribution, rng)).to_parts()
     with pytest.raises(FernError, match="a part is missing"):
         Calibration.from_parts(plain, {name: array for name, array in arrays.items() if name != "group"})
     with pytest.raises(FernError, match="format 7 is not known"):
         Calibration.from_parts(plain | {"format": 7}, arrays)
 
 
-def test_recent_windows_count_more_where_old_ones_are_forgotten(make_law, rng) -> None:
-    calm, rough = held_out(make_law, rng), held_out(make_law, rng, scale=3.0, start=3000)
+def test_recent_windows_count_more_where_old_ones_are_forgotten(make_distribution, rng) -> None:
+    calm, rough = held_out(make_distribution, rng), held_out(make_distribution, rng, scale=3.0, start=3000)
     both = Residuals.joined([calm, rough])
     static, recent = (
         fit_calibration(both, calm, settings=CalibrationSettings(forgetting=forgetting)).radii.patch.at(50).mean()
@@ -92,24 +94,24 @@ def test_recent_windows_count_more_where_old_ones_are_forgotten(make_law, rng) -
     assert recent > 1.2 * static
 
 
-def test_bias_is_reported(make_law, rng) -> None:
-    law = make_law(n=200)
-    y = law.mean.numpy() + law.stddev.numpy() * (1 + rng.normal(size=law.mean.shape))
-    notes = fit_calibration(Residuals.of(law, y.swapaxes(1, 2), origins=range(0, 2000, 10))).notes
+def test_bias_is_reported(make_distribution, rng) -> None:
+    distribution = make_distribution(n=200)
+    y = distribution.mean.numpy() + distribution.stddev.numpy() * (1 + rng.normal(size=distribution.mean.shape))
+    notes = fit_calibration(Residuals.of(distribution, y.swapaxes(1, 2), origins=range(0, 2000, 10))).notes
     assert any("off by +" in note for note in notes)
 
 
-def test_laws_of_another_shape_are_refused(make_law, rng) -> None:
-    calibration = fit_calibration(held_out(make_law, rng))
+def test_distributions_of_another_shape_are_refused(make_distribution, rng) -> None:
+    calibration = fit_calibration(held_out(make_distribution, rng))
     with pytest.raises(FernError, match=r"are \(3, 10, 4\), the calibration was fitted for \(2, 10, 4\)"):
-        calibration.apply(make_law(n=3, channels=3))
+        calibration.apply(make_distribution(n=3, channels=3))
     with pytest.raises(FernError, match="they must agree"):
-        fit_calibration(held_out(make_law, rng), held_out(make_law, rng, channels=3))
+        fit_calibration(held_out(make_distribution, rng), held_out(make_distribution, rng, channels=3))
 
 
 @pytest.mark.parametrize("level", [0, 100, -5, 120, float("nan")])
-def test_levels_outside_0_to_100_are_refused(make_law, rng, level: float) -> None:
-    forecast = fit_calibration(held_out(make_law, rng)).apply(make_law(n=2))
+def test_levels_outside_0_to_100_are_refused(make_distribution, rng, level: float) -> None:
+    forecast = fit_calibration(held_out(make_distribution, rng)).apply(make_distribution(n=2))
     for call in (forecast.interval, forecast.band, forecast.region, forecast.calibrated):
         with pytest.raises(FernError, match=r"level: got .* needs a percentage between 0 and 100"):
             call(level)

@@ -1,4 +1,4 @@
-"""Coverage window by window agrees with the report, rolls, and its PIT is flat where the law is right."""
+"""Coverage window by window agrees with the report, rolls, and its PIT is flat where the distribution is right."""
 
 import numpy as np
 import pytest
@@ -14,9 +14,9 @@ def judged(spread=1.0, windows=400):
     y = torch.randn(windows, 6, 2, generator=torch.Generator().manual_seed(0))
     half, rows = windows // 2, range(0, 6 * windows, 6)
     size = (half, 2, 1, 6)
-    law = Ellipsoid(torch.ones(size), torch.zeros(size), torch.zeros(half, 2, 1, 0, 6), base_variance=1.0)
-    calibration = fit_calibration(Residuals.of(law, y[:half], origins=rows[:half]))
-    return calibration.apply(law), spread * y[half:], rows[half:]
+    distribution = Ellipsoid(torch.ones(size), torch.zeros(size), torch.zeros(half, 2, 1, 0, 6), base_variance=1.0)
+    calibration = fit_calibration(Residuals.of(distribution, y[:half], origins=rows[:half]))
+    return calibration.apply(distribution), spread * y[half:], rows[half:]
 
 
 def course(**changes):
@@ -31,7 +31,7 @@ def test_the_mean_over_windows_is_the_coverage_of_the_report():
     assert (found.level, found.n_eff) == (90.0, row.n_eff)
 
 
-def test_the_pit_is_flat_where_the_law_is_right_and_hollow_where_it_is_too_narrow():
+def test_the_pit_is_flat_where_the_distribution_is_right_and_hollow_where_it_is_too_narrow():
     flat, narrow = course()[0].pit, course(spread=2.0)[0].pit
     assert flat.sum() == pytest.approx(1.0)
     assert np.abs(flat - 0.05).max() < 0.025
@@ -43,7 +43,9 @@ def test_rolling_means_are_those_of_neighbours_in_time():
     row = coverage_report(forecast, y, origins=rows, paths=0).row("margin", 90.0)
     order = np.random.default_rng(0).permutation(len(rows))
     plain = coverage_course(forecast, y, origins=rows, row=row)
-    mixed = coverage_course(forecast, y[order], origins=np.asarray(rows)[order].tolist(), row=row)  # one law for all
+    mixed = coverage_course(
+        forecast, y[order], origins=np.asarray(rows)[order].tolist(), row=row
+    )  # one distribution for all
     found = mixed.rolling(10)
     assert np.allclose(found.coverage, plain.rolling(10).coverage)
     assert found.coverage[3] == pytest.approx(plain.inside[3:13].mean())

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.calibration.processes import ar_covariance, ar_series, gaussian_law, windows_of
+from tests.calibration.processes import ar_covariance, ar_series, gaussian_distribution, windows_of
 
 from fern.calibration import Residuals, coverage_report, fit_calibration
 from fern.calibration.radii import KINDS
@@ -15,7 +15,8 @@ LEVELS = (50.0, 80.0, 90.0, 95.0)
 def one_series(seed: int, *, correlated: bool, rows: int = 1500, tests: int = 150):
     """A calibration on one series, and the forecasts and truth of independent windows of the same process.
 
-    Without ``correlated`` the laws have one variance for all steps and no correlations: the shape must be found.
+    Without ``correlated`` the distributions have one variance for all steps and no correlations: the shape must be
+    found.
     """
     rng = np.random.default_rng(seed)
     covariance = ar_covariance(PHI, HORIZON)
@@ -26,11 +27,11 @@ def one_series(seed: int, *, correlated: bool, rows: int = 1500, tests: int = 15
     for first in (1, rows + HORIZON):
         origins = np.arange(first, first + rows - 2 * HORIZON, STRIDE)
         y, mean = windows_of(series, PHI, origins, HORIZON)
-        parts.append(Residuals.of(gaussian_law(mean, covariance, patch_size=PATCH), y, origins=origins))
+        parts.append(Residuals.of(gaussian_distribution(mean, covariance, patch_size=PATCH), y, origins=origins))
     far = ar_series(rng, PHI, tests * 2 * HORIZON + HORIZON + 1)
     origins = np.arange(1, tests * 2 * HORIZON, 2 * HORIZON)
     y, mean = windows_of(far, PHI, origins, HORIZON)
-    forecast = fit_calibration(parts[1], parts[0]).apply(gaussian_law(mean, covariance, patch_size=PATCH))
+    forecast = fit_calibration(parts[1], parts[0]).apply(gaussian_distribution(mean, covariance, patch_size=PATCH))
     return forecast, y, origins
 
 
@@ -58,11 +59,11 @@ def test_a_panel_of_exchangeable_series_covers_at_least_its_level() -> None:
     inside = []
     for _ in range(100):
         noise = rng.standard_t(3, size=(40, 1, 1))
-        law = gaussian_law(np.zeros((19, 1, 1)), np.eye(1), patch_size=1)
-        residuals = Residuals.of(law, noise[:19], origins=[0] * 19, series=list(range(19)))
+        distribution = gaussian_distribution(np.zeros((19, 1, 1)), np.eye(1), patch_size=1)
+        residuals = Residuals.of(distribution, noise[:19], origins=[0] * 19, series=list(range(19)))
         low, high = (
             fit_calibration(residuals, residuals.none(channels=1, horizon=1, patch_size=1))
-            .apply(gaussian_law(np.zeros((21, 1, 1)), np.eye(1), patch_size=1))
+            .apply(gaussian_distribution(np.zeros((21, 1, 1)), np.eye(1), patch_size=1))
             .interval(90)
         )
         inside.append(((low <= noise[19:]) & (noise[19:] <= high)).mean())
@@ -101,10 +102,12 @@ def test_on_one_series_the_level_lies_within_the_error_bar_19_times_in_20() -> N
         for first in (1, rows, 2 * rows):
             origins = np.arange(first, first + rows - HORIZON, STRIDE)
             y, mean = windows_of(series, PHI, origins, HORIZON)
-            parts.append((gaussian_law(mean, covariance, patch_size=PATCH), y, origins))
-        early, late = (Residuals.of(law, y, origins=origins) for law, y, origins in parts[:2])
-        law, y, origins = parts[2]
-        report = coverage_report(fit_calibration(late, early).apply(law), y, origins=origins, levels=(80, 95), paths=0)
+            parts.append((gaussian_distribution(mean, covariance, patch_size=PATCH), y, origins))
+        early, late = (Residuals.of(distribution, y, origins=origins) for distribution, y, origins in parts[:2])
+        distribution, y, origins = parts[2]
+        report = coverage_report(
+            fit_calibration(late, early).apply(distribution), y, origins=origins, levels=(80, 95), paths=0
+        )
         within.append([abs(row.coverage - row.level / 100) <= row.error_bar for row in report.rows])
     # The standard error of this share is about 0.02; with the bar of the windows looked at alone it was 0.83.
     assert np.mean(within) == pytest.approx(0.95, abs=0.04)

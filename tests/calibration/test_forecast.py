@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.calibration.processes import BASE, gaussian_law, tilted_law
+from tests.calibration.processes import BASE, gaussian_distribution, tilted_distribution
 
 from fern.calibration import CalibratedForecast, CalibrationSettings, Residuals, fit_calibration
 from fern.errors import FernError
@@ -23,8 +23,8 @@ def forecast(
     mean = scale * rng.normal(size=(n + 30, 2, 10)) + shift
     noise = rng.exponential(size=mean.shape) - 1 if skewed else rng.normal(size=mean.shape)
     y = mean + noise @ np.linalg.cholesky(covariance).T
-    law, new = (gaussian_law(part, covariance, patch_size=4) for part in (mean[:n], mean[n:]))
-    residuals = Residuals.of(law, y[:n].swapaxes(1, 2), origins=range(0, 10 * n, 10))
+    distribution, new = (gaussian_distribution(part, covariance, patch_size=4) for part in (mean[:n], mean[n:]))
+    residuals = Residuals.of(distribution, y[:n].swapaxes(1, 2), origins=range(0, 10 * n, 10))
     calibration = fit_calibration(residuals, settings=CalibrationSettings(symmetric=symmetric))
     return calibration.apply(new), y[n:].swapaxes(1, 2)
 
@@ -109,13 +109,13 @@ def test_paths_of_few_windows_have_the_width_of_their_intervals() -> None:
 
 
 def test_errors_of_a_path_go_together_across_patches() -> None:
-    """Errors all of one sign along the horizon, under a law whose patches are independent."""
+    """Errors all of one sign along the horizon, under a distribution whose patches are independent."""
     rng = np.random.default_rng(0)
     mean = np.zeros((400, 1, 8))
-    law = gaussian_law(mean, np.eye(8), patch_size=4)
+    distribution = gaussian_distribution(mean, np.eye(8), patch_size=4)
     y = (rng.normal(size=(400, 1, 1)) + 0.1 * rng.normal(size=mean.shape)).swapaxes(1, 2)
-    found = fit_calibration(Residuals.of(law, y, origins=range(0, 3200, 8))).apply(
-        gaussian_law(mean[:2], np.eye(8), patch_size=4)
+    found = fit_calibration(Residuals.of(distribution, y, origins=range(0, 3200, 8))).apply(
+        gaussian_distribution(mean[:2], np.eye(8), patch_size=4)
     )
     paths = found.sample(500)
     assert np.corrcoef(paths[:, 0, 0, 0], paths[:, 0, 7, 0])[0, 1] > 0.8
@@ -123,15 +123,15 @@ def test_errors_of_a_path_go_together_across_patches() -> None:
     assert total.calibrated and total.high[0, 0] == pytest.approx(1.645 * 8, rel=0.15)  # independent: 1.645 √8
 
 
-def test_axes_that_a_law_has_wrong_do_not_widen_paths_and_sums() -> None:
-    """Errors of unit size in all directions; each window's law denies them one direction, each another."""
+def test_axes_that_a_distribution_has_wrong_do_not_widen_paths_and_sums() -> None:
+    """Errors of unit size in all directions; each window's distribution denies them one direction, each another."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=(500, 24, 1))
-    laws = [tilted_law(rng, np.zeros((n, 1, 24)), least=1e-3) for n in (400, 100)]
-    residuals = Residuals.of(laws[0], y[:400], origins=range(400), series=np.arange(400))
-    found = fit_calibration(residuals).apply(laws[1])
+    distributions = [tilted_distribution(rng, np.zeros((n, 1, 24)), least=1e-3) for n in (400, 100)]
+    residuals = Residuals.of(distributions[0], y[:400], origins=range(400), series=np.arange(400))
+    found = fit_calibration(residuals).apply(distributions[1])
     paths, truth = found.sample(100), y[400:]
-    before = float(energy_score(laws[1], torch.from_numpy(truth), generator=torch.Generator().manual_seed(0)))
+    before = float(energy_score(distributions[1], torch.from_numpy(truth), generator=torch.Generator().manual_seed(0)))
     assert float(energy_score(paths, truth)) < 1.02 * before
     for level in (50, 90):
         for low, high, joint in ((*found.interval(level), False), (*found.band(level), True)):

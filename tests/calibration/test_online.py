@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.calibration.processes import ar_covariance, ar_series, gaussian_law, windows_of
+from tests.calibration.processes import ar_covariance, ar_series, gaussian_distribution, windows_of
 
 from fern.calibration import OnlineCalibration, OnlineSettings, Residuals, fit_calibration
 from fern.errors import FernError
@@ -15,8 +15,8 @@ PHI, HORIZON, PATCH, STRIDE = 0.8, 24, 12, 3
 COVARIANCE = ar_covariance(PHI, HORIZON)
 
 
-def law_of(mean: np.ndarray):
-    return gaussian_law(mean, COVARIANCE, patch_size=PATCH)
+def distribution_of(mean: np.ndarray):
+    return gaussian_distribution(mean, COVARIANCE, patch_size=PATCH)
 
 
 def static(rng: np.random.Generator, series: np.ndarray | None = None):
@@ -24,7 +24,7 @@ def static(rng: np.random.Generator, series: np.ndarray | None = None):
     parts = []
     for origins in (np.arange(1, 700, STRIDE), np.arange(730, 1450, STRIDE)):
         y, mean = windows_of(series, PHI, origins, HORIZON)
-        parts.append(Residuals.of(law_of(mean), y, origins=origins))
+        parts.append(Residuals.of(distribution_of(mean), y, origins=origins))
     return fit_calibration(parts[1], parts[0])
 
 
@@ -35,9 +35,11 @@ CALIBRATION = static(np.random.default_rng(0))
 def test_radii_stay_finite_and_positive_under_any_sequence(values: list[float], stride: int) -> None:
     n = len(values)
     online = OnlineCalibration.start(CALIBRATION, settings=OnlineSettings(stride=stride))
-    online = online.update(law_of(np.zeros((n, 1, HORIZON))), np.tile(np.reshape(values, (n, 1, 1)), (1, HORIZON, 1)))
+    online = online.update(
+        distribution_of(np.zeros((n, 1, HORIZON))), np.tile(np.reshape(values, (n, 1, 1)), (1, HORIZON, 1))
+    )
     assert np.isfinite(online.factors).all() and (online.factors > 0).all()
-    found = online.apply(law_of(np.zeros((1, 1, HORIZON))))
+    found = online.apply(distribution_of(np.zeros((1, 1, HORIZON))))
     ends = [found.interval(level) for level in (10, 50, 90, 99.95)]
     assert np.isfinite(ends).all()
     assert (np.diff([high - low for low, high in ends], axis=0) >= 0).all()
@@ -57,8 +59,8 @@ def test_coverage_returns_after_the_scale_of_errors_doubles() -> None:
         plain = online.calibration.radii.patch.at(90)
         origins = np.arange(1500, 3000, STRIDE)
         y, mean = windows_of(series, PHI, origins, HORIZON)
-        law = law_of(mean)
-        distances = online.calibration.shape.distances(Residuals.of(law, y, origins=origins).whitened)[:, 0]
+        distribution = distribution_of(mean)
+        distances = online.calibration.shape.distances(Residuals.of(distribution, y, origins=origins).whitened)[:, 0]
         inside = np.zeros(len(origins))
         delay = PATCH // STRIDE
         for first in range(0, len(origins), delay):  # what one block of windows learns, the next but one can use
@@ -66,7 +68,7 @@ def test_coverage_returns_after_the_scale_of_errors_doubles() -> None:
             inside[block] = distances[block, 0] <= plain[0] * online.factors[1, 0, 2]
             if first:
                 known = slice(first - delay, first)
-                online = online.update(law_of(mean[known]), y[known, :PATCH])
+                online = online.update(distribution_of(mean[known]), y[known, :PATCH])
         since = origins - 2200
         covered["before"].append(inside[since < -PATCH].mean())
         covered["static"].append((distances[since >= 96, 0] <= plain[0]).mean())
@@ -81,33 +83,35 @@ def test_coverage_returns_after_the_scale_of_errors_doubles() -> None:
 
 def test_with_less_than_a_patch_known_margins_alone_learn() -> None:
     online = OnlineCalibration.start(CALIBRATION, settings=OnlineSettings(stride=STRIDE))
-    law = law_of(np.zeros((5, 1, HORIZON)))
-    learnt = online.update(law, np.full((5, 6, 1), 50.0))
+    distribution = distribution_of(np.zeros((5, 1, HORIZON)))
+    learnt = online.update(distribution, np.full((5, 6, 1), 50.0))
     assert (learnt.factors[0] > 1).all() and (learnt.factors[1] == 1).all()
-    assert (online.update(law, np.full((5, PATCH, 1), 50.0)).factors > 1).all()
+    assert (online.update(distribution, np.full((5, PATCH, 1), 50.0)).factors > 1).all()
     assert learnt.arrivals == 5 and online.arrivals == 0
 
 
 def test_steps_beyond_the_first_patch_do_not_count() -> None:
     online = OnlineCalibration.start(CALIBRATION, settings=OnlineSettings(stride=STRIDE))
-    law, y = law_of(np.zeros((5, 1, HORIZON))), np.zeros((5, HORIZON, 1))
+    distribution, y = distribution_of(np.zeros((5, 1, HORIZON))), np.zeros((5, HORIZON, 1))
     y[:, PATCH:] = 100
-    np.testing.assert_allclose(online.update(law, y).factors, online.update(law, y[:, :PATCH]).factors, rtol=1e-12)
+    np.testing.assert_allclose(
+        online.update(distribution, y).factors, online.update(distribution, y[:, :PATCH]).factors, rtol=1e-12
+    )
 
 
 def test_one_window_at_a_time_is_the_same_as_many(rng) -> None:
     settings = OnlineSettings(stride=STRIDE, levels=(80.0, 95.0))
     together = alone = OnlineCalibration.start(CALIBRATION, settings=settings)
     y, mean = rng.normal(size=(6, HORIZON, 1)), rng.normal(size=(6, 1, HORIZON))
-    together = together.update(law_of(mean), y)
+    together = together.update(distribution_of(mean), y)
     for i in range(6):
-        alone = alone.update(law_of(mean[i : i + 1]), y[i : i + 1])
+        alone = alone.update(distribution_of(mean[i : i + 1]), y[i : i + 1])
     np.testing.assert_allclose(alone.factors, together.factors, rtol=1e-12)
 
 
 def test_parts_give_the_state_back_exactly(rng) -> None:
     online = OnlineCalibration.start(CALIBRATION).update(
-        law_of(np.zeros((30, 1, HORIZON))), rng.normal(size=(30, HORIZON, 1))
+        distribution_of(np.zeros((30, 1, HORIZON))), rng.normal(size=(30, HORIZON, 1))
     )
     plain, arrays = online.to_parts()
     again = OnlineCalibration.from_parts(CALIBRATION, json.loads(json.dumps(plain)), arrays)
@@ -127,7 +131,7 @@ def test_parts_give_the_state_back_exactly(rng) -> None:
 )
 def test_bad_input_is_named(y, message) -> None:
     with pytest.raises(FernError, match=message):
-        OnlineCalibration.start(CALIBRATION).update(law_of(np.zeros((5, 1, HORIZON))), y)
+        OnlineCalibration.start(CALIBRATION).update(distribution_of(np.zeros((5, 1, HORIZON))), y)
 
 
 def test_settings_are_checked() -> None:

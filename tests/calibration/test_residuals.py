@@ -1,22 +1,22 @@
-"""Residuals under the law, and what is known of their windows."""
+"""Residuals under the distribution, and what is known of their windows."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.calibration.processes import gaussian_law
+from tests.calibration.processes import gaussian_distribution
 
 from fern.calibration import Residuals, fit_calibration
 from fern.errors import FernError
 
 
-def test_the_score_is_the_mahalanobis_distance_of_the_dense_covariance(make_law, rng) -> None:
-    law = make_law(n=7, channels=2, horizon=8)
+def test_the_score_is_the_mahalanobis_distance_of_the_dense_covariance(make_distribution, rng) -> None:
+    distribution = make_distribution(n=7, channels=2, horizon=8)
     y = rng.normal(size=(7, 8, 2))
-    z = Residuals.of(law, y, origins=range(7)).whitened
-    covariance = law.covariance_matrix.numpy()
-    away = y.swapaxes(1, 2) - law.mean.numpy()
+    z = Residuals.of(distribution, y, origins=range(7)).whitened
+    covariance = distribution.covariance_matrix.numpy()
+    away = y.swapaxes(1, 2) - distribution.mean.numpy()
     for p in range(2):
         rows = slice(4 * p, 4 * p + 4)
         dense = np.einsum(
@@ -49,42 +49,47 @@ def test_the_score_is_that_of_mapie(seed: int, horizon: int, patch_size: int, sp
     mapie = pytest.importorskip("mapie.experimental")
     rng = np.random.default_rng(seed)
     mixed = rng.normal(size=(horizon, horizon))
-    law = gaussian_law(
+    distribution = gaussian_distribution(
         rng.normal(size=(6, 1, horizon)),
         mixed @ mixed.T / horizon + 0.1 * np.eye(horizon),
         patch_size=min(patch_size, horizon),
         scale=np.exp(spread * rng.normal(size=(6, 1))),
     )
     y = rng.normal(size=(6, horizon))
-    score = mapie.MultivariateResidualNormalisedScore(covariance_estimator=Known(law.covariance_matrix[:, 0].numpy()))
+    score = mapie.MultivariateResidualNormalisedScore(
+        covariance_estimator=Known(distribution.covariance_matrix[:, 0].numpy())
+    )
     numbers = np.arange(6.0)[:, None]
-    theirs = score.fit(numbers, y).get_signed_conformity_scores(y, law.mean[:, 0].numpy(), X=numbers)
-    residuals = Residuals.of(law, y[..., None], origins=range(6))
+    theirs = score.fit(numbers, y).get_signed_conformity_scores(y, distribution.mean[:, 0].numpy(), X=numbers)
+    residuals = Residuals.of(distribution, y[..., None], origins=range(6))
     np.testing.assert_allclose(np.linalg.norm(residuals.whitened[:, 0], axis=-1), theirs, rtol=1e-6)
-    np.testing.assert_allclose(law.mahalanobis(torch.from_numpy(y)[:, None])[:, 0], theirs, rtol=1e-6)
+    np.testing.assert_allclose(distribution.mahalanobis(torch.from_numpy(y)[:, None])[:, 0], theirs, rtol=1e-6)
 
 
-def test_batches_join_in_order_of_series_and_time(make_law, rng) -> None:
-    law, y = make_law(n=6), rng.normal(size=(6, 10, 2))
-    late = Residuals.of(law, y, origins=range(6, 12), series=list("bababa"))
-    early = Residuals.of(law, y, origins=range(6), series=list("ababab"))
+def test_batches_join_in_order_of_series_and_time(make_distribution, rng) -> None:
+    distribution, y = make_distribution(n=6), rng.normal(size=(6, 10, 2))
+    late = Residuals.of(distribution, y, origins=range(6, 12), series=list("bababa"))
+    early = Residuals.of(distribution, y, origins=range(6), series=list("ababab"))
     joined = Residuals.joined([late, early])
     assert joined.series.tolist() == ["a"] * 6 + ["b"] * 6
     assert joined.origins.tolist() == [0, 2, 4, 7, 9, 11, 1, 3, 5, 6, 8, 10]
 
 
-def test_windows_whose_targets_overlap_with_later_ones_are_left_out(make_law, rng) -> None:
-    law, y = make_law(n=60), rng.normal(size=(60, 10, 2))
-    early, late = Residuals.of(law, y, origins=range(60)), Residuals.of(law, y, origins=range(65, 125))
+def test_windows_whose_targets_overlap_with_later_ones_are_left_out(make_distribution, rng) -> None:
+    distribution, y = make_distribution(n=60), rng.normal(size=(60, 10, 2))
+    early, late = (
+        Residuals.of(distribution, y, origins=range(60)),
+        Residuals.of(distribution, y, origins=range(65, 125)),
+    )
     assert early.apart_from(late).origins.tolist() == list(range(56))
     assert early.disjoint() == 6
     note = fit_calibration(late, early).notes[0]
     assert note == "4 validation windows were left out: their targets overlap with calibration's"
 
 
-def test_windows_of_other_series_never_overlap(make_law, rng) -> None:
-    law, y = make_law(n=4), rng.normal(size=(4, 10, 2))
-    here, there = (Residuals.of(law, y, origins=range(4), series=[name] * 4) for name in "ab")
+def test_windows_of_other_series_never_overlap(make_distribution, rng) -> None:
+    distribution, y = make_distribution(n=4), rng.normal(size=(4, 10, 2))
+    here, there = (Residuals.of(distribution, y, origins=range(4), series=[name] * 4) for name in "ab")
     assert len(here.apart_from(there)) == 4
 
 
@@ -96,19 +101,27 @@ def test_windows_of_other_series_never_overlap(make_law, rng) -> None:
         ({"y": np.zeros((60, 10))}, "y: needs shape"),
         ({"origins": range(59)}, "origins: 59 for 60 windows, needs one for each"),
         ({"series": [1, 2]}, "series: 2 for 60 windows, needs one for each"),
-        ({"law": torch.distributions.Normal(0.0, 1.0)}, "law: needs a fern.transport.Ellipsoid, got Normal"),
+        (
+            {"distribution": torch.distributions.Normal(0.0, 1.0)},
+            "distribution: needs a fern.transport.Ellipsoid, got Normal",
+        ),
     ],
 )
-def test_bad_input_is_named(make_law, change, message) -> None:
-    given = {"law": make_law(), "y": np.zeros((60, 10, 2)), "origins": range(60), "series": None} | change
-    law, y = given.pop("law"), given.pop("y")
+def test_bad_input_is_named(make_distribution, change, message) -> None:
+    given = {
+        "distribution": make_distribution(),
+        "y": np.zeros((60, 10, 2)),
+        "origins": range(60),
+        "series": None,
+    } | change
+    distribution, y = given.pop("distribution"), given.pop("y")
     with pytest.raises(FernError, match=message):
-        Residuals.of(law, y, **given)
+        Residuals.of(distribution, y, **given)
 
 
-def test_a_law_with_nan_is_refused(make_law) -> None:
-    law = make_law()
-    law.shift = law.shift.clone()
-    law.shift[3, 1, 0, 0] = torch.nan
+def test_a_distribution_with_nan_is_refused(make_distribution) -> None:
+    distribution = make_distribution()
+    distribution.shift = distribution.shift.clone()
+    distribution.shift[3, 1, 0, 0] = torch.nan
     with pytest.raises(FernError, match="nan at batch 3, channels 1"):
-        Residuals.of(law, np.zeros((60, 10, 2)), origins=range(60))
+        Residuals.of(distribution, np.zeros((60, 10, 2)), origins=range(60))

@@ -2,21 +2,21 @@
 
 import numpy as np
 import pytest
-from tests.calibration.processes import gaussian_law
+from tests.calibration.processes import gaussian_distribution
 
 from fern.calibration import Residuals
 from fern.calibration.shape import UNSEEN_VARIANCE, fit_shape, ledoit_wolf
 
 
 def residuals(rng, root: np.ndarray, n: int, *, scale: float = 1.0) -> Residuals:
-    """Windows with errors of covariance root rootᵀ under laws that promise independent unit errors."""
+    """Windows with errors of covariance root rootᵀ under distributions that promise independent unit errors."""
     horizon = len(root)
-    law = gaussian_law(np.zeros((n, 1, horizon)), np.eye(horizon), patch_size=4)
+    distribution = gaussian_distribution(np.zeros((n, 1, horizon)), np.eye(horizon), patch_size=4)
     y = scale * (rng.normal(size=(n, horizon)) @ root.T)[..., None]
-    return Residuals.of(law, y, origins=range(n), series=np.arange(n))
+    return Residuals.of(distribution, y, origins=range(n), series=np.arange(n))
 
 
-def test_a_refitted_law_has_distances_about_one(rng) -> None:
+def test_a_refitted_distribution_has_distances_about_one(rng) -> None:
     root = np.tril(np.ones((10, 10)))  # a random walk: wider from step to step, and correlated
     found = residuals(rng, root, 3000, scale=5.0)
     shape = fit_shape(found, weights=np.ones(3000))
@@ -31,10 +31,10 @@ def test_correlations_are_left_alone_with_few_windows(rng) -> None:
     assert not fit_shape(residuals(rng, np.eye(8), 600), weights=np.ones(600), correlated=False).full
 
 
-def test_with_few_windows_the_law_counts_as_some(rng) -> None:
+def test_with_few_windows_the_distribution_counts_as_some(rng) -> None:
     one, many = (residuals(rng, np.eye(8), n, scale=10.0) for n in (1, 50))
     for found, weights in ((one, np.ones(1)), (many, np.ones(50))):
-        plain, pulled = (fit_shape(found, weights=weights, law_windows=windows) for windows in (0.0, 4.0))
+        plain, pulled = (fit_shape(found, weights=weights, distribution_windows=windows) for windows in (0.0, 4.0))
         if len(found) == 1:
             np.testing.assert_allclose(
                 np.square(pulled.patch_scale), (np.square(plain.patch_scale) + 4 * UNSEEN_VARIANCE) / 5
@@ -61,7 +61,9 @@ def test_constant_series_have_a_shape(rng) -> None:
 
 
 def test_a_few_wild_errors_do_not_widen_every_window(rng) -> None:
-    """A gauge that shows nothing for weeks has a sharp law and then, once, an error thousands of times its width."""
+    """A gauge that shows nothing for weeks has a sharp distribution and then, once, an error thousands of times its
+    width.
+    """
     calm = residuals(rng, np.eye(8), 400)
     wild = calm.take(np.arange(400))
     for values in (wild.whitened, wild.standardised):

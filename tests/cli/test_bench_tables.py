@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fern.benchmark.rows import Row
+from fern.benchmark.results import Row
 from fern.benchmark.store import Store
 from fern.cli import bench_tables
 from fern.cli.bench import bench

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from tests.report.pages.support import Seen
+from tests.html.support import Seen
 
 from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.scoring import score_oracle
 from fern.benchmark.tasks import DatasetChoice
 from fern.cli.demo import sample_table
 from fern.cli.demo_page import WHAT_TO_LOOK_AT
-from fern.report.numbers import number
+from fern.html.markup import number
 
 
 def test_the_demo_trains_compares_and_draws(fern) -> None:

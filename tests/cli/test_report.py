@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.benchmark.support import row_for, tiny_plan
-from tests.report.pages.support import Seen
+from tests.html.support import Seen
 
 from fern.benchmark.store import Store
-from fern.report.numbers import number
+from fern.html.markup import number
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tests.stress.support import TINY_FILE
+from tests.benchmark.stress.support import TINY_FILE
 
-from fern.stress.examination import DEFAULT_SCENARIOS
-from fern.stress.requirements import DEMANDED
+from fern.benchmark.stress.requirements import DEMANDED
+from fern.benchmark.stress.stress_test import DEFAULT_SCENARIOS
 
 MINE = """
 import numpy as np

@@ -212,10 +212,10 @@ def test_a_model_reads_the_channels_it_says_it_sees(name: str, preset: str) -> N
 
 
 @EVERY_MODEL
-def test_samples_are_drawn_where_there_is_a_law_and_refused_where_there_is_none(name: str) -> None:
+def test_samples_are_drawn_where_there_is_a_distribution_and_refused_where_there_is_none(name: str) -> None:
     model = small(name)
     past, _ = oscillators(windows=4, context=50, horizon=24, channels=3)
-    if not model.has_law:
+    if not model.has_distribution:
         with pytest.raises(FernError, match="samples: got 2"):
             model(past, samples=2)
         return

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from fern.data import datasets
-from fern.data.catalogue import PUBLISHED, published
-from fern.data.datasets import find, load
-from fern.data.tables.headers import DAMAGED, repaired
+from fern.data.csv_files import DAMAGED, repaired
+from fern.data.datasets import PUBLISHED, find, load, published
 from fern.errors import FernError
 
 SMALL = b"date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT\n2016-07-01 00:00:00,1,2,3,4,5,6,7\n2016-07-01 01:00:00,2,3,4,5,6,7,8\n"

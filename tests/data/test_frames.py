@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 import torch
 
-from fern.data.cleaning.clean import clean
+from fern.data.cleaning import clean
 from fern.data.frames import read_frame
-from fern.data.tables.native import unwrap
+from fern.data.native import unwrap
 from fern.data.windows import Windows
 from fern.errors import FernError
 

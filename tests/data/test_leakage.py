@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fern.data.auditing.audit import audit
-from fern.data.auditing.audit_json import to_dict
-from fern.data.cleaning.clean import clean
-from fern.data.scale import fit_scaler
+from fern.data.auditing.output import to_dict
+from fern.data.cleaning import clean
+from fern.data.scaling import fit_scaler
 from fern.data.splits import split
 from fern.data.windows import Windows
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fern.data.shuffle import ROUNDS, Permutation
+from fern.data.windows import ROUNDS, Permutation
 
 keys = st.lists(st.integers(0, 2**32 - 1), min_size=ROUNDS, max_size=ROUNDS)
 

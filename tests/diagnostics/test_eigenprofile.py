@@ -29,7 +29,7 @@ def by_hand(model, series, stride):
     model.eval()
     for first in range(length, len(series) - horizon + 1, stride):
         forecast = model(series[None, first - length : first])
-        law = forecast.ellipsoid
+        distribution = forecast.ellipsoid
         for h in range(horizon):
             patch = h // p
             seen.setdefault(first + h, []).append(
@@ -37,9 +37,9 @@ def by_hand(model, series, stride):
                     [
                         forecast.mean[0, h],
                         (forecast.mean[0, h] - series[first + h]).abs(),
-                        law.spectral_radius[0, :, patch],
-                        law.trace[0, :, patch],
-                        law.log_det[0, :, patch],
+                        distribution.spectral_radius[0, :, patch],
+                        distribution.trace[0, :, patch],
+                        distribution.log_det[0, :, patch],
                     ]
                 )
             )

@@ -13,13 +13,13 @@ from tests.benchmark.support import tiny_plan
 from tests.hostile.support import SCENARIO, lay_out, leave_a_note, run, snapshot
 
 import fern
-from fern.benchmark.claims import Claims, locked
+from fern.benchmark.adapters.outside import imported, look_in
 from fern.benchmark.execute import Workbench, Workplace, execute_run, lost
+from fern.benchmark.locks import Claims, locked
 from fern.benchmark.store import Store
+from fern.benchmark.stress.targets import open_target
 from fern.errors import FernError
-from fern.integrations.inward.outside import imported, look_in
 from fern.processes import spawned
-from fern.stress.targets import open_target
 
 TRAP = "from pathlib import Path\nPath({!r}).write_text('executed')\n"
 TRAPS = ("random", "lightning_fabric", "tempfile", "selectors", "numpy", "torch", "pyarrow", "typer", "tensorboard")

@@ -18,7 +18,7 @@ from fern.errors import FernError, NotWritten
 from fern.files import made_folder, written_whole
 from fern.forecaster.saving.folder import write_folder
 from fern.models import build_model, save_model
-from fern.report.figures.canvas import figure, save_figure
+from fern.plot.canvas import figure, save_figure
 
 TABLE = {"x.csv": hourly(700, "a,b,c")}
 TASK = 'schema = 1\nmodels = ["last-value"]\ndatasets = ["s.toml"]\nhorizons = [4]\nseeds = [7]\ncontext_length = 6\n'

@@ -17,11 +17,10 @@ from tests.hostile.support import examples
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import FittedForecaster, build_model, load_model, model_entry, model_names, save_model
-from fern.models.storage import FORMAT
-from fern.models.tensorfile import read_tensors, write_tensors
+from fern.models.storage import FORMAT, read_tensors, write_tensors
 from fern.training import TrainConfig, train
-from fern.training.saving.checkpoint import FORMAT as RUN_FORMAT
-from fern.training.saving.checkpoint import LAST, Unresumable
+from fern.training.checkpoints import FORMAT as RUN_FORMAT
+from fern.training.checkpoints import LAST, Unresumable
 
 SIZES: dict[str, Any] = {"context_length": 32, "horizon": 8, "channels": 2}
 SERIES = torch.sin(torch.arange(300.0) / 5)[:, None].repeat(1, 2)

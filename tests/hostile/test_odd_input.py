@@ -21,9 +21,8 @@ from tests.hostile.support import SCENARIO, Case, cases, check, hourly, lay_out,
 from fern.caching import cached_njit
 from fern.cli.app import main
 from fern.data import audit, clean, read_frame
-from fern.data.tables.opening import Opened
-from fern.data.tables.readers import open_source
-from fern.data.tables.whole import read_table
+from fern.data.csv_files import Opened
+from fern.data.reading import open_source, read_table
 from fern.errors import FernError
 
 HOURS = pa.array(np.arange(60) * 3_600_000_000, pa.timestamp("us"))

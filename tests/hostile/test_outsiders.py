@@ -12,14 +12,13 @@ from tests.benchmark.support import InlineEngine, tiny_plan
 from tests.hostile.support import SCENARIO, lay_out, run
 
 from fern.benchmark.execute import Workbench, Workplace, execute_run
-from fern.benchmark.outsiders import LookFromAfar, Sight, _look
-from fern.benchmark.plan import make_plan
+from fern.benchmark.plan import LookFromAfar, Sight, _look, make_plan
 from fern.benchmark.store import Store
+from fern.benchmark.stress.targets import names_code
 from fern.benchmark.sweep import run_sweep
 from fern.benchmark.tasks import read_task
 from fern.errors import FernError
 from fern.models import ModelConfig
-from fern.stress.targets import names_code
 
 SIZES = ModelConfig(context_length=6, horizon=4, channels=1)
 TASK = 'schema = 1\nmodels = ["last-value"]\ndatasets = ["s.toml"]\nhorizons = [4]\nseeds = [7]\ncontext_length = 6\n'
@@ -91,7 +90,7 @@ class FakePipe:
 def test_a_model_that_leaves_is_in_trouble_and_its_source_is_known(body, trouble, monkeypatch) -> None:
     name = f"leaver_{abs(hash(body))}"
     lay_out({f"{name}.py": forecaster(body)})
-    monkeypatch.setattr("fern.benchmark.outsiders.serve_alone", lambda: None)
+    monkeypatch.setattr("fern.benchmark.plan.serve_alone", lambda: None)
     pipe = FakePipe((f"{name}:forecast", SIZES))
     _look(pipe)
     fingerprint, sight = pipe.sent
@@ -112,7 +111,7 @@ def test_a_model_that_leaves_is_in_trouble_and_its_source_is_known(body, trouble
 def test_a_mistake_in_the_name_or_the_model_is_still_a_mistake(text, says, monkeypatch) -> None:
     broken = "def raises(context, horizon):\n    1 / 0\n\n\ndef shapeless(context, horizon):\n    return 3\n"
     lay_out({"leaver_named.py": broken})
-    monkeypatch.setattr("fern.benchmark.outsiders.serve_alone", lambda: None)
+    monkeypatch.setattr("fern.benchmark.plan.serve_alone", lambda: None)
     pipe = FakePipe((text, SIZES))
     _look(pipe)
     assert isinstance(pipe.sent[-1], FernError)
@@ -136,7 +135,7 @@ class Dead:
 
 
 def test_a_model_that_hangs_while_it_is_planned_is_in_trouble(monkeypatch) -> None:
-    monkeypatch.setattr("fern.benchmark.outsiders.Servant", Dead)
+    monkeypatch.setattr("fern.benchmark.plan.Servant", Dead)
     with LookFromAfar(limit=3) as look:
         assert look("mine:forecast", SIZES).trouble == f"was not ready within 3 s of being asked {PLANNED}"
 

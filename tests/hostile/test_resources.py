@@ -15,14 +15,13 @@ from tests.hostile.support import SCENARIO, Case, cases, check, hourly, lay_out
 from fern.benchmark.engines.base import share_threads
 from fern.checks import memory_size, require_memory
 from fern.data import audit
-from fern.data.auditing.scan.common import SLOTS, CommonValues
+from fern.data.auditing.scan_values import SLOTS, CommonValues
 from fern.errors import FernError
 from fern.models import build_model, load_model, outline_model, save_model
-from fern.models.storage import FORMAT
-from fern.models.tensorfile import write_tensors
+from fern.models.storage import FORMAT, write_tensors
 from fern.systems import Scenario, simulate
 from fern.training import TrainConfig
-from fern.training.machine.hardware import launch, require_devices, threads
+from fern.training.runtime import launch, require_devices, threads
 
 TASK = 'schema = 1\nmodels = ["dlinear"]\ndatasets = ["OU_BASE"]\nhorizons = [12]\nseeds = [7]\ncontext_length = 24\n'
 MEMORY = "would need about .*B of memory, this machine has|asks? for sizes beyond any machine"
@@ -101,7 +100,7 @@ def test_python_refuses_what_does_not_fit(name: str) -> None:
 
 
 def test_two_devices_may_be_asked_for_where_there_are_two_cores(monkeypatch) -> None:
-    monkeypatch.setattr("fern.training.machine.hardware._cores", lambda: 2)
+    monkeypatch.setattr("fern.training.runtime._cores", lambda: 2)
     with nullcontext():
         require_devices(TrainConfig(devices=2))
     with pytest.raises(FernError, match="give a strategy too"):

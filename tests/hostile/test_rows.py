@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.benchmark.support import InlineEngine, row_for, tiny_plan
 from tests.hostile.support import examples, run
 
-from fern.benchmark.rows import Row, row_from_json, row_to_json
-from fern.benchmark.run import canonical
+from fern.benchmark.results import Row, row_from_json, row_to_json
+from fern.benchmark.runs import canonical
 from fern.benchmark.store import Damaged, Store
 from fern.benchmark.sweep import run_sweep
 from fern.errors import FernError
@@ -37,7 +37,7 @@ def store() -> Store:
 
 def changed(**changes: Any) -> bytes:
     """The victim's file with other fields, under a checksum that fits where there can be one."""
-    from fern.benchmark.rows import _checksum
+    from fern.benchmark.results import _checksum
 
     whole = {**json.loads(row_to_json(VICTIM)), **changes}
     try:

@@ -87,7 +87,7 @@ def printers_around(source: str, allowed: Collection[str] = ()) -> list[str]:
             if _into_a_stream(node):
                 found.append(f"line {node.lineno}: {name}: use fern.text.say")
             if _as_markup(node):
-                found.append(f"line {node.lineno}: {name}: use fern.report.pages.markup.element")
+                found.append(f"line {node.lineno}: {name}: use fern.html.markup.element")
             if name in BARRED_CALLS and name not in own:
                 found.append(f"line {node.lineno}: {name}: {BARRED_CALLS[name]}")
             if name.endswith(".status") and node.args and not ast.unparse(node.args[0]).startswith("Text("):

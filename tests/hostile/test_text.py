@@ -17,14 +17,13 @@ from tests.benchmark.support import row_for, tiny_plan
 from tests.hostile.support import SCENARIO, Case, cases, check, hourly, lay_out, run
 
 from fern.benchmark.store import Store
+from fern.benchmark.tables.build import Column, Line, Table
+from fern.benchmark.tables.cells import Cell
+from fern.benchmark.tables.rendering import render, to_rich
 from fern.data import audit
-from fern.report.figures.canvas import save_figure
-from fern.report.figures.fan import Fan, Fans, fan_figure
-from fern.report.figures.forecasts import forecast_figure
-from fern.report.pages.audit import audit_page
-from fern.report.tables.cells import Cell
-from fern.report.tables.rendering import render, to_rich
-from fern.report.tables.tables import Column, Line, Table
+from fern.data.auditing.page import audit_page
+from fern.plot.canvas import save_figure
+from fern.plot.forecasts import Fan, Fans, fan_figure, forecast_figure
 from fern.text import safe_text, say, terminal
 
 ESC = "\x1b]0;owned\x07\x1b[2J"

@@ -1,4 +1,4 @@
-"""Fern as a neuralforecast model: its own checks, saving, and the joint law as a loss."""
+"""Fern as a neuralforecast model: its own checks, saving, and the joint distribution as a loss."""
 
 from collections.abc import Callable
 from typing import Any
@@ -119,19 +119,19 @@ def test_neuralforecasts_losses_train_it(room: Any, passengers: Any, name: str) 
 
 
 @pytest.mark.parametrize("horizon", [5, 12, 30])
-def test_the_loss_sees_the_law_of_the_model(room: Any, horizon: int) -> None:
+def test_the_loss_sees_the_distribution_of_the_model(room: Any, horizon: int) -> None:
     from fern.training.losses import criterion
 
     model = room.Fern(h=horizon, input_size=24, **SMALL).eval()
     past, future = torch.randn(3, 24, 1) + 4, torch.randn(3, horizon, 1) + 4
     numbers = model({"insample_y": past})
     assert numbers.shape == (3, horizon, model.loss.outputsize_multiplier)
-    there, here = model.loss.law(numbers), model.fern(past)
+    there, here = model.loss.distribution(numbers), model.fern(past)
     torch.testing.assert_close(there.mean, here.mean[..., 0])
     torch.testing.assert_close(there.stddev, here.stddev[..., 0])
     expected = criterion({"whitened_crps": 1.0})(here, future)
     torch.testing.assert_close(model.loss(future, numbers), expected)
-    scaled = model.loss.law(
+    scaled = model.loss.distribution(
         model.loss.scale_decouple(numbers, loc=torch.full((3, 1, 1), 7.0), scale=torch.full((3, 1, 1), 2.0))
     )
     torch.testing.assert_close(scaled.mean, 2 * there.mean + 7)
@@ -151,15 +151,15 @@ def test_a_patch_with_a_missing_step_does_not_count(room: Any) -> None:
     assert loss(y, numbers, torch.zeros_like(y)) == 0
 
 
-def test_samples_are_joint_and_quantiles_are_the_laws(room: Any) -> None:
+def test_samples_are_joint_and_quantiles_are_the_distributions(room: Any) -> None:
     torch.manual_seed(0)
     loss = room.EllipsoidLoss(quantiles=[0.1, 0.9], reflections=2, patch_size=6)
     numbers = torch.cat((torch.rand(1, 6, 1) + 0.5, torch.zeros(1, 6, 1), torch.randn(1, 6, 2)), dim=2)
     paths, mean, quantiles = loss.sample(numbers, num_samples=20_000)
-    law = loss.law(numbers)
+    distribution = loss.distribution(numbers)
     assert paths.shape == (1, 6, 1, 20_000) and mean.shape == (1, 6, 1, 1) and quantiles.shape == (1, 6, 1, 2)
     covariance = torch.cov(paths[0, :, 0])
-    torch.testing.assert_close(covariance, law.covariance_matrix[0], atol=0.01, rtol=0.1)
+    torch.testing.assert_close(covariance, distribution.covariance_matrix[0], atol=0.01, rtol=0.1)
     assert (covariance - covariance.diag().diag()).abs().max() > 0.01
     below = (paths[0, :, 0] < quantiles[0, :, 0, :1]).float().mean(1)
     torch.testing.assert_close(below, torch.full((6,), 0.1), atol=0.01, rtol=0.0)

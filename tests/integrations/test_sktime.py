@@ -64,7 +64,7 @@ def test_forecasts_are_those_of_our_own_forecaster(Fern: Any, airline: Any) -> N
     assert inside.forecaster_._fitted().season == 12  # from the months of the index
 
 
-def test_the_joint_law_draws_whole_paths(Fern: Any, airline: Any) -> None:
+def test_the_joint_distribution_draws_whole_paths(Fern: Any, airline: Any) -> None:
     forecaster = Fern(**SMALL).fit(airline, fh=np.arange(1, 13))
     joint, marginal = forecaster.predict_proba(marginal=False), forecaster.predict_proba()
     whole = forecaster.forecaster_.simulate(n_paths=1000)

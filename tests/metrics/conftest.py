@@ -32,13 +32,13 @@ def draw() -> Draw:
 
 @pytest.fixture
 def ellipsoid(draw: Draw) -> Ellipsoid:
-    """A law for 5 windows of 10 steps (patches of 4, 4 and 2) and 2 channels, in float64."""
+    """A distribution for 5 windows of 10 steps (patches of 4, 4 and 2) and 2 channels, in float64."""
     return Ellipsoid(draw(5, 2, 3, 4).abs() + 0.2, draw(5, 2, 3, 4), draw(5, 2, 3, 3, 4), base_variance=0.3, horizon=10)
 
 
 @pytest.fixture
 def truth(ellipsoid: Ellipsoid) -> Tensor:
-    """One draw of that law, (5, 10, 2)."""
+    """One draw of that distribution, (5, 10, 2)."""
     return ellipsoid.sample(generator=torch.Generator().manual_seed(3)).transpose(1, 2)
 
 

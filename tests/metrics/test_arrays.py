@@ -159,8 +159,8 @@ def test_blocks_of_any_size_give_the_same_value_and_gradient(
 
 
 def test_values_on_another_device_are_refused() -> None:
-    with pytest.raises(FernError, match="law is on meta and true on cpu: move one of them"):
-        arrays.require_device("law", torch.empty(1, device="meta"), torch.empty(1))
+    with pytest.raises(FernError, match="distribution is on meta and true on cpu: move one of them"):
+        arrays.require_device("distribution", torch.empty(1, device="meta"), torch.empty(1))
 
 
 @pytest.mark.parametrize("metric", [mse, w2_squared, sliced_w2_squared, energy_score])
@@ -174,11 +174,13 @@ def test_automatic_mixed_precision_does_not_touch_the_sums(metric, rng: np.rando
 
 @samples
 def test_samples_must_fit_the_truth(metric) -> None:
-    with pytest.raises(FernError, match=r"law: samples of shape \(5, 4, 7, 2\) do not fit true of shape \(4, 6, 2\)"):
+    with pytest.raises(
+        FernError, match=r"distribution: samples of shape \(5, 4, 7, 2\) do not fit true of shape \(4, 6, 2\)"
+    ):
         metric(torch.zeros(5, 4, 7, 2), torch.zeros(4, 6, 2))
-    with pytest.raises(FernError, match=r"law: needs shape \(samples, batch, horizon, channels\)"):
+    with pytest.raises(FernError, match=r"distribution: needs shape \(samples, batch, horizon, channels\)"):
         metric(torch.zeros(4, 6, 2), torch.zeros(4, 6, 2))
-    with pytest.raises(FernError, match="law and true: give both as tensors or both as NumPy"):
+    with pytest.raises(FernError, match="distribution and true: give both as tensors or both as NumPy"):
         metric(np.zeros((5, 4, 6, 2)), torch.zeros(4, 6, 2))
 
 
@@ -186,7 +188,7 @@ def test_samples_must_fit_the_truth(metric) -> None:
 def test_nan_in_samples_or_in_their_truth_is_named(metric) -> None:
     paths, true = np.zeros((5, 4, 6, 2)), np.zeros((4, 6, 2))
     paths[1, 2, 3, 0] = np.nan
-    with pytest.raises(FernError, match="law: nan at samples 1, batch 2, horizon 3, channels 0"):
+    with pytest.raises(FernError, match="distribution: nan at samples 1, batch 2, horizon 3, channels 0"):
         metric(paths, true)
     with pytest.raises(FernError, match="true: nan at batch 2, horizon 3, channels 0"):
         metric(np.zeros((5, 4, 6, 2)), paths[1])

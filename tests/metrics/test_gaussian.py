@@ -5,7 +5,7 @@ import torch
 from scipy import integrate, stats
 from torch.autograd import gradcheck, gradgradcheck
 
-from fern.metrics.gaussian import gaussian_crps
+from fern.metrics.distributions import gaussian_crps
 
 
 @pytest.mark.parametrize("error", [-3.0, 0.0, 0.4])

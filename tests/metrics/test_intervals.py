@@ -17,7 +17,9 @@ levels = pytest.mark.parametrize("level", [0.1, 0.5, 0.9, 0.99])
 
 
 @levels
-def test_intervals_of_a_gaussian_law_are_its_quantiles(level: float, ellipsoid: Ellipsoid, truth: Tensor) -> None:
+def test_intervals_of_a_gaussian_distribution_are_its_quantiles(
+    level: float, ellipsoid: Ellipsoid, truth: Tensor
+) -> None:
     marginals = stats.norm(ellipsoid.mean.numpy(), ellipsoid.stddev.numpy())
     lower, upper = marginals.interval(level)
     inside = (lower <= truth.mT.numpy()) & (truth.mT.numpy() <= upper)
@@ -38,37 +40,47 @@ def test_intervals_of_samples_are_numpys_quantiles(level: float, rng: np.random.
 
 
 @levels
-def test_the_ellipsoid_of_a_law_is_bounded_by_the_chi_square_quantile(level: float, ellipsoid: Ellipsoid, draw) -> None:
-    law = ellipsoid.expand((20, 5, 2))
-    y = law.sample(generator=torch.Generator().manual_seed(11))
-    law, y = _flat(law), y.flatten(0, 1)
+def test_the_ellipsoid_of_a_distribution_is_bounded_by_the_chi_square_quantile(
+    level: float, ellipsoid: Ellipsoid, draw
+) -> None:
+    distribution = ellipsoid.expand((20, 5, 2))
+    y = distribution.sample(generator=torch.Generator().manual_seed(11))
+    distribution, y = _flat(distribution), y.flatten(0, 1)
     inside = ellipsoid.mahalanobis(y.unflatten(0, (20, 5))).square().numpy() <= stats.chi2(10).ppf(level)
-    assert joint_coverage(law, y.transpose(1, 2), level=level).item() == pytest.approx(inside.mean(), abs=1e-15)
-    dense = MultivariateNormal(law.mean, law.covariance_matrix)
+    assert joint_coverage(distribution, y.transpose(1, 2), level=level).item() == pytest.approx(
+        inside.mean(), abs=1e-15
+    )
+    dense = MultivariateNormal(distribution.mean, distribution.covariance_matrix)
     assert joint_coverage(dense, y.transpose(1, 2), level=level).item() == pytest.approx(inside.mean(), abs=1e-15)
     assert joint_coverage(dense, y.transpose(1, 2).numpy(), level=level) == pytest.approx(inside.mean(), abs=1e-15)
 
 
-def _flat(law: Ellipsoid) -> Ellipsoid:
+def _flat(distribution: Ellipsoid) -> Ellipsoid:
     """The 20 × 5 windows as one batch of 100."""
-    parts = (law.eigenvalues.flatten(0, 1), law.shift.flatten(0, 1), law.reflections.flatten(0, 1))
-    return Ellipsoid(*parts, base_variance=law.base_variance, horizon=law.horizon)
+    parts = (
+        distribution.eigenvalues.flatten(0, 1),
+        distribution.shift.flatten(0, 1),
+        distribution.reflections.flatten(0, 1),
+    )
+    return Ellipsoid(*parts, base_variance=distribution.base_variance, horizon=distribution.horizon)
 
 
 @levels
-def test_draws_of_the_law_itself_are_covered_at_the_level(level: float) -> None:
+def test_draws_of_the_distribution_itself_are_covered_at_the_level(level: float) -> None:
     """2,000 paths of the paper's patch, in float32: shares to 4 standard errors of independent paths."""
     generator = torch.Generator().manual_seed(12)
-    law = Ellipsoid(
+    distribution = Ellipsoid(
         torch.rand(2000, 1, 2, 24, generator=generator) + 0.1,
         torch.randn(2000, 1, 2, 24, generator=generator),
         torch.randn(2000, 1, 2, 8, 24, generator=generator),
     )
-    true = law.sample(generator=generator).transpose(1, 2)
+    true = distribution.sample(generator=generator).transpose(1, 2)
     error = 4 * (level * (1 - level) / 2000) ** 0.5
-    assert coverage(law, true, level=level).item() == pytest.approx(level, abs=error)
-    assert joint_coverage(law, true, level=level).item() == pytest.approx(level, abs=error)
-    narrow = Ellipsoid(0.7 * law.eigenvalues, law.shift / 0.7, law.reflections)  # the same mean, 0.7 of the spread
+    assert coverage(distribution, true, level=level).item() == pytest.approx(level, abs=error)
+    assert joint_coverage(distribution, true, level=level).item() == pytest.approx(level, abs=error)
+    narrow = Ellipsoid(
+        0.7 * distribution.eigenvalues, distribution.shift / 0.7, distribution.reflections
+    )  # the same mean, 0.7 of the spread
     assert coverage(narrow, true, level=level).item() < level - error / 4
     assert joint_coverage(narrow, true, level=level).item() < level - error / 4
 
@@ -78,8 +90,8 @@ def test_a_higher_level_covers_more_with_wider_intervals(seed: int, one: float, 
     rng = np.random.default_rng(seed)
     low, high = sorted((one, other))
     samples, true = rng.normal(size=(9, 3, 4, 2)), rng.normal(size=(3, 4, 2))
-    law = Independent(Normal(torch.from_numpy(true.swapaxes(1, 2)), 1.0), 1)
-    for shape in (samples, law):
+    distribution = Independent(Normal(torch.from_numpy(true.swapaxes(1, 2)), 1.0), 1)
+    for shape in (samples, distribution):
         assert interval_width(shape, level=low) <= interval_width(shape, level=high)
     assert 0 <= coverage(samples, true, level=low) <= coverage(samples, true, level=high) <= 1
 
@@ -108,10 +120,12 @@ def test_a_level_that_is_no_probability_is_refused(level: float, ellipsoid: Elli
         interval_width(ellipsoid, level=level)
 
 
-def test_laws_without_a_joint_region_or_of_other_shapes_are_refused(truth: Tensor, draw) -> None:
-    with pytest.raises(FernError, match=r"law: needs a Gaussian distribution .* got samples"):
+def test_distributions_without_a_joint_region_or_of_other_shapes_are_refused(truth: Tensor, draw) -> None:
+    with pytest.raises(FernError, match=r"distribution: needs a Gaussian distribution .* got samples"):
         joint_coverage(truth[None], truth)
-    with pytest.raises(FernError, match="law: Normal is not known to be Gaussian over the horizon"):
+    with pytest.raises(FernError, match="distribution: Normal is not known to be Gaussian over the horizon"):
         interval_width(Normal(torch.zeros(3), torch.ones(3)))
-    with pytest.raises(FernError, match=r"law: needs a batch shape \(batch, channels\) .* got \(\) and \(3,\)"):
+    with pytest.raises(
+        FernError, match=r"distribution: needs a batch shape \(batch, channels\) .* got \(\) and \(3,\)"
+    ):
         interval_width(MultivariateNormal(torch.zeros(3), torch.eye(3)))

@@ -119,10 +119,10 @@ def test_equal_samples_are_no_distance_apart() -> None:
 def test_an_ellipsoid_is_scored_by_paths_drawn_with_the_generator(ellipsoid: Ellipsoid, truth: Tensor) -> None:
     for score in (energy_score, variogram_score):
         drawn = ellipsoid.rsample((30,), generator=torch.Generator().manual_seed(4)).transpose(-1, -2)
-        by_law = score(ellipsoid, truth, samples=30, generator=torch.Generator().manual_seed(4))
-        assert by_law.item() == score(drawn, truth).item()
+        by_distribution = score(ellipsoid, truth, samples=30, generator=torch.Generator().manual_seed(4))
+        assert by_distribution.item() == score(drawn, truth).item()
         assert score(ellipsoid, truth).item() == score(ellipsoid, truth, samples=100).item()
-        assert by_law.item() != score(ellipsoid, truth, samples=30).item()
+        assert by_distribution.item() != score(ellipsoid, truth, samples=30).item()
         assert score(ellipsoid, truth.numpy(), samples=30) == score(ellipsoid, truth, samples=30).item()
 
 
@@ -132,12 +132,14 @@ def test_energy_score_of_an_ellipsoid_converges_to_the_known_value() -> None:
     150 windows of 500 paths, to 4 standard errors.
     """
     horizon = 6
-    law = Ellipsoid(
+    distribution = Ellipsoid(
         torch.ones(150, 1, 1, horizon), torch.zeros(150, 1, 1, horizon), torch.zeros(150, 1, 1, 0, horizon),
         base_variance=1.0,
     )  # fmt: skip
     norm = math.sqrt(2) * math.gamma((horizon + 1) / 2) / math.gamma(horizon / 2)
-    value = energy_score(law, torch.zeros(150, horizon, 1), samples=500, generator=torch.Generator().manual_seed(6))
+    value = energy_score(
+        distribution, torch.zeros(150, horizon, 1), samples=500, generator=torch.Generator().manual_seed(6)
+    )
     assert value.item() == pytest.approx(norm * (1 - 1 / math.sqrt(2)), abs=4 * 1.0 / math.sqrt(150 * 500))
 
 
@@ -155,7 +157,7 @@ def test_gradients_equal_finite_differences(score, draw) -> None:
     assert gradcheck(lambda values: score(values, true), (samples,))
 
 
-def test_gradients_flow_through_the_drawn_paths_to_the_laws_parameters(draw) -> None:
+def test_gradients_flow_through_the_drawn_paths_to_the_distributions_parameters(draw) -> None:
     parameters = [draw(2, 2, 2, 3).abs() + 0.3, draw(2, 2, 2, 3), draw(2, 2, 2, 2, 3)]
     for values in parameters:
         values.requires_grad_()
@@ -188,9 +190,9 @@ def test_torchs_global_random_state_is_never_drawn_from(ellipsoid: Ellipsoid, tr
     before = torch.random.get_rng_state()
     energy_score(ellipsoid, truth)
     assert torch.equal(torch.random.get_rng_state(), before)
-    law = MultivariateNormal(draw(5, 2, 10), torch.eye(10, dtype=torch.float64))
-    with pytest.raises(FernError, match="law: MultivariateNormal draws from torch's global random state"):
-        energy_score(law, truth)
+    distribution = MultivariateNormal(draw(5, 2, 10), torch.eye(10, dtype=torch.float64))
+    with pytest.raises(FernError, match="distribution: MultivariateNormal draws from torch's global random state"):
+        energy_score(distribution, truth)
 
 
 def test_bad_options_are_refused(ellipsoid: Ellipsoid, truth: Tensor) -> None:
@@ -198,9 +200,9 @@ def test_bad_options_are_refused(ellipsoid: Ellipsoid, truth: Tensor) -> None:
     for score in (energy_score, variogram_score):
         with pytest.raises(FernError, match="samples: got 0, needs at least 1"):
             score(ellipsoid, truth, samples=0)
-        with pytest.raises(FernError, match="the law is given as samples, nothing is drawn"):
+        with pytest.raises(FernError, match="the distribution is given as samples, nothing is drawn"):
             score(given, truth, samples=5)
-        with pytest.raises(FernError, match="the law is given as samples, nothing is drawn"):
+        with pytest.raises(FernError, match="the distribution is given as samples, nothing is drawn"):
             score(given, truth, generator=torch.Generator())
         with pytest.raises(FernError, match=r"do not fit true of shape \(4, 10, 2\)"):
             score(ellipsoid, truth[:4])

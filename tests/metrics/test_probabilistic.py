@@ -33,15 +33,19 @@ def test_nll_is_the_joint_densitys_per_step(ellipsoid: Ellipsoid, truth: Tensor)
 
 def test_nll_of_independent_steps_does_not_depend_on_the_horizon() -> None:
     for horizon in (1, 7, 50):
-        law = Independent(Normal(torch.zeros(2, 3, horizon), 2 * torch.ones(2, 3, horizon)), 1)
+        distribution = Independent(Normal(torch.zeros(2, 3, horizon), 2 * torch.ones(2, 3, horizon)), 1)
         expected = 0.5 * math.log(2 * math.pi) + math.log(2)
-        assert nll(law, torch.zeros(2, horizon, 3)).item() == pytest.approx(expected, rel=1e-6)  # a float32 law
+        assert nll(distribution, torch.zeros(2, horizon, 3)).item() == pytest.approx(
+            expected, rel=1e-6
+        )  # a float32 distribution
 
 
 def test_nll_takes_any_distribution_with_a_density(draw) -> None:
-    law = Independent(StudentT(4.0, draw(3, 2, 5), draw(3, 2, 5).abs() + 0.1), 1)
+    distribution = Independent(StudentT(4.0, draw(3, 2, 5), draw(3, 2, 5).abs() + 0.1), 1)
     true = draw(3, 5, 2)
-    assert nll(law, true).item() == pytest.approx(-law.log_prob(true.transpose(1, 2)).mean().item() / 5, rel=1e-12)
+    assert nll(distribution, true).item() == pytest.approx(
+        -distribution.log_prob(true.transpose(1, 2)).mean().item() / 5, rel=1e-12
+    )
 
 
 def test_crps_of_an_ellipsoid_is_that_of_its_normal_marginals(ellipsoid: Ellipsoid, truth: Tensor) -> None:
@@ -54,11 +58,11 @@ def test_crps_of_an_ellipsoid_is_that_of_its_normal_marginals(ellipsoid: Ellipso
 
 
 def test_crps_is_the_integral_of_the_squared_distance_of_the_cdfs() -> None:
-    law = Independent(Normal(torch.full((1, 1, 1), 0.7).double(), torch.full((1, 1, 1), 1.3).double()), 1)
+    distribution = Independent(Normal(torch.full((1, 1, 1), 0.7).double(), torch.full((1, 1, 1), 1.3).double()), 1)
     cdf = stats.norm(0.7, 1.3).cdf
     below = integrate.quad(lambda x: cdf(x) ** 2, -15, 2.0)[0]
     above = integrate.quad(lambda x: (1 - cdf(x)) ** 2, 2.0, 15)[0]
-    assert crps(law, torch.full((1, 1, 1), 2.0)).item() == pytest.approx(below + above, rel=1e-7)
+    assert crps(distribution, torch.full((1, 1, 1), 2.0)).item() == pytest.approx(below + above, rel=1e-7)
 
 
 @pytest.mark.parametrize("rank", ["independent", "dense", "low rank"])
@@ -67,13 +71,13 @@ def test_every_gaussian_family_of_torch_is_scored_alike(rank: str, draw) -> None
     factor, diagonal = draw(3, 2, 5, 2), draw(3, 2, 5).abs() + 0.1
     covariance = factor @ factor.mT + torch.diag_embed(diagonal)
     stddev = covariance.diagonal(dim1=-2, dim2=-1).sqrt()
-    law = {
+    distribution = {
         "independent": Independent(Normal(mean, stddev), 1),
         "dense": MultivariateNormal(mean, covariance),
         "low rank": LowRankMultivariateNormal(mean, factor, diagonal),
     }[rank]
     expected = scoringrules.crps_normal(channel_first(true), mean.numpy(), stddev.numpy(), backend="numpy").mean()
-    assert crps(law, true).item() == pytest.approx(expected, rel=1e-9)
+    assert crps(distribution, true).item() == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("estimator", ["fair", "nrg"])
@@ -110,11 +114,11 @@ def test_the_fair_estimator_agrees_with_the_closed_form_at_few_samples(ellipsoid
     assert nrg - exact > 10 * error
 
 
-def test_the_true_law_scores_best(ellipsoid: Ellipsoid) -> None:
+def test_the_true_distribution_scores_best(ellipsoid: Ellipsoid) -> None:
     truth = ellipsoid.expand((400, 5, 2)).sample(generator=torch.Generator().manual_seed(9))
     true = truth.flatten(0, 1).transpose(1, 2)
-    law = ellipsoid.expand((400, 5, 2))
-    mean, stddev = law.mean.flatten(0, 1), law.stddev.flatten(0, 1)
+    distribution = ellipsoid.expand((400, 5, 2))
+    mean, stddev = distribution.mean.flatten(0, 1), distribution.stddev.flatten(0, 1)
     for score in (nll, crps):
         own = score(Independent(Normal(mean, stddev), 1), true)
         assert own < score(Independent(Normal(mean, 1.3 * stddev), 1), true)
@@ -122,7 +126,7 @@ def test_the_true_law_scores_best(ellipsoid: Ellipsoid) -> None:
         assert own < score(Independent(Normal(mean + 0.3 * stddev, stddev), 1), true)
 
 
-def test_gradients_of_a_laws_scores_equal_finite_differences(draw) -> None:
+def test_gradients_of_a_distributions_scores_equal_finite_differences(draw) -> None:
     eigenvalues, shift, reflections = draw(2, 2, 2, 3).abs() + 0.3, draw(2, 2, 2, 3), draw(2, 2, 2, 2, 3)
     parameters = [values.requires_grad_() for values in (eigenvalues, shift, reflections)]
     true = draw(2, 6, 2)
@@ -136,7 +140,7 @@ def test_gradients_of_the_samples_crps_equal_finite_differences(estimator, draw)
     assert gradcheck(lambda values: crps(values, true, estimator=estimator), (samples,))
 
 
-def test_a_float32_law_is_scored_to_1e_6(draw) -> None:
+def test_a_float32_distribution_is_scored_to_1e_6(draw) -> None:
     parts = draw(5, 2, 3, 4).abs() + 0.2, draw(5, 2, 3, 4), draw(5, 2, 3, 3, 4)
     true = draw(5, 12, 2)
     wide, narrow = Ellipsoid(*parts), Ellipsoid(*(values.float() for values in parts))
@@ -144,13 +148,13 @@ def test_a_float32_law_is_scored_to_1e_6(draw) -> None:
     assert nll(narrow, true.float()).item() == pytest.approx(nll(wide, true).item(), rel=1e-5)
 
 
-def test_a_law_that_is_not_gaussian_is_refused_by_the_closed_form(draw) -> None:
-    law = Independent(StudentT(4.0, draw(3, 2, 5)), 1)
-    with pytest.raises(FernError, match=r"law: Independent is not known to be Gaussian.*give samples"):
-        crps(law, draw(3, 5, 2))
+def test_a_distribution_that_is_not_gaussian_is_refused_by_the_closed_form(draw) -> None:
+    distribution = Independent(StudentT(4.0, draw(3, 2, 5)), 1)
+    with pytest.raises(FernError, match=r"distribution: Independent is not known to be Gaussian.*give samples"):
+        crps(distribution, draw(3, 5, 2))
 
 
-def test_a_law_of_another_shape_is_refused(ellipsoid: Ellipsoid, draw) -> None:
+def test_a_distribution_of_another_shape_is_refused(ellipsoid: Ellipsoid, draw) -> None:
     words = r"batch shape \(5, 2\) and event shape \(10,\) do not fit true of shape \(5, 2, 10\)"
     for score in (nll, crps):
         with pytest.raises(FernError, match=words):
@@ -160,18 +164,20 @@ def test_a_law_of_another_shape_is_refused(ellipsoid: Ellipsoid, draw) -> None:
 def test_nll_of_samples_and_unknown_estimators_are_refused(ellipsoid: Ellipsoid, truth: Tensor) -> None:
     with pytest.raises(FernError, match="nll needs a distribution with a density, got samples"):
         nll(truth[None], truth)
-    for law in (ellipsoid, truth[None].repeat(2, 1, 1, 1)):
+    for distribution in (ellipsoid, truth[None].repeat(2, 1, 1, 1)):
         with pytest.raises(FernError, match="unknown estimator 'pair': did you mean 'fair'"):
-            crps(law, truth, estimator="pair")
+            crps(distribution, truth, estimator="pair")
 
 
-def test_a_broken_law_is_named_with_its_place() -> None:
+def test_a_broken_distribution_is_named_with_its_place() -> None:
     mean, stddev = torch.zeros(2, 1, 3), torch.ones(2, 1, 3)
     mean[1, 0, 2] = torch.nan
-    law = Independent(Normal(mean, stddev, validate_args=False), 1, validate_args=False)
-    with pytest.raises(FernError, match=r"law\.mean: nan at batch 1, channels 0, horizon 2"):
-        crps(law, torch.zeros(2, 3, 1))
+    distribution = Independent(Normal(mean, stddev, validate_args=False), 1, validate_args=False)
+    with pytest.raises(FernError, match=r"distribution\.mean: nan at batch 1, channels 0, horizon 2"):
+        crps(distribution, torch.zeros(2, 3, 1))
     stddev[0, 0, 1] = 0
-    law = Independent(Normal(torch.zeros(2, 1, 3), stddev, validate_args=False), 1, validate_args=False)
-    with pytest.raises(FernError, match=r"law\.stddev: 0 at batch 0, channels 0, horizon 1 .*must be positive"):
-        crps(law, torch.zeros(2, 3, 1))
+    distribution = Independent(Normal(torch.zeros(2, 1, 3), stddev, validate_args=False), 1, validate_args=False)
+    with pytest.raises(
+        FernError, match=r"distribution\.stddev: 0 at batch 0, channels 0, horizon 1 .*must be positive"
+    ):
+        crps(distribution, torch.zeros(2, 3, 1))

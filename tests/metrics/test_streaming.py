@@ -31,7 +31,7 @@ LEVELS = (0.5, 0.975)
 
 
 class Data:
-    """Windows with a law and samples, and the part of them that a batch is."""
+    """Windows with a distribution and samples, and the part of them that a batch is."""
 
     def __init__(self, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -45,15 +45,15 @@ class Data:
             normal(WINDOWS, CHANNELS, 3, 2, 4),
         )
         self.true = normal(WINDOWS, HORIZON, CHANNELS)
-        self.pred = self.law().mean.transpose(1, 2)
-        self.samples = self.law().sample((6,), generator=generator).transpose(-1, -2)
+        self.pred = self.distribution().mean.transpose(1, 2)
+        self.samples = self.distribution().sample((6,), generator=generator).transpose(-1, -2)
 
-    def law(self, part: slice = slice(None)) -> Ellipsoid:
+    def distribution(self, part: slice = slice(None)) -> Ellipsoid:
         return Ellipsoid(*(values[part] for values in self.parts), base_variance=0.3, horizon=HORIZON)
 
     def feed(self, accumulator: MetricAccumulator, part: slice) -> MetricAccumulator:
-        law, samples = self.law(part), self.samples[:, part]
-        accumulator.update(self.pred[part], self.true[part], law=law, samples=samples)
+        distribution, samples = self.distribution(part), self.samples[:, part]
+        accumulator.update(self.pred[part], self.true[part], distribution=distribution, samples=samples)
         return accumulator
 
 
@@ -87,21 +87,24 @@ def test_values_are_those_of_the_functions() -> None:
     data = Data(1)
     accumulator = everything()
     values = data.feed(accumulator, slice(None)).compute()
-    law, directions = data.law(), sphere_directions(HORIZON, 30, generator=torch.Generator().manual_seed(3))
+    distribution, directions = (
+        data.distribution(),
+        sphere_directions(HORIZON, 30, generator=torch.Generator().manual_seed(3)),
+    )
     assert values["sliced_w2"] == sliced_w2_squared(data.pred, data.true, directions=directions).item()
     assert values["objective"] == pytest.approx(objective(data.pred, data.true, directions=directions).item())
     assert values["ept"] == pytest.approx(fern.metrics.ept(data.pred, data.true, STD).item())
     for name, metric in (("mse", mse), ("mae", mae), ("w2", w2_squared)):
         assert values[name] == pytest.approx(metric(data.pred, data.true).item(), rel=1e-12)
     for name in ("nll", "crps"):
-        assert values[name] == pytest.approx(getattr(fern.metrics, name)(law, data.true).item(), rel=1e-12)
+        assert values[name] == pytest.approx(getattr(fern.metrics, name)(distribution, data.true).item(), rel=1e-12)
     for name in ("energy_score", "variogram_score"):
         assert values[name] == pytest.approx(getattr(fern.metrics, name)(data.samples, data.true).item(), rel=1e-12)
     for level, label in zip(LEVELS, ("50", "97.5"), strict=True):
         for name in ("coverage", "joint_coverage"):
-            expected = getattr(fern.metrics, name)(law, data.true, level=level).item()
+            expected = getattr(fern.metrics, name)(distribution, data.true, level=level).item()
             assert values[f"{name}_{label}"] == pytest.approx(expected, rel=1e-12)
-        width = fern.metrics.interval_width(law, level=level).item()
+        width = fern.metrics.interval_width(distribution, level=level).item()
         assert values[f"interval_width_{label}"] == pytest.approx(width, rel=1e-12)
 
 
@@ -169,15 +172,15 @@ def test_only_what_is_asked_for_is_reported_and_kept() -> None:
     assert set(accumulator.state_dict()) == {"windows", "shape", "sum.mse", "sum.mae", "sum.w2"}
 
 
-def test_numpy_batches_and_samples_as_the_law_are_taken(rng: np.random.Generator) -> None:
-    pred, true, law = rng.normal(size=(8, 6, 3)), rng.normal(size=(8, 6, 3)), rng.normal(size=(5, 8, 6, 3))
+def test_numpy_batches_and_samples_as_the_distribution_are_taken(rng: np.random.Generator) -> None:
+    pred, true, distribution = rng.normal(size=(8, 6, 3)), rng.normal(size=(8, 6, 3)), rng.normal(size=(5, 8, 6, 3))
     accumulator = MetricAccumulator(["mse", "crps", "energy_score", "coverage", "sliced_w2"])
     for part in (slice(0, 3), slice(3, 8)):
-        accumulator.update(pred[part], true[part], law=law[:, part])
+        accumulator.update(pred[part], true[part], distribution=distribution[:, part])
     values = accumulator.compute()
-    assert values["crps"] == pytest.approx(fern.metrics.crps(law, true), rel=1e-12)
-    assert values["energy_score"] == pytest.approx(fern.metrics.energy_score(law, true), rel=1e-12)
-    assert values["coverage_90"] == pytest.approx(fern.metrics.coverage(law, true), rel=1e-12)
+    assert values["crps"] == pytest.approx(fern.metrics.crps(distribution, true), rel=1e-12)
+    assert values["energy_score"] == pytest.approx(fern.metrics.energy_score(distribution, true), rel=1e-12)
+    assert values["coverage_90"] == pytest.approx(fern.metrics.coverage(distribution, true), rel=1e-12)
     assert values["sliced_w2"] == sliced_w2_squared(pred, true)
 
 
@@ -195,11 +198,13 @@ def test_a_bad_batch_leaves_everything_as_it_was() -> None:
     bad = data.true[9:].clone()
     bad[1, 2, 0] = torch.nan
     with pytest.raises(FernError, match="true: nan at batch 1, horizon 2, channels 0"):
-        accumulator.update(data.pred[9:], bad, law=data.law(slice(9, None)), samples=data.samples[:, 9:])
-    with pytest.raises(FernError, match="law: none given"):
+        accumulator.update(
+            data.pred[9:], bad, distribution=data.distribution(slice(9, None)), samples=data.samples[:, 9:]
+        )
+    with pytest.raises(FernError, match="distribution: none given"):
         accumulator.update(data.pred[9:], data.true[9:], samples=data.samples[:, 9:])
     with pytest.raises(FernError, match="samples: none given"):
-        accumulator.update(data.pred[9:], data.true[9:], law=data.law(slice(9, None)))
+        accumulator.update(data.pred[9:], data.true[9:], distribution=data.distribution(slice(9, None)))
     with pytest.raises(FernError, match=r"\(horizon, channels\) is \(4, 2\) and was \(10, 2\)"):
         short = data.true[9:, :4]
         accumulator.update(short, short)

@@ -17,7 +17,7 @@ WINDOWED = [name for name in METRICS if name not in ("sliced_w2", "objective")]
 def test_the_mean_over_windows_and_channels_is_the_metric(metric: str, ellipsoid: Ellipsoid, truth: Tensor) -> None:
     pred, std = ellipsoid.mean.transpose(1, 2), [0.5, 1.0]
     samples = ellipsoid.sample((20,), generator=torch.Generator().manual_seed(2)).transpose(-1, -2)
-    values = per_window(metric, pred, truth, std=std, law=ellipsoid, samples=samples)
+    values = per_window(metric, pred, truth, std=std, distribution=ellipsoid, samples=samples)
     function = getattr(fern.metrics, {"w2": "w2_squared"}.get(metric, metric))
     arguments = {
         "mse": (pred, truth),
@@ -31,13 +31,15 @@ def test_the_mean_over_windows_and_channels_is_the_metric(metric: str, ellipsoid
     assert values.shape == (5, 2)
     assert values.mean().item() == pytest.approx(function(*arguments).item(), rel=1e-12)
     if metric not in ("nll", "interval_width"):  # each window's value is that of the window on its own
-        alone = per_window(metric, pred[2:3], truth[2:3], std=std, law=_window(ellipsoid, 2), samples=samples[:, 2:3])
+        alone = per_window(
+            metric, pred[2:3], truth[2:3], std=std, distribution=_window(ellipsoid, 2), samples=samples[:, 2:3]
+        )
         assert torch.allclose(alone, values[2:3], rtol=1e-12)
 
 
-def _window(law: Ellipsoid, window: int) -> Ellipsoid:
-    parts = (law.eigenvalues[[window]], law.shift[[window]], law.reflections[[window]])
-    return Ellipsoid(*parts, base_variance=law.base_variance, horizon=law.horizon)
+def _window(distribution: Ellipsoid, window: int) -> Ellipsoid:
+    parts = (distribution.eigenvalues[[window]], distribution.shift[[window]], distribution.reflections[[window]])
+    return Ellipsoid(*parts, base_variance=distribution.base_variance, horizon=distribution.horizon)
 
 
 def test_numpy_in_gives_numpy_out(rng: np.random.Generator) -> None:
@@ -48,7 +50,9 @@ def test_numpy_in_gives_numpy_out(rng: np.random.Generator) -> None:
 
 
 def test_the_level_reaches_the_intervals(ellipsoid: Ellipsoid, truth: Tensor) -> None:
-    narrow, wide = (per_window("interval_width", truth, truth, law=ellipsoid, level=level) for level in (0.5, 0.9))
+    narrow, wide = (
+        per_window("interval_width", truth, truth, distribution=ellipsoid, level=level) for level in (0.5, 0.9)
+    )
     assert (narrow < wide).all()
 
 
@@ -58,8 +62,8 @@ def test_the_level_reaches_the_intervals(ellipsoid: Ellipsoid, truth: Tensor) ->
         ("msee", "unknown metric 'msee': did you mean 'mse'"),
         ("sliced_w2", "unknown metric 'sliced_w2'"),
         ("ept", "std: ept needs the training standard deviation"),
-        ("crps", "law: none given"),
-        ("nll", "law: none given"),
+        ("crps", "distribution: none given"),
+        ("nll", "distribution: none given"),
         ("energy_score", "samples: none given"),
     ],
 )

@@ -14,8 +14,8 @@ CONFIG = ModelConfig(context_length=4, horizon=2, channels=1)
 
 def test_quantiles_and_spread_come_from_the_ellipsoid_where_there_is_one() -> None:
     eigenvalues = torch.tensor([[[[1.0, 2.0]]], [[[3.0, 4.0]]]])  # (B=2, C=1, g=1, p=2)
-    law = Ellipsoid(eigenvalues, torch.ones_like(eigenvalues), torch.zeros(2, 1, 1, 0, 2), base_variance=0.25)
-    forecast = Forecast(mean=law.mean.transpose(1, 2), ellipsoid=law)
+    distribution = Ellipsoid(eigenvalues, torch.ones_like(eigenvalues), torch.zeros(2, 1, 1, 0, 2), base_variance=0.25)
+    forecast = Forecast(mean=distribution.mean.transpose(1, 2), ellipsoid=distribution)
     assert torch.allclose(forecast.stddev, 0.5 * eigenvalues[:, 0, 0, :, None])
     quantiles = forecast.quantile([0.5, 0.8413447])  # the second is one standard deviation up
     assert quantiles.shape == (2, 2, 2, 1)

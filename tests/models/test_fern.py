@@ -101,7 +101,7 @@ def test_training_is_algorithm_1_with_a_fresh_z_and_y0_of_variance_a() -> None:
     assert not torch.equal(draw, model(past, generator=Generator().manual_seed(12)).mean)
 
 
-def test_the_law_is_the_ellipsoid_the_training_draw_comes_from() -> None:
+def test_the_distribution_is_the_ellipsoid_the_training_draw_comes_from() -> None:
     model, past = fern(), windows()
     forecast = model(past)
     assert forecast.ellipsoid is not None
@@ -115,7 +115,7 @@ def test_the_law_is_the_ellipsoid_the_training_draw_comes_from() -> None:
     assert (middle < high).all()
 
 
-def test_samples_spread_like_the_law_and_more_where_z_adds_to_it() -> None:
+def test_samples_spread_like_the_distribution_and_more_where_z_adds_to_it() -> None:
     model, past = fern(), windows(batch=1)
     forecast = model(past, samples=6000, generator=Generator().manual_seed(2))
     assert forecast.samples is not None
@@ -159,10 +159,10 @@ def test_starts_near_the_identity() -> None:
     features = torch.rand(9, 128, generator=Generator().manual_seed(2))
     for head in model.heads_z:
         assert (head(features, x) - x).abs().max() < 0.5
-    law = model.eval()(windows()).ellipsoid
-    assert law is not None
-    assert (law.eigenvalues - 1).abs().max() < 0.5
-    assert law.shift.abs().max() < 0.5
+    distribution = model.eval()(windows()).ellipsoid
+    assert distribution is not None
+    assert (distribution.eigenvalues - 1).abs().max() < 0.5
+    assert distribution.shift.abs().max() < 0.5
 
 
 def test_heads_start_as_far_from_the_identity_as_asked_for() -> None:
@@ -224,8 +224,8 @@ def test_ablation_only_encoder_takes_the_mean_past_the_transport() -> None:
 
 def test_ablation_no_rotation_has_a_diagonal_jacobian_and_the_base_has_not() -> None:
     for preset, diagonal in (("no-rotation", True), ("paper", False)):
-        law = stirred(build_model("fern", preset=preset, **SIZES).eval(), 1)(windows()).ellipsoid
-        off = law.jacobian - torch.diag_embed(law.jacobian.diagonal(dim1=-2, dim2=-1))
+        distribution = stirred(build_model("fern", preset=preset, **SIZES).eval(), 1)(windows()).ellipsoid
+        off = distribution.jacobian - torch.diag_embed(distribution.jacobian.diagonal(dim1=-2, dim2=-1))
         assert bool((off == 0).all()) is diagonal
 
 
@@ -241,9 +241,9 @@ def test_ablation_no_rotation_has_a_diagonal_jacobian_and_the_base_has_not() -> 
 )
 def test_ablations_of_patches_and_reflections(preset: str, patches: int, patch_size: int, reflections: int) -> None:
     model = build_model("fern", context_length=336, horizon=192, channels=1, preset=preset).eval()
-    law = model(torch.zeros(1, 336, 1)).ellipsoid
-    assert law is not None
-    assert law.reflections.shape == (1, 1, patches, reflections, patch_size)
+    distribution = model(torch.zeros(1, 336, 1)).ellipsoid
+    assert distribution is not None
+    assert distribution.reflections.shape == (1, 1, patches, reflections, patch_size)
 
 
 def test_a_patch_larger_than_the_horizon_becomes_the_horizon() -> None:
@@ -308,31 +308,31 @@ def test_every_activation_trains(name: str) -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-# --- the law of people's own data ---------------------------------------------------------------------------
+# --- the distribution of people's own data ---------------------------------------------------------------------------
 
-LAW = {"normalise": "instance", "skip": "linear", "mean": "direct"}
+DISTRIBUTION = {"normalise": "instance", "skip": "linear", "mean": "direct"}
 
 
 @pytest.mark.parametrize("seen", ["own", "all"])
 @pytest.mark.parametrize("kind", ["instance", "last"])
 @pytest.mark.parametrize("mean", ["transported", "direct"])
-def test_a_normalised_law_follows_the_units_of_the_data(kind: str, mean: str, seen: str) -> None:
+def test_a_normalised_distribution_follows_the_units_of_the_data(kind: str, mean: str, seen: str) -> None:
     model = fern(normalise=kind, mean=mean, skip="linear", channels_seen=seen).double()
     past, unit = windows().double(), torch.tensor([10.0, 0.2], dtype=torch.float64)
-    law, other = model(past).ellipsoid, model(past * unit + 7.0).ellipsoid
-    assert law is not None
+    distribution, other = model(past).ellipsoid, model(past * unit + 7.0).ellipsoid
+    assert distribution is not None
     assert other is not None
-    moved = law.affine(unit, 7.0)
+    moved = distribution.affine(unit, 7.0)
     y = moved.sample(generator=Generator().manual_seed(1))
     for ours, theirs in ((other.mean, moved.mean), (other.stddev, moved.stddev)):
         assert torch.allclose(ours, theirs, rtol=1e-9, atol=1e-9)
     assert torch.allclose(other.log_prob(y), moved.log_prob(y), rtol=1e-7)  # rounding, over small eigenvalues
-    assert torch.allclose(other.spectral_radius, unit[:, None] * law.spectral_radius, rtol=1e-9)
+    assert torch.allclose(other.spectral_radius, unit[:, None] * distribution.spectral_radius, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seen", ["own", "all"])
-def test_training_draw_and_paths_come_from_the_law_in_the_units_of_the_data(seen: str) -> None:
-    model = fern(**LAW, channels_seen=seen)
+def test_training_draw_and_paths_come_from_the_distribution_in_the_units_of_the_data(seen: str) -> None:
+    model = fern(**DISTRIBUTION, channels_seen=seen)
     with torch.no_grad():
         model.features_z.weight.zero_()  # no spread from z
     past = 50.0 + windows(batch=1)
@@ -355,8 +355,8 @@ def test_a_direct_mean_is_the_offset_and_does_not_feel_the_transport() -> None:
     assert after.stddev.mean() < 0.5 * before.stddev.mean()
 
 
-def test_a_direct_law_may_be_sharp_or_wide() -> None:
-    model = fern(**LAW)
+def test_a_direct_distribution_may_be_sharp_or_wide() -> None:
+    model = fern(**DISTRIBUTION)
     past = windows()
     context = past.std(1, correction=0).unsqueeze(1)
     with torch.no_grad():
@@ -378,15 +378,17 @@ def test_all_channels_are_seen_where_asked_for() -> None:
     past, other = windows(), windows()
     other[:, :, 1] = windows(seed=9)[:, :, 1]
     for seen, same in (("own", True), ("all", False)):
-        model = fern(channels_seen=seen, **LAW)
+        model = fern(channels_seen=seen, **DISTRIBUTION)
         assert torch.allclose(model(past).mean[:, :, 0], model(other).mean[:, :, 0], rtol=1e-5, atol=1e-5) is same
 
 
 @pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.parametrize("kind", ["instance", "last"])
 @pytest.mark.parametrize("value", [0.0, 5.0, -1e6])
-def test_a_constant_context_has_a_finite_law_of_positive_width(value: float, kind: str, prepared: bool) -> None:
-    model = fern(**{**LAW, "normalise": kind})
+def test_a_constant_context_has_a_finite_distribution_of_positive_width(
+    value: float, kind: str, prepared: bool
+) -> None:
+    model = fern(**{**DISTRIBUTION, "normalise": kind})
     if prepared:
         model.prepare([(windows(), windows())])
     forecast = model(torch.full((1, 40, 2), value), samples=3)
@@ -398,7 +400,7 @@ def test_a_constant_context_has_a_finite_law_of_positive_width(value: float, kin
 
 def test_a_series_far_from_zero_keeps_its_spread() -> None:
     past = windows()
-    model = build_model("fern", generator=Generator().manual_seed(7), **SMALL, **LAW).eval()
+    model = build_model("fern", generator=Generator().manual_seed(7), **SMALL, **DISTRIBUTION).eval()
     near, far = model(past), model(past + 1e6)
     # Numbers near 1e6 are 0.06 apart in float32, and the context has a deviation of 4: a few roundings.
     assert ((far.mean - 1e6) - near.mean).abs().max() < 0.3
@@ -409,18 +411,18 @@ def test_a_context_with_a_gap_is_refused_normalised_or_not() -> None:
     past = windows()
     past[1, 3, 0] = torch.nan
     with pytest.raises(FernError, match="past: got nan at window 1, time step 3, channel 0"):
-        fern(**LAW)(past)
+        fern(**DISTRIBUTION)(past)
 
 
 @pytest.mark.parametrize("seen", ["own", "all"])
-def test_every_part_of_a_law_learns(seen: str) -> None:
-    model = fern(**LAW, channels_seen=seen).train()
+def test_every_part_of_a_distribution_learns(seen: str) -> None:
+    model = fern(**DISTRIBUTION, channels_seen=seen).train()
     model.loss(windows(), torch.zeros(3, 30, 2), criterion({"whitened_crps": 1.0})).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() and p.grad.any() for p in model.parameters())
 
 
-def test_a_loss_of_the_law_alone_draws_z_and_no_y0() -> None:
-    model, past, future = fern(**LAW).train(), windows(), torch.zeros(3, 30, 2)
+def test_a_loss_of_the_distribution_alone_draws_z_and_no_y0() -> None:
+    model, past, future = fern(**DISTRIBUTION).train(), windows(), torch.zeros(3, 30, 2)
     drawn = Generator().manual_seed(1)
     loss = model.loss(past, future, criterion({"crps": 1.0}), generator=drawn)
     torch.randn(6, 5, generator=(z_alone := Generator().manual_seed(1)))
@@ -434,14 +436,14 @@ def test_a_loss_of_the_law_alone_draws_z_and_no_y0() -> None:
     "settings",
     [
         {},
-        LAW,
+        DISTRIBUTION,
         {"channels_seen": "all"},
         {"horizon": 31, "hidden": 17, "context_length": 39},
         {"layers": 1},
         {"latent": 1},
     ],
 )
-def test_few_windows_without_gradients_take_a_shorter_way_to_the_same_law(
+def test_few_windows_without_gradients_take_a_shorter_way_to_the_same_distribution(
     settings: dict[str, object], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = build_model("fern", generator=Generator().manual_seed(7), **{**SMALL, **settings}).eval().to(dtype)
@@ -497,7 +499,9 @@ def test_the_shorter_way_shows_diverged_weights_too() -> None:
 
 
 def test_the_papers_model_trains_to_the_same_weights_as_ever() -> None:
-    """Recorded at commit 497986f, before there were settings for a law; float64, so that a machine hardly matters."""
+    """Recorded at commit 497986f, before there were settings for a distribution; float64, so that a machine hardly
+    matters.
+    """
     recorded = {(30, 2): (2.585204309709052, 850.7595446461854), (48, 3): (2.703649084522308, 917.4227897638834)}
     for (horizon, channels), (last_loss, squared) in recorded.items():
         sizes = {"context_length": 40, "horizon": horizon, "channels": channels}

@@ -55,7 +55,7 @@ def test_only_the_newest_rows_are_seen_and_every_channel_of_them() -> None:
 
 
 @torch.no_grad()
-def test_the_law_has_the_mean_of_the_path_and_the_units_of_the_data() -> None:
+def test_the_distribution_has_the_mean_of_the_path_and_the_units_of_the_data() -> None:
     model = rolled()
     model.prepare([(past(50), past(50))])
     found = model(past())
@@ -66,13 +66,13 @@ def test_the_law_has_the_mean_of_the_path_and_the_units_of_the_data() -> None:
 
 
 @torch.no_grad()
-def test_particles_spread_over_later_patches_where_the_law_of_each_does_not() -> None:
+def test_particles_spread_over_later_patches_where_the_distribution_of_each_does_not() -> None:
     model = rolled(noise=0.5)
     model.prepare([(past(50), past(50))])
     drawn = model(past(1), samples=400, generator=torch.Generator().manual_seed(2)).samples
     assert drawn is not None and drawn.shape == (400, 1, 30, 2)
-    law = model(past(1)).ellipsoid
-    spread, first = drawn.std(0)[0], law.stddev.transpose(1, 2)[0]
+    distribution = model(past(1)).ellipsoid
+    spread, first = drawn.std(0)[0], distribution.stddev.transpose(1, 2)[0]
     assert (spread[-6:].mean() > first[-6:].mean()).item()
 
 
@@ -406,14 +406,14 @@ def travelling(batch: int = 60) -> torch.Tensor:  # (batch, 60, 12)
 
 
 @torch.no_grad()
-def test_particles_on_a_ring_are_as_wide_as_the_law_they_are_drawn_from() -> None:
+def test_particles_on_a_ring_are_as_wide_as_the_distribution_they_are_drawn_from() -> None:
     windows = travelling()
     model = on_ring(windows, step=4, noise=0.5)
     model.flow.unit.fill_(0.1)
     found = model(windows[:1, :20], samples=4000, generator=torch.Generator().manual_seed(2))
     assert found.samples is not None
     drawn, told = found.samples[:, 0, :4].std(0), found.ellipsoid.stddev[0, :, :4].T
-    # z is drawn too, which the law leaves out; 4,000 draws tell a deviation to some two hundredths.
+    # z is drawn too, which the distribution leaves out; 4,000 draws tell a deviation to some two hundredths.
     assert bool((drawn > 0.94 * told).all())
 
 
@@ -433,12 +433,12 @@ def test_particles_on_a_ring_are_as_wide_as_patches_missed() -> None:
 
 
 @torch.no_grad()
-def test_the_law_of_a_patch_on_a_ring_has_no_weak_waves_in_its_mean_in_training_either() -> None:
+def test_the_distribution_of_a_patch_on_a_ring_has_no_weak_waves_in_its_mean_in_training_either() -> None:
     windows = travelling()
     model = on_ring(windows, train=True, step=4, noise=0.5)
     model.flow.unit.fill_(1.0)
-    law = model(windows[:5, :20], generator=torch.Generator().manual_seed(1)).ellipsoid
-    waves = torch.fft.rfft(law.mean, dim=1).abs()
+    distribution = model(windows[:5, :20], generator=torch.Generator().manual_seed(1)).ellipsoid
+    waves = torch.fft.rfft(distribution.mean, dim=1).abs()
     assert float(waves[:, 2:].max()) < 1e-3 * float(waves.max())
 
 

@@ -9,7 +9,8 @@ from safetensors.torch import save_file
 from torch import Generator
 
 from fern.errors import FernError
-from fern.models import Forecaster, LastValue, build_model, load_model, save_model, storage, tensorfile
+from fern.models import Forecaster, LastValue, build_model, load_model, save_model, storage
+from fern.models import storage as tensorfile
 
 FILE = Path("model.safetensors")
 

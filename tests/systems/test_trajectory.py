@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy._core import _multiarray_umath
 
 from fern.errors import FernError
-from fern.fingerprints import fingerprint_of
 from fern.systems import (
     SCENARIOS,
     ParamShock,
@@ -23,6 +22,7 @@ from fern.systems import (
     system_named,
     twin,
 )
+from fern.systems.trajectory import fingerprint_of
 
 
 def step_from(system, state, params=None, *, dt):
@@ -121,7 +121,7 @@ def test_a_processor_without_wide_registers_gives_the_same_bytes():
         pytest.skip("this processor has nothing that NumPy could do without")
     ids = [name for name in SCENARIOS if not name.endswith("_MAIN")]
     program = (
-        "from fern.fingerprints import fingerprint_of\nfrom fern.systems import scenario, simulate\n"
+        "from fern.systems.trajectory import fingerprint_of\nfrom fern.systems import scenario, simulate\n"
         f"for i in {ids}: print(fingerprint_of(simulate(scenario(i, steps=400)).states))"
     )
     # Another processor, as far as its numbers go: NumPy's plain loops, and a BLAS that sums in another order.

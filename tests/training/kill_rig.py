@@ -19,10 +19,11 @@ import torch
 
 from fern.data.splits import Part
 from fern.data.windows import Windows
-from fern.models import build_model, tensorfile
+from fern.models import build_model
+from fern.models import storage as tensorfile
 from fern.training import TrainConfig, train
-from fern.training.records.history import EpochRecord
-from fern.training.records.progress import Silent
+from fern.training.history import EpochRecord
+from fern.training.logging import Silent
 
 CONFIG = TrainConfig(
     preset="shock",

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from fern.training.records.progress import Silent
+from fern.training.logging import Silent
 
 
 class InterruptionError(Exception):

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from fern.training.averaging import AveragedWeights
+from fern.training.optimisation import AveragedWeights
 
 
 def test_the_mean_follows_its_recursion() -> None:

@@ -14,7 +14,7 @@ from fern.metrics import ObjectiveWeights
 from fern.models import build_model
 from fern.settings import from_mapping
 from fern.training import PRESETS, TrainConfig, train
-from fern.training.losses import LAW_LOSSES
+from fern.training.losses import DISTRIBUTION_LOSSES
 
 
 def test_shock_is_the_paper_s_protocol() -> None:
@@ -39,18 +39,23 @@ def test_detailed_is_the_paper_s_protocol() -> None:
     assert SPLITS[PRESETS["detailed"].split] == Shares(70, 10, 20)
 
 
-def test_law_is_default_with_a_loss_of_the_law_judged_by_its_crps() -> None:
-    law, default = (TrainConfig(preset=name).to_mapping() for name in ("law", "default"))
-    assert {name for name in law if law[name] != default[name]} == {"preset", "epochs", "loss", "objective"}
-    assert set(law["loss"]) <= set(LAW_LOSSES)
-    assert law["objective"] == {"mse": 0.0, "mae": 0.0, "distance": 0.0, "crps": 1.0}
+def test_distribution_is_default_with_a_loss_of_the_distribution_judged_by_its_crps() -> None:
+    distribution, default = (TrainConfig(preset=name).to_mapping() for name in ("distribution", "default"))
+    assert {name for name in distribution if distribution[name] != default[name]} == {
+        "preset",
+        "epochs",
+        "loss",
+        "objective",
+    }
+    assert set(distribution["loss"]) <= set(DISTRIBUTION_LOSSES)
+    assert distribution["objective"] == {"mse": 0.0, "mae": 0.0, "distance": 0.0, "crps": 1.0}
 
 
-def test_law_is_refused_for_a_model_without_one() -> None:
+def test_distribution_is_refused_for_a_model_without_one() -> None:
     model = build_model("dlinear", context_length=8, horizon=4, channels=1)
     windows = Windows(np.random.default_rng(0).standard_normal((60, 1)).astype("float32"), context_length=8, horizon=4)
-    with pytest.raises(FernError, match="law"):
-        train(model, windows, windows, TrainConfig(preset="law"))
+    with pytest.raises(FernError, match="distribution"):
+        train(model, windows, windows, TrainConfig(preset="distribution"))
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import ModelConfig, PointForecaster
-from fern.models.tensorfile import read_tensors
+from fern.models.storage import read_tensors
 from fern.training import Diverged, TrainConfig, train
 
 Sets = dict[str, Windows]

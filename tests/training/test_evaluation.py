@@ -1,4 +1,4 @@
-"""What judges an epoch: a law by its CRPS where the objective gives that a weight."""
+"""What judges an epoch: a distribution by its CRPS where the objective gives that a weight."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,20 +11,20 @@ from fern.metrics import ObjectiveWeights, crps, mse
 from fern.models import Forecaster, build_model
 from fern.training import TrainConfig, train
 
-OF_LAWS = ObjectiveWeights(mse=0.0, mae=0.0, distance=0.0, crps=1.0)
+OF_DISTRIBUTIONS = ObjectiveWeights(mse=0.0, mae=0.0, distance=0.0, crps=1.0)
 
 
-def test_an_objective_of_the_crps_judges_the_law(
+def test_an_objective_of_the_crps_judges_the_distribution(
     windows: dict[str, Windows], fern: Callable[[], Forecaster], quick: TrainConfig
 ) -> None:
-    config = replace(quick, objective=OF_LAWS, loss={"crps": 1.0}, epochs=2)
+    config = replace(quick, objective=OF_DISTRIBUTIONS, loss={"crps": 1.0}, epochs=2)
     result = train(fern(), windows["train"], windows["validation"], config, progress="silent")
     kept = result.history[result.best_epoch - 1].validation
     past, future = windows["validation"].gather(torch.arange(len(windows["validation"])))
     with torch.no_grad():
-        law = result.model(past.float()).ellipsoid
-    assert law is not None
-    assert kept["objective"] == kept["crps"] == pytest.approx(crps(law, future.float()).item(), rel=1e-6)
+        distribution = result.model(past.float()).ellipsoid
+    assert distribution is not None
+    assert kept["objective"] == kept["crps"] == pytest.approx(crps(distribution, future.float()).item(), rel=1e-6)
 
 
 @pytest.mark.parametrize(("most", "judged"), [(3, [0, 1, 2]), (None, None), (10_000, None)])
@@ -41,16 +41,16 @@ def test_so_many_validation_windows_spread_evenly_judge_an_epoch(
     assert figures.validation["mse"] == pytest.approx(float(mse(model(past).mean, future)), rel=1e-5)
 
 
-def test_without_a_law_the_crps_is_the_absolute_error(windows: dict[str, Windows], quick: TrainConfig) -> None:
+def test_without_a_distribution_the_crps_is_the_absolute_error(windows: dict[str, Windows], quick: TrainConfig) -> None:
     sizes = {"context_length": windows["train"].context_length, "horizon": windows["train"].horizon}
     model = build_model("last-value", channels=windows["train"].channels, **sizes)
-    config = replace(quick, objective=OF_LAWS)
+    config = replace(quick, objective=OF_DISTRIBUTIONS)
     figures = train(model, windows["train"], windows["validation"], config, progress="silent").history[0]
     assert figures.validation["objective"] == figures.validation["mae"]
     assert "crps" not in figures.validation
 
 
-def test_without_a_weight_no_law_is_looked_at(
+def test_without_a_weight_no_distribution_is_looked_at(
     windows: dict[str, Windows], fern: Callable[[], Forecaster], quick: TrainConfig
 ) -> None:
     config = replace(quick, epochs=1)

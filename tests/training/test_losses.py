@@ -1,11 +1,11 @@
-"""Losses by name against their definitions, alone and mixed, and what they do to a law."""
+"""Losses by name against their definitions, alone and mixed, and what they do to a distribution."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from tests.transport.reference import dense_rotation, random_law
+from tests.transport.reference import dense_rotation, random_distribution
 from torch import Tensor
 from torch.distributions import Independent, Normal
 from torch.nn import functional
@@ -24,12 +24,12 @@ B, H, C = 4, 6, 2
 @pytest.fixture
 def forecast() -> Forecast:
     generator = torch.Generator().manual_seed(3)
-    law = Ellipsoid(
+    distribution = Ellipsoid(
         torch.rand(B, C, 2, 3, generator=generator) + 0.5,
         torch.randn(B, C, 2, 3, generator=generator),
         torch.randn(B, C, 2, 2, 3, generator=generator),
     )
-    return Forecast(mean=law.mean.mT + 0.3, ellipsoid=law)
+    return Forecast(mean=distribution.mean.mT + 0.3, ellipsoid=distribution)
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def future() -> Tensor:
     return torch.randn(B, H, C, generator=torch.Generator().manual_seed(4)) * 2
 
 
-def along_axes(law: Ellipsoid, future: Tensor) -> tuple[Tensor, Independent]:
-    """U (y - μ) by dense rotations, and its law: in float64."""
-    apart = (future.mT - law.mean).double().unflatten(-1, law.eigenvalues.shape[-2:])
-    sets = law.reflections.flatten(0, 2)
+def along_axes(distribution: Ellipsoid, future: Tensor) -> tuple[Tensor, Independent]:
+    """U (y - μ) by dense rotations, and its distribution: in float64."""
+    apart = (future.mT - distribution.mean).double().unflatten(-1, distribution.eigenvalues.shape[-2:])
+    sets = distribution.reflections.flatten(0, 2)
     turned = [dense_rotation(v) @ x for v, x in zip(sets, apart.flatten(0, 2), strict=True)]
-    stddev = law.base_variance**0.5 * law.eigenvalues.double().flatten(-2)
+    stddev = distribution.base_variance**0.5 * distribution.eigenvalues.double().flatten(-2)
     return torch.stack(turned).reshape(stddev.shape), Independent(Normal(torch.zeros_like(stddev), stddev), 1)
 
 
@@ -71,12 +71,14 @@ def test_each_loss_is_what_its_name_says(forecast: Forecast, future: Tensor) -> 
 
 
 @pytest.mark.parametrize("name", ["nll", "crps", "whitened_crps"])
-def test_a_law_that_is_true_scores_better_than_one_that_is_not(name: str) -> None:
-    truth = random_law(torch.Generator().manual_seed(1), (1, 1, 2, 4), 3, horizon=7, placed_by="offset")
+def test_a_distribution_that_is_true_scores_better_than_one_that_is_not(name: str) -> None:
+    truth = random_distribution(torch.Generator().manual_seed(1), (1, 1, 2, 4), 3, horizon=7, placed_by="offset")
     drawn = truth.sample((20_000,), generator=torch.Generator().manual_seed(2))[:, 0].mT  # (draws, H, 1)
 
-    def score(law: Ellipsoid) -> float:
-        return criterion({name: 1.0})(Forecast(mean=drawn, ellipsoid=law.expand((len(drawn), 1))), drawn).item()
+    def score(distribution: Ellipsoid) -> float:
+        return criterion({name: 1.0})(
+            Forecast(mean=drawn, ellipsoid=distribution.expand((len(drawn), 1))), drawn
+        ).item()
 
     turned = Ellipsoid(truth.eigenvalues, None, truth.reflections.roll(1, -1), offset=truth.offset, horizon=7)
     others = [truth.affine(1.3), truth.affine(0.7), truth.affine(1.0, 0.2)]
@@ -87,12 +89,17 @@ def test_a_law_that_is_true_scores_better_than_one_that_is_not(name: str) -> Non
 @pytest.mark.parametrize("name", ["crps", "whitened_crps"])
 @pytest.mark.parametrize("placed_by", ["shift", "offset", "both"])
 def test_gradients_equal_finite_differences(name: str, placed_by: str) -> None:
-    law = random_law(torch.Generator().manual_seed(1), (2, 1, 2, 4), 3, horizon=7, placed_by=placed_by)
+    distribution = random_distribution(
+        torch.Generator().manual_seed(1), (2, 1, 2, 4), 3, horizon=7, placed_by=placed_by
+    )
     future = torch.randn(2, 7, 1, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    parts = [part.clone().requires_grad_() for part in (law.eigenvalues, law.reflections, law.shift)]
+    parts = [
+        part.clone().requires_grad_()
+        for part in (distribution.eigenvalues, distribution.reflections, distribution.shift)
+    ]
 
     def loss(eigenvalues: Tensor, reflections: Tensor, place: Tensor) -> Tensor:
-        shift, offset = (None, place) if placed_by == "offset" else (place, law.offset)
+        shift, offset = (None, place) if placed_by == "offset" else (place, distribution.offset)
         made = Ellipsoid(eigenvalues, shift, reflections, offset=offset, horizon=7)
         return criterion({name: 1.0})(Forecast(mean=future, ellipsoid=made), future)
 
@@ -107,23 +114,23 @@ def test_a_mixture_is_the_weighted_sum(forecast: Forecast, future: Tensor) -> No
 
 
 def test_a_loss_is_the_mean_of_its_windows_losses(forecast: Forecast, future: Tensor) -> None:
-    law = forecast.ellipsoid
-    assert law is not None
+    distribution = forecast.ellipsoid
+    assert distribution is not None
     for name in ("huber", "mse", "mae", "nll", "crps", "whitened_crps", "beta_nll"):
         loss = criterion({name: 1.0})
         alone = []
         for window in range(B):
             own = Ellipsoid(
-                law.eigenvalues[window : window + 1],
-                law.shift[window : window + 1],
-                law.reflections[window : window + 1],
+                distribution.eigenvalues[window : window + 1],
+                distribution.shift[window : window + 1],
+                distribution.reflections[window : window + 1],
             )
             one = Forecast(mean=forecast.mean[window : window + 1], ellipsoid=own)
             alone.append(loss(one, future[window : window + 1]).item())
         assert loss(forecast, future).item() == pytest.approx(sum(alone) / B, rel=1e-5), name
 
 
-def test_a_loss_of_the_law_makes_the_law_better(
+def test_a_loss_of_the_distribution_makes_the_distribution_better(
     windows: dict[str, Windows], fern: Callable[[], Forecaster], quick: TrainConfig
 ) -> None:
     past, future = windows["validation"].gather(torch.arange(len(windows["validation"])))
@@ -132,13 +139,13 @@ def test_a_loss_of_the_law_makes_the_law_better(
         config = replace(quick, loss=loss_weights(loss), epochs=12)
         model = train(fern(), windows["train"], windows["validation"], config, progress="silent").model
         with torch.no_grad():
-            law = model(past).ellipsoid
-        assert law is not None
-        score[name] = nll(law, future).item()
+            distribution = model(past).ellipsoid
+        assert distribution is not None
+        score[name] = nll(distribution, future).item()
     # Huber alone lets the ellipsoid shrink until the truth is far outside it.
     assert score["mixed"] < score["huber"] - 1.0
 
 
-def test_a_forecast_without_an_ellipsoid_has_no_loss_of_the_law(future: Tensor) -> None:
+def test_a_forecast_without_an_ellipsoid_has_no_loss_of_the_distribution(future: Tensor) -> None:
     with pytest.raises(FernError, match="loss: crps needs a model whose forecasts have an ellipsoid"):
         criterion({"crps": 1.0})(Forecast(mean=future), future)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fern.data.windows import Windows
-from fern.training.order import EpochOrder
+from fern.training.random_state import EpochOrder
 
 
 def numbered(count: int) -> Windows:

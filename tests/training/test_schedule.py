@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fern.errors import FernError
-from fern.training.schedule import FIRST, SHAPES, Schedule
+from fern.training.optimisation import FIRST, SHAPES, Schedule
 
 
 def test_constant_is_the_peak_at_every_step() -> None:

@@ -59,12 +59,12 @@ def sets(draw: st.DrawFn, dtype: torch.dtype, *, largest: int = 26) -> tuple[Ten
 
 
 @st.composite
-def laws(draw: st.DrawFn, dtype: torch.dtype, *, batches: tuple[tuple[int, ...], ...] = BATCHES) -> Ellipsoid:
+def distributions(draw: st.DrawFn, dtype: torch.dtype, *, batches: tuple[tuple[int, ...], ...] = BATCHES) -> Ellipsoid:
     """Ellipsoids of any batch shape, patch count and size, horizon and R from 0 to p."""
     patches, p = draw(st.integers(1, 3)), draw(st.integers(1, 9))
     horizon = draw(st.integers((patches - 1) * p + 1, patches * p))
     reflections, batch = draw(st.integers(0, p)), draw(st.sampled_from(batches))
-    return random_law(
+    return random_distribution(
         seeded(draw(st.integers(0, 2**31))),
         (*batch, patches, p),
         reflections,
@@ -75,7 +75,7 @@ def laws(draw: st.DrawFn, dtype: torch.dtype, *, batches: tuple[tuple[int, ...],
     )
 
 
-def random_law(
+def random_distribution(
     generator: torch.Generator,
     shape: tuple[int, ...],
     reflections: int,
@@ -101,8 +101,8 @@ def random_law(
 
 
 @dataclass(frozen=True)
-class DenseLaw:
-    """The same law with every patch a dense matrix, in float64."""
+class DenseDistribution:
+    """The same distribution with every patch a dense matrix, in float64."""
 
     blocks: list[Tensor]  # of each patch (*batch, m, m), m = p but for the last
     jacobian: Tensor  # (*batch, H, H)
@@ -111,14 +111,14 @@ class DenseLaw:
     base_variance: float
 
     @classmethod
-    def of(cls, law: Ellipsoid) -> "DenseLaw":
-        p, batch = law.patch_size, law.batch_shape
+    def of(cls, distribution: Ellipsoid) -> "DenseDistribution":
+        p, batch = distribution.patch_size, distribution.batch_shape
         blocks = []
-        for patch in range(law.patches):
-            m = min(p, law.horizon - patch * p)
+        for patch in range(distribution.patches):
+            m = min(p, distribution.horizon - patch * p)
             count = math.prod(batch)
-            vectors = law.reflections[..., patch, :, :m].reshape(count, law.reflections.shape[-2], m)
-            eigenvalues = law.eigenvalues[..., patch, :m].reshape(count, m)
+            vectors = distribution.reflections[..., patch, :, :m].reshape(count, distribution.reflections.shape[-2], m)
+            eigenvalues = distribution.eigenvalues[..., patch, :m].reshape(count, m)
             matrices = [
                 (u := dense_rotation(v)).T @ torch.diag(e.double()) @ u
                 for v, e in zip(vectors, eigenvalues, strict=True)
@@ -126,10 +126,14 @@ class DenseLaw:
             blocks.append(torch.stack(matrices).reshape(*batch, m, m))
         flat = [block.reshape(-1, *block.shape[-2:]) for block in blocks]
         whole = torch.stack([torch.block_diag(*parts) for parts in zip(*flat, strict=True)])
-        size = (*batch, law.horizon, law.horizon)
-        shift = law.shift.double().flatten(-2)[..., : law.horizon]
-        offset = torch.zeros_like(shift) if law.offset is None else law.offset.double().flatten(-2)[..., : law.horizon]
-        return cls(blocks, whole.reshape(size), shift, offset, law.base_variance)
+        size = (*batch, distribution.horizon, distribution.horizon)
+        shift = distribution.shift.double().flatten(-2)[..., : distribution.horizon]
+        offset = (
+            torch.zeros_like(shift)
+            if distribution.offset is None
+            else distribution.offset.double().flatten(-2)[..., : distribution.horizon]
+        )
+        return cls(blocks, whole.reshape(size), shift, offset, distribution.base_variance)
 
     @property
     def mean(self) -> Tensor:

@@ -7,29 +7,30 @@ import scipy.linalg
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.transport.reference import DTYPES, close, laws, random_law, seeded
+from tests.transport.reference import DTYPES, close, distributions, random_distribution, seeded
 
 from fern.errors import FernError
 from fern.transport import Ellipsoid, w2_squared
 
 
 def textbook(first: Ellipsoid, second: Ellipsoid) -> float:
-    """|m1 - m2|² + tr(Σ1 + Σ2 - 2 (Σ1^½ Σ2 Σ1^½)^½) of two laws without batch, by scipy's matrix root."""
+    """|m1 - m2|² + tr(Σ1 + Σ2 - 2 (Σ1^½ Σ2 Σ1^½)^½) of two distributions without batch, by scipy's matrix root."""
     (m1, s1), (m2, s2) = (
-        (law.mean.double().numpy(), law.covariance_matrix.double().numpy()) for law in (first, second)
+        (distribution.mean.double().numpy(), distribution.covariance_matrix.double().numpy())
+        for distribution in (first, second)
     )
     root = scipy.linalg.sqrtm(s1)
     cross = scipy.linalg.sqrtm(root @ s2 @ root)
     return float(((m1 - m2) ** 2).sum() + np.trace(s1 + s2 - 2 * np.real(cross)))
 
 
-def another(law: Ellipsoid, seed: int, base_variance: float) -> Ellipsoid:
-    return random_law(
+def another(distribution: Ellipsoid, seed: int, base_variance: float) -> Ellipsoid:
+    return random_distribution(
         seeded(seed),
-        tuple(law.eigenvalues.shape),
-        law.reflections.shape[-2],
-        dtype=law.shift.dtype,
-        horizon=law.horizon,
+        tuple(distribution.eigenvalues.shape),
+        distribution.reflections.shape[-2],
+        dtype=distribution.shift.dtype,
+        horizon=distribution.horizon,
         base_variance=base_variance,
     )
 
@@ -37,14 +38,14 @@ def another(law: Ellipsoid, seed: int, base_variance: float) -> Ellipsoid:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @given(data=st.data())
 def test_it_equals_the_textbook_formula(dtype, data):
-    first = data.draw(laws(dtype, batches=((),)))
+    first = data.draw(distributions(dtype, batches=((),)))
     second = another(first, data.draw(st.integers(0, 1000)), data.draw(st.sampled_from([0.1, 0.7])))
     truth = torch.tensor(textbook(first, second), dtype=torch.float64)
     close(w2_squared(first, second), truth, float32=1e-5, float64=1e-9)
 
 
 def test_it_equals_pot():
-    first = random_law(seeded(1), (1, 6), 4)
+    first = random_distribution(seeded(1), (1, 6), 4)
     second = another(first, 2, 0.3)
     distance = ot.gaussian.bures_wasserstein_distance(
         first.mean.numpy(), second.mean.numpy(), first.covariance_matrix.numpy(), second.covariance_matrix.numpy()
@@ -52,15 +53,17 @@ def test_it_equals_pot():
     assert w2_squared(first, second).item() == pytest.approx(float(distance) ** 2, rel=1e-9)
 
 
-@given(laws(torch.float64), st.integers(0, 1000))
-def test_it_is_a_distance(law, seed):
-    other = another(law, seed, 0.4)
-    torch.testing.assert_close(w2_squared(law, other), w2_squared(other, law), rtol=1e-9, atol=1e-9)
-    assert (w2_squared(law, other) >= 0).all()
-    torch.testing.assert_close(w2_squared(law, law), torch.zeros(law.batch_shape, dtype=torch.float64))
+@given(distributions(torch.float64), st.integers(0, 1000))
+def test_it_is_a_distance(distribution, seed):
+    other = another(distribution, seed, 0.4)
+    torch.testing.assert_close(w2_squared(distribution, other), w2_squared(other, distribution), rtol=1e-9, atol=1e-9)
+    assert (w2_squared(distribution, other) >= 0).all()
+    torch.testing.assert_close(
+        w2_squared(distribution, distribution), torch.zeros(distribution.batch_shape, dtype=torch.float64)
+    )
 
 
-def test_laws_of_one_frame_differ_by_their_deviations():
+def test_distributions_of_one_frame_differ_by_their_deviations():
     generator = seeded(3)
     vectors = torch.randn(2, 2, 3, 4, generator=generator, dtype=torch.float64)
     e1, e2 = (torch.rand(2, 2, 4, generator=generator, dtype=torch.float64) + 0.1 for _ in range(2))
@@ -70,7 +73,10 @@ def test_laws_of_one_frame_differ_by_their_deviations():
 
 
 def test_batches_broadcast():
-    one, many = random_law(seeded(1), (2, 3), 2, horizon=5), random_law(seeded(2), (4, 1, 2, 3), 3, horizon=5)
+    one, many = (
+        random_distribution(seeded(1), (2, 3), 2, horizon=5),
+        random_distribution(seeded(2), (4, 1, 2, 3), 3, horizon=5),
+    )
     found = w2_squared(one, many)
     assert found.shape == (4, 1)
     single = Ellipsoid(many.eigenvalues[2, 0], many.shift[2, 0], many.reflections[2, 0], horizon=5)
@@ -98,17 +104,17 @@ def test_gradients_equal_finite_differences(horizon):
     eigenvalues = torch.empty(2, 2, 3, dtype=torch.float64).uniform_(0.5, 2.0, generator=generator)
     shift = torch.randn(2, 2, 3, generator=generator, dtype=torch.float64)
     vectors = torch.randn(2, 2, 2, 3, generator=generator, dtype=torch.float64)
-    other = random_law(generator, (2, 2, 3), 3, horizon=horizon)
+    other = random_distribution(generator, (2, 2, 3), 3, horizon=horizon)
     arguments = [t.requires_grad_() for t in (eigenvalues, shift, vectors)]
     assert torch.autograd.gradcheck(lambda *p: w2_squared(Ellipsoid(*p, horizon=horizon), other), arguments)
     assert torch.autograd.gradcheck(lambda *p: w2_squared(other, Ellipsoid(*p, horizon=horizon)), arguments)
 
 
-def test_laws_that_do_not_match_are_refused():
-    law = random_law(seeded(1), (2, 2, 4), 2)
+def test_distributions_that_do_not_match_are_refused():
+    distribution = random_distribution(seeded(1), (2, 2, 4), 2)
     with pytest.raises(FernError, match="second: its horizon is 7, needs 8"):
-        w2_squared(law, random_law(seeded(1), (2, 2, 4), 2, horizon=7))
+        w2_squared(distribution, random_distribution(seeded(1), (2, 2, 4), 2, horizon=7))
     with pytest.raises(FernError, match="second: its patch_size is 8, needs 4"):
-        w2_squared(law, random_law(seeded(1), (2, 1, 8), 2))
+        w2_squared(distribution, random_distribution(seeded(1), (2, 1, 8), 2))
     with pytest.raises(FernError, match=r"second: its batch shape is \(3,\), needs one that broadcasts with \(2,\)"):
-        w2_squared(law, random_law(seeded(1), (3, 2, 4), 2))
+        w2_squared(distribution, random_distribution(seeded(1), (3, 2, 4), 2))

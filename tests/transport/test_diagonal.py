@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fern.transport import _diagonal
-from fern.transport._diagonal import FEW, spd_square_diagonal
+from fern.transport import _views as _diagonal
+from fern.transport._views import FEW, spd_square_diagonal
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,4 +1,4 @@
-"""Every method of `Ellipsoid` against the same law with dense matrices, and what a distribution promises."""
+"""Every method of `Ellipsoid` against the same distribution with dense matrices, and what a distribution promises."""
 
 import math
 
@@ -8,7 +8,7 @@ import scipy.stats
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.transport.reference import DTYPES, DenseLaw, close, laws, random_law, seeded
+from tests.transport.reference import DTYPES, DenseDistribution, close, distributions, random_distribution, seeded
 from torch import Tensor
 from torch.distributions import Distribution, Independent, constraints
 
@@ -17,45 +17,51 @@ from fern.transport import EIGENVALUE_FLOOR, Ellipsoid
 
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
-# name: (of the ellipsoid, of the dense law); y is a value, q a probability, both (2, *batch, H)
+# name: (of the ellipsoid, of the dense distribution); y is a value, q a probability, both (2, *batch, H)
 METHODS = {
-    "mean": (lambda law, y, q: law.mean, lambda dense, y, q: dense.normal.mean),
-    "mode": (lambda law, y, q: law.mode, lambda dense, y, q: dense.normal.mode),
-    "variance": (lambda law, y, q: law.variance, lambda dense, y, q: dense.normal.variance),
-    "stddev": (lambda law, y, q: law.stddev, lambda dense, y, q: dense.normal.stddev),
-    "push": (lambda law, y, q: law.push(y), lambda dense, y, q: dense.push(y)),
-    "inverse": (lambda law, y, q: law.inverse(y), lambda dense, y, q: dense.inverse(y)),
-    "log_prob": (lambda law, y, q: law.log_prob(y), lambda dense, y, q: dense.normal.log_prob(y.double())),
-    "entropy": (lambda law, y, q: law.entropy(), lambda dense, y, q: dense.normal.entropy()),
-    "mahalanobis": (lambda law, y, q: law.mahalanobis(y), lambda dense, y, q: dense.mahalanobis(y)),
-    "cdf": (lambda law, y, q: law.cdf(y), lambda dense, y, q: dense.marginals.cdf(y.double())),
-    "icdf": (lambda law, y, q: law.icdf(q), lambda dense, y, q: dense.marginals.icdf(q.double())),
-    "jacobian": (lambda law, y, q: law.jacobian, lambda dense, y, q: dense.jacobian),
-    "covariance_matrix": (lambda law, y, q: law.covariance_matrix, lambda dense, y, q: dense.covariance),
+    "mean": (lambda distribution, y, q: distribution.mean, lambda dense, y, q: dense.normal.mean),
+    "mode": (lambda distribution, y, q: distribution.mode, lambda dense, y, q: dense.normal.mode),
+    "variance": (lambda distribution, y, q: distribution.variance, lambda dense, y, q: dense.normal.variance),
+    "stddev": (lambda distribution, y, q: distribution.stddev, lambda dense, y, q: dense.normal.stddev),
+    "push": (lambda distribution, y, q: distribution.push(y), lambda dense, y, q: dense.push(y)),
+    "inverse": (lambda distribution, y, q: distribution.inverse(y), lambda dense, y, q: dense.inverse(y)),
+    "log_prob": (
+        lambda distribution, y, q: distribution.log_prob(y),
+        lambda dense, y, q: dense.normal.log_prob(y.double()),
+    ),
+    "entropy": (lambda distribution, y, q: distribution.entropy(), lambda dense, y, q: dense.normal.entropy()),
+    "mahalanobis": (lambda distribution, y, q: distribution.mahalanobis(y), lambda dense, y, q: dense.mahalanobis(y)),
+    "cdf": (lambda distribution, y, q: distribution.cdf(y), lambda dense, y, q: dense.marginals.cdf(y.double())),
+    "icdf": (lambda distribution, y, q: distribution.icdf(q), lambda dense, y, q: dense.marginals.icdf(q.double())),
+    "jacobian": (lambda distribution, y, q: distribution.jacobian, lambda dense, y, q: dense.jacobian),
+    "covariance_matrix": (
+        lambda distribution, y, q: distribution.covariance_matrix,
+        lambda dense, y, q: dense.covariance,
+    ),
     "spectral_radius": (
-        lambda law, y, q: law.spectral_radius,
+        lambda distribution, y, q: distribution.spectral_radius,
         lambda dense, y, q: dense.per_patch(lambda block: torch.linalg.matrix_norm(block, 2)),
     ),
     "trace": (
-        lambda law, y, q: law.trace,
+        lambda distribution, y, q: distribution.trace,
         lambda dense, y, q: dense.per_patch(lambda block: block.diagonal(dim1=-2, dim2=-1).sum(-1)),
     ),
-    "log_det": (lambda law, y, q: law.log_det, lambda dense, y, q: dense.per_patch(torch.logdet)),
+    "log_det": (lambda distribution, y, q: distribution.log_det, lambda dense, y, q: dense.per_patch(torch.logdet)),
     "condition_number": (
-        lambda law, y, q: law.condition_number,
+        lambda distribution, y, q: distribution.condition_number,
         lambda dense, y, q: dense.per_patch(torch.linalg.cond),
     ),
     "effective_rank": (
-        lambda law, y, q: law.effective_rank,
+        lambda distribution, y, q: distribution.effective_rank,
         lambda dense, y, q: dense.per_patch(dense.spectral_entropy_rank),
     ),
 }
 
 
-def around(law: Ellipsoid, seed: int) -> tuple[Tensor, Tensor]:
-    """Values near the law and probabilities, (2, *batch, H)."""
+def around(distribution: Ellipsoid, seed: int) -> tuple[Tensor, Tensor]:
+    """Values near the distribution and probabilities, (2, *batch, H)."""
     generator = seeded(seed)
-    y = law.sample((2,), generator=generator)
+    y = distribution.sample((2,), generator=generator)
     return y, torch.empty_like(y).uniform_(0.01, 0.99, generator=generator)
 
 
@@ -66,40 +72,42 @@ def around(law: Ellipsoid, seed: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("name", METHODS)
 @given(data=st.data())
 def test_each_method_equals_its_dense_equivalent(name, dtype, data):
-    law = data.draw(laws(dtype))
-    y, q = around(law, data.draw(st.integers(0, 1000)))
+    distribution = data.draw(distributions(dtype))
+    y, q = around(distribution, data.draw(st.integers(0, 1000)))
     ours, truth = METHODS[name]
-    found = ours(law, y, q)
+    found = ours(distribution, y, q)
     assert found.dtype == dtype
     # Condition numbers reach 30, squared 900 in Σ⁻¹: rounding of 6e-8 and 1e-16 grows by up to that, times p.
-    close(found, truth(DenseLaw.of(law), y, q), float32=5e-4, float64=1e-11)
+    close(found, truth(DenseDistribution.of(distribution), y, q), float32=5e-4, float64=1e-11)
 
 
 @dtypes
 @given(data=st.data())
 def test_the_jacobian_is_symmetric_with_exactly_the_eigenvalues(dtype, data):
-    law = data.draw(laws(dtype))
-    jacobian = law.jacobian
+    distribution = data.draw(distributions(dtype))
+    jacobian = distribution.jacobian
     assert torch.equal(jacobian, jacobian.mT)
-    inside = law.eigenvalues.flatten(-2)[..., : law.horizon].double().sort(-1).values
+    inside = distribution.eigenvalues.flatten(-2)[..., : distribution.horizon].double().sort(-1).values
     close(torch.linalg.eigvalsh(jacobian.double()).to(dtype), inside, float32=3e-6, float64=1e-13)
 
 
 @dtypes
 @given(data=st.data())
 def test_inverse_undoes_push(dtype, data):
-    law = data.draw(laws(dtype))
-    y0 = torch.randn(3, *law.batch_shape, law.horizon, generator=seeded(0), dtype=dtype)
-    close(law.inverse(law.push(y0)), y0.double(), float32=3e-5, float64=1e-13)
-    close(law.push(law.inverse(y0)), y0.double(), float32=3e-5, float64=1e-13)
+    distribution = data.draw(distributions(dtype))
+    y0 = torch.randn(3, *distribution.batch_shape, distribution.horizon, generator=seeded(0), dtype=dtype)
+    close(distribution.inverse(distribution.push(y0)), y0.double(), float32=3e-5, float64=1e-13)
+    close(distribution.push(distribution.inverse(y0)), y0.double(), float32=3e-5, float64=1e-13)
 
 
-@given(laws(torch.float64))
-def test_a_sample_is_the_push_of_the_noise_and_the_push_of_nothing_is_the_mean(law):
-    sample = law.sample((4,), generator=seeded(1))
-    noise = torch.randn(4, *law.batch_shape, law.horizon, generator=seeded(1), dtype=torch.float64)
-    torch.testing.assert_close(sample, law.push(noise * math.sqrt(law.base_variance)), rtol=0, atol=0)
-    torch.testing.assert_close(law.mean, law.push(torch.zeros(law.horizon, dtype=torch.float64)), rtol=0, atol=0)
+@given(distributions(torch.float64))
+def test_a_sample_is_the_push_of_the_noise_and_the_push_of_nothing_is_the_mean(distribution):
+    sample = distribution.sample((4,), generator=seeded(1))
+    noise = torch.randn(4, *distribution.batch_shape, distribution.horizon, generator=seeded(1), dtype=torch.float64)
+    torch.testing.assert_close(sample, distribution.push(noise * math.sqrt(distribution.base_variance)), rtol=0, atol=0)
+    torch.testing.assert_close(
+        distribution.mean, distribution.push(torch.zeros(distribution.horizon, dtype=torch.float64)), rtol=0, atol=0
+    )
 
 
 def test_the_diagonal_is_exact_with_a_large_horizon_and_hard_spectrum():
@@ -107,59 +115,61 @@ def test_the_diagonal_is_exact_with_a_large_horizon_and_hard_spectrum():
     generator = seeded(3)
     eigenvalues = 10.0 ** torch.empty(4, 2, 60).uniform_(-4, 0.74, generator=generator)
     vectors = torch.randn(4, 2, 60, 60, generator=generator)
-    law = Ellipsoid(eigenvalues, torch.zeros(4, 2, 60), vectors, base_variance=1.0)
-    truth = DenseLaw.of(law).covariance.diagonal(dim1=-2, dim2=-1).sqrt()
-    assert ((law.stddev.double() - truth).abs() / truth).max() < 1e-6
+    distribution = Ellipsoid(eigenvalues, torch.zeros(4, 2, 60), vectors, base_variance=1.0)
+    truth = DenseDistribution.of(distribution).covariance.diagonal(dim1=-2, dim2=-1).sqrt()
+    assert ((distribution.stddev.double() - truth).abs() / truth).max() < 1e-6
 
 
 def test_equal_eigenvalues_make_a_ball_whatever_the_rotation():
     vectors = torch.randn(5, 3, 4, 6, generator=seeded(0), dtype=torch.float64)
-    law = Ellipsoid(torch.full((5, 3, 6), 2.0, dtype=torch.float64), torch.zeros(5, 3, 6).double(), vectors)
-    torch.testing.assert_close(law.variance, torch.full((5, 18), 0.4, dtype=torch.float64))
-    torch.testing.assert_close(law.effective_rank, torch.full((5, 3), 6.0, dtype=torch.float64))
-    torch.testing.assert_close(law.condition_number, torch.ones(5, 3, dtype=torch.float64))
-    torch.testing.assert_close(law.mean, torch.zeros(5, 18, dtype=torch.float64))
+    distribution = Ellipsoid(torch.full((5, 3, 6), 2.0, dtype=torch.float64), torch.zeros(5, 3, 6).double(), vectors)
+    torch.testing.assert_close(distribution.variance, torch.full((5, 18), 0.4, dtype=torch.float64))
+    torch.testing.assert_close(distribution.effective_rank, torch.full((5, 3), 6.0, dtype=torch.float64))
+    torch.testing.assert_close(distribution.condition_number, torch.ones(5, 3, dtype=torch.float64))
+    torch.testing.assert_close(distribution.mean, torch.zeros(5, 18, dtype=torch.float64))
 
 
 def test_effective_rank_counts_the_directions_in_use():
     eigenvalues = torch.tensor([[1.0, 1.0, 1e-12, 1e-12]], dtype=torch.float64)
-    law = Ellipsoid(eigenvalues, torch.zeros(1, 4).double(), torch.zeros(1, 0, 4).double(), eigenvalue_floor=1e-12)
-    assert law.effective_rank.item() == pytest.approx(2.0, abs=1e-9)
+    distribution = Ellipsoid(
+        eigenvalues, torch.zeros(1, 4).double(), torch.zeros(1, 0, 4).double(), eigenvalue_floor=1e-12
+    )
+    assert distribution.effective_rank.item() == pytest.approx(2.0, abs=1e-9)
 
 
 def test_cdf_and_icdf_agree_with_scipy():
-    law = random_law(seeded(8), (2, 3, 5), 4)
-    y, q = around(law, 9)
-    mean, deviation = law.mean.numpy(), law.stddev.numpy()
-    np.testing.assert_allclose(law.cdf(y), scipy.stats.norm.cdf(y.numpy(), mean, deviation), rtol=1e-12)
-    np.testing.assert_allclose(law.icdf(q), scipy.stats.norm.ppf(q.numpy(), mean, deviation), rtol=1e-12)
-    torch.testing.assert_close(law.cdf(law.icdf(q)), q, rtol=1e-12, atol=0)
+    distribution = random_distribution(seeded(8), (2, 3, 5), 4)
+    y, q = around(distribution, 9)
+    mean, deviation = distribution.mean.numpy(), distribution.stddev.numpy()
+    np.testing.assert_allclose(distribution.cdf(y), scipy.stats.norm.cdf(y.numpy(), mean, deviation), rtol=1e-12)
+    np.testing.assert_allclose(distribution.icdf(q), scipy.stats.norm.ppf(q.numpy(), mean, deviation), rtol=1e-12)
+    torch.testing.assert_close(distribution.cdf(distribution.icdf(q)), q, rtol=1e-12, atol=0)
 
 
 def test_log_prob_and_entropy_agree_with_scipy():
-    law = random_law(seeded(8), (3, 4), 2, horizon=10)
-    y, _ = around(law, 9)
-    reference = scipy.stats.multivariate_normal(law.mean.numpy(), law.covariance_matrix.numpy())
-    np.testing.assert_allclose(law.log_prob(y), reference.logpdf(y.numpy()), rtol=1e-10)
-    np.testing.assert_allclose(law.entropy(), reference.entropy(), rtol=1e-12)
+    distribution = random_distribution(seeded(8), (3, 4), 2, horizon=10)
+    y, _ = around(distribution, 9)
+    reference = scipy.stats.multivariate_normal(distribution.mean.numpy(), distribution.covariance_matrix.numpy())
+    np.testing.assert_allclose(distribution.log_prob(y), reference.logpdf(y.numpy()), rtol=1e-10)
+    np.testing.assert_allclose(distribution.entropy(), reference.entropy(), rtol=1e-12)
 
 
 # --- the short last patch -----------------------------------------------------------------------------------
 
 
-def test_a_short_last_patch_is_the_law_of_the_cut_vectors():
+def test_a_short_last_patch_is_the_distribution_of_the_cut_vectors():
     generator = seeded(2)
     eigenvalues = torch.rand(2, 5, generator=generator, dtype=torch.float64) + 0.5
     shift = torch.randn(2, 5, generator=generator, dtype=torch.float64)
     vectors = torch.randn(2, 3, 5, generator=generator, dtype=torch.float64)
-    law = Ellipsoid(eigenvalues, shift, vectors, horizon=8)
+    distribution = Ellipsoid(eigenvalues, shift, vectors, horizon=8)
     last = Ellipsoid(eigenvalues[1:, :3], shift[1:, :3], vectors[1:, :, :3])
-    assert law.event_shape == (8,)
-    torch.testing.assert_close(law.mean[5:], last.mean)
-    torch.testing.assert_close(law.variance[5:], last.variance)
-    torch.testing.assert_close(law.covariance_matrix[5:, 5:], last.covariance_matrix)
+    assert distribution.event_shape == (8,)
+    torch.testing.assert_close(distribution.mean[5:], last.mean)
+    torch.testing.assert_close(distribution.variance[5:], last.variance)
+    torch.testing.assert_close(distribution.covariance_matrix[5:, 5:], last.covariance_matrix)
     for name in ("spectral_radius", "trace", "log_det", "condition_number", "effective_rank"):
-        torch.testing.assert_close(getattr(law, name)[1:], getattr(last, name))
+        torch.testing.assert_close(getattr(distribution, name)[1:], getattr(last, name))
 
 
 def test_what_lies_beyond_the_horizon_has_no_effect_and_no_gradient():
@@ -169,49 +179,55 @@ def test_what_lies_beyond_the_horizon_has_no_effect_and_no_gradient():
         torch.randn(2, 5, generator=generator).requires_grad_(),
         torch.randn(2, 3, 5, generator=generator).requires_grad_(),
     ]
-    law = Ellipsoid(*arguments, horizon=8)
+    distribution = Ellipsoid(*arguments, horizon=8)
     y = torch.randn(8, generator=generator)
-    total = law.log_prob(y) + law.entropy() + law.variance.sum() + law.push(y).sum() + law.effective_rank.sum()
+    total = (
+        distribution.log_prob(y)
+        + distribution.entropy()
+        + distribution.variance.sum()
+        + distribution.push(y).sum()
+        + distribution.effective_rank.sum()
+    )
     for g in torch.autograd.grad(total, arguments):
         assert torch.equal(g[1, ..., 3:], torch.zeros_like(g[1, ..., 3:]))
         assert g[1, ..., :3].abs().min() > 0
-    assert law.eigenvalues[1, 3:].tolist() == [1.0, 1.0]
-    assert law.shift[1, 3:].tolist() == [0.0, 0.0]
+    assert distribution.eigenvalues[1, 3:].tolist() == [1.0, 1.0]
+    assert distribution.shift[1, 3:].tolist() == [0.0, 0.0]
 
 
 # --- the floor ----------------------------------------------------------------------------------------------
 
 
-def test_the_floor_gives_one_law_to_every_method():
+def test_the_floor_gives_one_distribution_to_every_method():
     eigenvalues = torch.tensor([[0.0, 1e-9, 1.0]], dtype=torch.float64)
     vectors = torch.randn(1, 2, 3, generator=seeded(0), dtype=torch.float64)
-    law = Ellipsoid(eigenvalues, torch.ones(1, 3).double(), vectors)
+    distribution = Ellipsoid(eigenvalues, torch.ones(1, 3).double(), vectors)
     raised = Ellipsoid(eigenvalues.clamp_min(EIGENVALUE_FLOOR), torch.ones(1, 3).double(), vectors)
     y0 = torch.randn(3, generator=seeded(1), dtype=torch.float64)
-    torch.testing.assert_close(law.inverse(law.push(y0)), y0, rtol=1e-9, atol=1e-9)
-    assert torch.equal(law.push(y0), raised.push(y0))
-    assert torch.equal(law.log_prob(law.push(y0)), raised.log_prob(law.push(y0)))
-    assert law.log_prob(y0).isfinite()
-    assert law.entropy().isfinite()
-    assert law.condition_number.item() == pytest.approx(1 / EIGENVALUE_FLOOR)
+    torch.testing.assert_close(distribution.inverse(distribution.push(y0)), y0, rtol=1e-9, atol=1e-9)
+    assert torch.equal(distribution.push(y0), raised.push(y0))
+    assert torch.equal(distribution.log_prob(distribution.push(y0)), raised.log_prob(distribution.push(y0)))
+    assert distribution.log_prob(y0).isfinite()
+    assert distribution.entropy().isfinite()
+    assert distribution.condition_number.item() == pytest.approx(1 / EIGENVALUE_FLOOR)
 
 
 def test_numpy_numbers_are_numbers():
-    law = Ellipsoid(**GOOD, horizon=np.int64(7), base_variance=np.float32(0.5))
-    assert law.event_shape == (7,)
-    assert law.variance[0, 0].item() == 0.5
+    distribution = Ellipsoid(**GOOD, horizon=np.int64(7), base_variance=np.float32(0.5))
+    assert distribution.event_shape == (7,)
+    assert distribution.variance[0, 0].item() == 0.5
 
 
 def test_another_floor_may_be_set():
-    law = Ellipsoid(torch.zeros(1, 3), torch.zeros(1, 3), torch.zeros(1, 0, 3), eigenvalue_floor=0.5)
-    assert law.eigenvalues.tolist() == [[0.5] * 3]
-    assert law.stddev.tolist() == pytest.approx([0.5 * math.sqrt(0.1)] * 3)
+    distribution = Ellipsoid(torch.zeros(1, 3), torch.zeros(1, 3), torch.zeros(1, 0, 3), eigenvalue_floor=0.5)
+    assert distribution.eigenvalues.tolist() == [[0.5] * 3]
+    assert distribution.stddev.tolist() == pytest.approx([0.5 * math.sqrt(0.1)] * 3)
 
 
-def test_a_floor_may_differ_from_law_to_law():
+def test_a_floor_may_differ_from_distribution_to_distribution():
     floors = torch.tensor([0.5, 2.0]).reshape(2, 1, 1)
-    law = Ellipsoid(torch.ones(2, 1, 3), None, torch.zeros(2, 1, 0, 3), eigenvalue_floor=floors)
-    assert law.eigenvalues.tolist() == [[[1.0] * 3], [[2.0] * 3]]
+    distribution = Ellipsoid(torch.ones(2, 1, 3), None, torch.zeros(2, 1, 0, 3), eigenvalue_floor=floors)
+    assert distribution.eigenvalues.tolist() == [[[1.0] * 3], [[2.0] * 3]]
 
 
 # --- another unit -------------------------------------------------------------------------------------------
@@ -219,34 +235,39 @@ def test_a_floor_may_differ_from_law_to_law():
 
 @dtypes
 @given(data=st.data())
-def test_affine_is_the_law_of_the_scaled_and_moved_values(dtype, data):
-    law = data.draw(laws(dtype))
+def test_affine_is_the_distribution_of_the_scaled_and_moved_values(dtype, data):
+    distribution = data.draw(distributions(dtype))
     generator = seeded(data.draw(st.integers(0, 1000)))
-    batch = law.batch_shape
-    steps = data.draw(st.sampled_from([(), (1,), (law.horizon,)]))
+    batch = distribution.batch_shape
+    steps = data.draw(st.sampled_from([(), (1,), (distribution.horizon,)]))
     scale = 10.0 ** torch.empty(batch, dtype=dtype).uniform_(-2, 2, generator=generator)
     shift = torch.randn((*batch, *steps), generator=generator, dtype=dtype)
-    moved = law.affine(scale, shift)
-    y, q = around(law, 1)
+    moved = distribution.affine(scale, shift)
+    y, q = around(distribution, 1)
     by, to = scale.unsqueeze(-1), shift if steps else shift.unsqueeze(-1)
     image = by * y + to
-    # One rounding of an image that may be 100 times its law's spread away from zero, in a distance of condition 30.
+    # One rounding of an image that may be 100 times its distribution's spread away from zero, in a distance of
+    # condition 30.
     both = {"float32": 2e-2, "float64": 1e-9} if dtype == torch.float32 else {"float32": 0, "float64": 1e-9}
     exact = {"float32": 1e-5, "float64": 1e-13}
-    close(moved.mean, (by * law.mean + to).double(), **exact)
-    close(moved.stddev / by, law.stddev.double(), **exact)
-    close(moved.push(y), (by * law.push(y) + to).double(), **exact)
-    close(moved.sample((2,), generator=seeded(3)), (by * law.sample((2,), generator=seeded(3)) + to).double(), **exact)
-    close(moved.icdf(q), (by * law.icdf(q) + to).double(), **exact)
-    close(moved.spectral_radius / by, law.spectral_radius.double(), **exact)
-    close(moved.log_prob(image) + law.horizon * scale.log(), law.log_prob(y).double(), **both)
-    close(moved.mahalanobis(image), law.mahalanobis(y).double(), **both)
-    close(moved.cdf(image), law.cdf(y).double(), **both)
+    close(moved.mean, (by * distribution.mean + to).double(), **exact)
+    close(moved.stddev / by, distribution.stddev.double(), **exact)
+    close(moved.push(y), (by * distribution.push(y) + to).double(), **exact)
+    close(
+        moved.sample((2,), generator=seeded(3)),
+        (by * distribution.sample((2,), generator=seeded(3)) + to).double(),
+        **exact,
+    )
+    close(moved.icdf(q), (by * distribution.icdf(q) + to).double(), **exact)
+    close(moved.spectral_radius / by, distribution.spectral_radius.double(), **exact)
+    close(moved.log_prob(image) + distribution.horizon * scale.log(), distribution.log_prob(y).double(), **both)
+    close(moved.mahalanobis(image), distribution.mahalanobis(y).double(), **both)
+    close(moved.cdf(image), distribution.cdf(y).double(), **both)
 
 
-def test_affine_keeps_a_law_exact_below_the_floor_of_the_old_unit():
-    law = Ellipsoid(torch.full((1, 2), 1e-5), None, torch.zeros(1, 0, 2), base_variance=1.0)
-    moved = law.affine(1e-6)
+def test_affine_keeps_a_distribution_exact_below_the_floor_of_the_old_unit():
+    distribution = Ellipsoid(torch.full((1, 2), 1e-5), None, torch.zeros(1, 0, 2), base_variance=1.0)
+    moved = distribution.affine(1e-6)
     assert moved.stddev.tolist() == pytest.approx([1e-10, 1e-10])
     again = Ellipsoid(
         moved.eigenvalues, None, moved.reflections, base_variance=1.0, eigenvalue_floor=moved.eigenvalue_floor
@@ -255,9 +276,9 @@ def test_affine_keeps_a_law_exact_below_the_floor_of_the_old_unit():
 
 
 def test_affine_and_expand_may_follow_each_other():
-    law = random_law(seeded(5), (3, 2, 4), 2, horizon=7, placed_by="both")
+    distribution = random_distribution(seeded(5), (3, 2, 4), 2, horizon=7, placed_by="both")
     scale, shift = torch.tensor([0.5, 2.0, 3.0], dtype=torch.float64), torch.arange(3.0, dtype=torch.float64)
-    first, second = law.affine(scale, shift).expand((2, 3)), law.expand((2, 3)).affine(scale, shift)
+    first, second = distribution.affine(scale, shift).expand((2, 3)), distribution.expand((2, 3)).affine(scale, shift)
     assert torch.equal(first.mean, second.mean)
     assert torch.equal(first.stddev, second.stddev)
 
@@ -268,36 +289,36 @@ def test_affine_and_expand_may_follow_each_other():
         ({"scale": 0.0}, "scale: smallest is 0, needs numbers > 0"),
         ({"scale": torch.tensor([1.0, -2.0, 1.0])}, "scale: smallest is -2"),
         ({"scale": math.nan}, "scale: 1 of 1 values are NaN"),
-        ({"scale": torch.ones(3, 7)}, r"scale: got shape \(3, 7\), needs one number for each law"),
+        ({"scale": torch.ones(3, 7)}, r"scale: got shape \(3, 7\), needs one number for each distribution"),
         ({"scale": torch.ones(4)}, r"scale: got shape \(4, 1\), needs one that broadcasts to \(3, 1\)"),
         ({"scale": 1.0, "shift": torch.ones(3, 5)}, "shift: got 5 steps, needs 1 or 7"),
         ({"scale": 1.0, "shift": math.inf}, "shift: 1 of 1 values are NaN or infinite"),
     ],
 )
 def test_a_wrong_affine_map_is_named(arguments, message):
-    law = random_law(seeded(5), (3, 2, 4), 2, horizon=7)
+    distribution = random_distribution(seeded(5), (3, 2, 4), 2, horizon=7)
     with pytest.raises(FernError, match=message):
-        law.affine(**arguments)
+        distribution.affine(**arguments)
 
 
-@given(laws(torch.float64))
-def test_along_its_axes_a_law_is_independent_with_the_axis_deviations(law):
-    y, _ = around(law, 4)
-    found = law.axis_coordinates(y)
-    distance = (found / law.axis_stddev).square().sum(-1).sqrt()
-    close(distance, law.mahalanobis(y), float32=0, float64=1e-11)
-    close(found.square().sum(-1), (y - law.mean).square().sum(-1), float32=0, float64=1e-11)
+@given(distributions(torch.float64))
+def test_along_its_axes_a_distribution_is_independent_with_the_axis_deviations(distribution):
+    y, _ = around(distribution, 4)
+    found = distribution.axis_coordinates(y)
+    distance = (found / distribution.axis_stddev).square().sum(-1).sqrt()
+    close(distance, distribution.mahalanobis(y), float32=0, float64=1e-11)
+    close(found.square().sum(-1), (y - distribution.mean).square().sum(-1), float32=0, float64=1e-11)
 
 
 # --- sampling -----------------------------------------------------------------------------------------------
 
 
 def test_mean_and_covariance_of_samples_converge():
-    law = random_law(seeded(5), (2, 2, 4), 3, horizon=7)
+    distribution = random_distribution(seeded(5), (2, 2, 4), 3, horizon=7)
     errors = []
     for count in (1_000, 100_000):
-        sample = law.sample((count,), generator=seeded(6))
-        mean, covariance = law.mean, law.covariance_matrix
+        sample = distribution.sample((count,), generator=seeded(6))
+        mean, covariance = distribution.mean, distribution.covariance_matrix
         apart = sample - mean
         found = torch.einsum("sbi,sbj->bij", apart, apart) / count
         diagonal = covariance.diagonal(dim1=-2, dim2=-1)
@@ -310,32 +331,32 @@ def test_mean_and_covariance_of_samples_converge():
 
 
 def test_samples_are_decided_by_the_generator_alone():
-    law = random_law(seeded(5), (2, 3, 4), 2, horizon=11)
-    first = law.rsample((3,), generator=seeded(1))
+    distribution = random_distribution(seeded(5), (2, 3, 4), 2, horizon=11)
+    first = distribution.rsample((3,), generator=seeded(1))
     torch.manual_seed(99)
-    assert torch.equal(first, law.rsample((3,), generator=seeded(1)))
-    assert not torch.equal(first, law.rsample((3,), generator=seeded(2)))
+    assert torch.equal(first, distribution.rsample((3,), generator=seeded(1)))
+    assert not torch.equal(first, distribution.rsample((3,), generator=seeded(2)))
     state = torch.get_rng_state()
-    law.sample((3,), generator=seeded(1))
+    distribution.sample((3,), generator=seeded(1))
     assert torch.equal(state, torch.get_rng_state())
 
 
 def test_without_a_generator_samples_follow_torch_s_own():
-    law = random_law(seeded(5), (2, 3, 4), 2)
+    distribution = random_distribution(seeded(5), (2, 3, 4), 2)
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        first = law.sample((2,))
+        first = distribution.sample((2,))
         torch.manual_seed(3)
-        assert torch.equal(first, law.sample((2,)))
+        assert torch.equal(first, distribution.sample((2,)))
     assert first.shape == (2, 2, 12)
-    assert law.sample().shape == (2, 12)
+    assert distribution.sample().shape == (2, 12)
 
 
 def test_rsample_carries_gradients_and_sample_does_not():
     eigenvalues = torch.ones(2, 3, requires_grad=True)
-    law = Ellipsoid(eigenvalues, torch.zeros(2, 3), torch.zeros(2, 0, 3))
-    assert law.rsample((4,), generator=seeded(0)).requires_grad
-    assert not law.sample((4,), generator=seeded(0)).requires_grad
+    distribution = Ellipsoid(eigenvalues, torch.zeros(2, 3), torch.zeros(2, 0, 3))
+    assert distribution.rsample((4,), generator=seeded(0)).requires_grad
+    assert not distribution.sample((4,), generator=seeded(0)).requires_grad
 
 
 # --- gradients ----------------------------------------------------------------------------------------------
@@ -354,7 +375,11 @@ def parameters() -> tuple[Tensor, Tensor, Tensor]:
 def test_gradients_equal_finite_differences(name, horizon):
     y = torch.randn(2, horizon, generator=seeded(3), dtype=torch.float64, requires_grad=True)
     q = torch.full((2, horizon), 0.3, dtype=torch.float64, requires_grad=True)
-    ours = METHODS[name][0] if name in METHODS else lambda law, y, q: law.rsample((2,), generator=seeded(0))
+    ours = (
+        METHODS[name][0]
+        if name in METHODS
+        else lambda distribution, y, q: distribution.rsample((2,), generator=seeded(0))
+    )
 
     def function(eigenvalues: Tensor, shift: Tensor, vectors: Tensor, y: Tensor, q: Tensor) -> Tensor:
         return ours(Ellipsoid(eigenvalues, shift, vectors, horizon=horizon), y, q)
@@ -374,9 +399,9 @@ def test_second_derivatives_of_the_density_equal_finite_differences():
 
 
 def test_mahalanobis_at_the_mean_has_a_zero_gradient():
-    law = Ellipsoid(torch.ones(1, 3), torch.zeros(1, 3), torch.zeros(1, 0, 3))
+    distribution = Ellipsoid(torch.ones(1, 3), torch.zeros(1, 3), torch.zeros(1, 0, 3))
     zero = torch.zeros(3, requires_grad=True)
-    law.mahalanobis(zero).backward()
+    distribution.mahalanobis(zero).backward()
     assert torch.equal(zero.grad, torch.zeros(3))
 
 
@@ -384,45 +409,45 @@ def test_mahalanobis_at_the_mean_has_a_zero_gradient():
 
 
 def test_it_is_a_torch_distribution_over_the_horizon():
-    law = random_law(seeded(1), (2, 3, 2, 4), 2, horizon=7)
-    assert isinstance(law, Distribution)
-    assert law.has_rsample
-    assert law.batch_shape == (2, 3)
-    assert law.event_shape == (7,)
-    assert law.support is constraints.real_vector
-    assert law.support.check(law.sample((5,))).shape == (5, 2, 3)
-    for name, constraint in law.arg_constraints.items():
-        assert constraint.check(getattr(law, name)).all(), name
-    assert "eigenvalues: torch.Size([2, 3, 2, 4])" in repr(law)
-    joint = Independent(law, 1)
-    y = law.sample((5,), generator=seeded(0))
-    torch.testing.assert_close(joint.log_prob(y), law.log_prob(y).sum(-1))
+    distribution = random_distribution(seeded(1), (2, 3, 2, 4), 2, horizon=7)
+    assert isinstance(distribution, Distribution)
+    assert distribution.has_rsample
+    assert distribution.batch_shape == (2, 3)
+    assert distribution.event_shape == (7,)
+    assert distribution.support is constraints.real_vector
+    assert distribution.support.check(distribution.sample((5,))).shape == (5, 2, 3)
+    for name, constraint in distribution.arg_constraints.items():
+        assert constraint.check(getattr(distribution, name)).all(), name
+    assert "eigenvalues: torch.Size([2, 3, 2, 4])" in repr(distribution)
+    joint = Independent(distribution, 1)
+    y = distribution.sample((5,), generator=seeded(0))
+    torch.testing.assert_close(joint.log_prob(y), distribution.log_prob(y).sum(-1))
 
 
-@given(laws(torch.float64))
-def test_an_expanded_law_is_the_same_law_without_new_memory(law):
-    wide = law.expand((4, *law.batch_shape))
-    assert wide.batch_shape == (4, *law.batch_shape)
-    assert wide.eigenvalues.data_ptr() == law.eigenvalues.data_ptr()
-    y = law.sample((4,), generator=seeded(0))
+@given(distributions(torch.float64))
+def test_an_expanded_distribution_is_the_same_distribution_without_new_memory(distribution):
+    wide = distribution.expand((4, *distribution.batch_shape))
+    assert wide.batch_shape == (4, *distribution.batch_shape)
+    assert wide.eigenvalues.data_ptr() == distribution.eigenvalues.data_ptr()
+    y = distribution.sample((4,), generator=seeded(0))
     q = torch.full_like(y, 0.2)
     for name, (ours, _) in METHODS.items():
-        narrow = ours(law, y, q)
+        narrow = ours(distribution, y, q)
         torch.testing.assert_close(ours(wide, y, q), narrow.expand(ours(wide, y, q).shape), msg=name)
-    assert wide.rsample((2,), generator=seeded(0)).shape == (2, 4, *law.batch_shape, law.horizon)
+    assert wide.rsample((2,), generator=seeded(0)).shape == (2, 4, *distribution.batch_shape, distribution.horizon)
 
 
 def test_parameters_of_different_batch_shapes_broadcast():
     generator = seeded(0)
     eigenvalues = torch.rand(2, 4, generator=generator) + 0.5
     shift, vectors = torch.randn(5, 1, 2, 4, generator=generator), torch.randn(3, 2, 1, 4, generator=generator)
-    law = Ellipsoid(eigenvalues, shift, vectors)
-    assert law.batch_shape == (5, 3)
+    distribution = Ellipsoid(eigenvalues, shift, vectors)
+    assert distribution.batch_shape == (5, 3)
     one = Ellipsoid(eigenvalues, shift[4, 0], vectors[2])
     for name, (ours, _) in METHODS.items():
-        y = law.sample(generator=seeded(0))
+        y = distribution.sample(generator=seeded(0))
         q = torch.full_like(y, 0.4)
-        torch.testing.assert_close(ours(law, y, q)[4, 2], ours(one, y[4, 2], q[4, 2]), msg=name)
+        torch.testing.assert_close(ours(distribution, y, q)[4, 2], ours(one, y[4, 2], q[4, 2]), msg=name)
 
 
 # --- bad input ----------------------------------------------------------------------------------------------
@@ -469,10 +494,10 @@ def test_wrong_parameters_are_named(changes, message):
 def test_shapes_are_checked_even_where_values_are_not():
     with pytest.raises(FernError, match="shift"):
         Ellipsoid(**{**GOOD, "shift": torch.zeros(3, 2, 5)}, validate_args=False)
-    law = Ellipsoid(**{**GOOD, "shift": with_entry("shift", torch.nan)}, validate_args=False)
-    assert law.mean.isnan().any()
+    distribution = Ellipsoid(**{**GOOD, "shift": with_entry("shift", torch.nan)}, validate_args=False)
+    assert distribution.mean.isnan().any()
     with pytest.raises(FernError, match="y0: got shape"):
-        law.push(torch.zeros(7))
+        distribution.push(torch.zeros(7))
 
 
 def test_validation_follows_torch_s_default():
@@ -503,11 +528,11 @@ def test_wrong_values_are_named(method, value, message):
 
 
 def test_wrong_probabilities_and_marginal_values_are_named():
-    law = Ellipsoid(**GOOD)
+    distribution = Ellipsoid(**GOOD)
     with pytest.raises(FernError, match=r"value: probabilities from 0\.5 to 1\.5, needs 0 to 1"):
-        law.icdf(torch.tensor([0.5] * 7 + [1.5]))
+        distribution.icdf(torch.tensor([0.5] * 7 + [1.5]))
     with pytest.raises(FernError, match=r"value: got shape \(5,\), needs one that broadcasts with \(3, 8\)"):
-        law.cdf(torch.zeros(5))
+        distribution.cdf(torch.zeros(5))
     with pytest.raises(FernError, match="value: 1 of 1 values are NaN"):
-        law.icdf(torch.tensor(torch.nan))
-    assert law.icdf(torch.tensor(0.9)).shape == (3, 8)
+        distribution.icdf(torch.tensor(torch.nan))
+    assert distribution.icdf(torch.tensor(0.9)).shape == (3, 8)

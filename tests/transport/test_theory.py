@@ -65,9 +65,11 @@ def test_one_reflection_fewer_does_not_reach_every_orthogonal_matrix() -> None:
 
 @given(size=st.integers(1, 12), seed=seeds, data=st.data())
 def test_the_map_carries_the_source_at_the_least_cost_there_is(size: int, seed: int, data: st.DataObject) -> None:
-    """E|T(y0) - y0|² is W2² between source and law, and no other linear map onto the law is cheaper (Brenier)."""
+    """E|T(y0) - y0|² is W2² between source and distribution, and no other linear map onto the distribution is cheaper
+    (Brenier).
+    """
     generator = seeded(seed)
-    law = Ellipsoid(
+    distribution = Ellipsoid(
         eigenvalues=torch.rand(1, size, generator=generator, dtype=torch.float64) * 3 + 0.01,
         shift=torch.randn(1, size, generator=generator, dtype=torch.float64),
         reflections=torch.randn(1, data.draw(st.integers(0, size)), size, generator=generator, dtype=torch.float64),
@@ -81,13 +83,15 @@ def test_the_map_carries_the_source_at_the_least_cost_there_is(size: int, seed: 
     )
     variance = float(source.variance[0])
     identity = torch.eye(size, dtype=torch.float64)
-    matrix = torch.stack([law.push(unit) - law.mean for unit in identity], dim=1)  # T(y0) = A·y0 + mean
+    matrix = torch.stack(
+        [distribution.push(unit) - distribution.mean for unit in identity], dim=1
+    )  # T(y0) = A·y0 + mean
 
     def cost(linear: Tensor) -> float:
-        return float(variance * (linear - identity).square().sum() + law.mean.square().sum())
+        return float(variance * (linear - identity).square().sum() + distribution.mean.square().sum())
 
-    least = float(w2_squared(source, law))
+    least = float(w2_squared(source, distribution))
     assert cost(matrix) == pytest.approx(least, rel=1e-8, abs=1e-10)
     other = matrix @ random_orthogonal(size, seed)
-    assert torch.allclose(variance * other @ other.mT, law.covariance_matrix, atol=1e-8)
+    assert torch.allclose(variance * other @ other.mT, distribution.covariance_matrix, atol=1e-8)
     assert cost(other) >= least - 1e-9

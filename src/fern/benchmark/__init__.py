@@ -1,6 +1,6 @@
 """The benchmark: declarative tasks, runs that resume, and rows with provenance.
 
-Names are imported when they are first used. Tables of the rows are made by `fern.report.tables`.
+Names are imported when they are first used. Tables of the rows are made by `fern.benchmark.tables`.
 
 Example:
     >>> from fern.benchmark import Workbench, Workplace, execute_run, make_plan, read_task
@@ -11,7 +11,7 @@ Example:
 
 from typing import TYPE_CHECKING
 
-from fern.lazy import lazy_names
+from fern._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fern.benchmark.engines import open_engine
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fern.benchmark.fev_tasks import export_tasks
     from fern.benchmark.plan import Plan, make_plan
     from fern.benchmark.problem import Dataset, Problem, load_dataset
-    from fern.benchmark.rows import Row
-    from fern.benchmark.run import Run, RunSettings
+    from fern.benchmark.results import Row
+    from fern.benchmark.runs import Run, RunSettings
     from fern.benchmark.store import Store
     from fern.benchmark.sweep import run_sweep
     from fern.benchmark.tasks import DatasetChoice, ModelChoice, Task, read_task, task_from_mapping, task_names
@@ -33,8 +33,8 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
             "fern.benchmark.fev_tasks": ["export_tasks"],
             "fern.benchmark.plan": ["Plan", "make_plan"],
             "fern.benchmark.problem": ["Dataset", "Problem", "load_dataset"],
-            "fern.benchmark.rows": ["Row"],
-            "fern.benchmark.run": ["Run", "RunSettings"],
+            "fern.benchmark.results": ["Row"],
+            "fern.benchmark.runs": ["Run", "RunSettings"],
             "fern.benchmark.store": ["Store"],
             "fern.benchmark.sweep": ["run_sweep"],
             "fern.benchmark.tasks": [

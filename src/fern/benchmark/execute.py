@@ -12,20 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.benchmark.claims import locked
+from fern.benchmark.locks import locked
 from fern.benchmark.problem import Dataset, Problem, load_dataset
-from fern.benchmark.provenance import machine, versions
-from fern.benchmark.rows import Row
-from fern.benchmark.run import Run, code_version_of
+from fern.benchmark.results import Row
+from fern.benchmark.runs import Run, code_version_of, machine, versions
 from fern.benchmark.scoring import References, find_references, score_model, score_oracle
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError, NotWritten
 from fern.files import made_folder
 from fern.models import FittedForecaster, Forecaster, multiply_adds, parameter_count
 from fern.training import Diverged, History, TrainResult, resumable, train
-from fern.training.machine.hardware import threads as torch_threads
-from fern.training.records.progress import Progress, Silent
-from fern.training.saving.checkpoint import Unresumable
+from fern.training.checkpoints import Unresumable
+from fern.training.logging import Progress, Silent
+from fern.training.runtime import threads as torch_threads
 
 LOCK = "lock"
 """A file in a run's checkpoint folder; whoever holds its lock may write there."""

@@ -1,19 +1,120 @@
 """From a task to its runs: every setting resolved, every mistake found before anything is computed."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
-from fern.benchmark.outsiders import Look, look_here
+from fern.benchmark.adapters.outside import outside_model, source_fingerprint
 from fern.benchmark.problem import Dataset, load_dataset
-from fern.benchmark.provenance import code_version
-from fern.benchmark.run import NEUTRAL_VALUES, Run, RunSettings, canonical, outside_version
+from fern.benchmark.runs import NEUTRAL_VALUES, REVISION, Run, RunSettings, canonical, outside_version
 from fern.benchmark.tasks import BY_DATASET, ORACLE, DatasetChoice, ModelChoice, Task, is_outside
 from fern.errors import FernError, unknown_name
 from fern.models import ModelConfig, model_entry, model_names, outline_model
+from fern.processes import Servant, serve_alone
 from fern.settings import from_mapping
 from fern.training import TrainConfig
-from fern.training.saving.fingerprint import FREE_TO_CHANGE
+from fern.training.checkpoints import FREE_TO_CHANGE
+
+LIMIT = 300.0
+"""Seconds that a model from outside has to be imported, built or asked once."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """``fingerprint`` of its source, whether it is ``trainable``, and the ``trouble`` that keeps it from being run."""
+
+    fingerprint: str
+    trainable: bool = False
+    trouble: str | None = None
+
+
+Look = Callable[[str, ModelConfig], Sight]
+"""Finds out about the model that ``module:callable`` names, in these sizes. A mistake in the name is a `FernError`."""
+
+
+def look_here(text: str, sizes: ModelConfig) -> Sight:
+    """In this process: quick, and whatever the model does happens here."""
+    model = outside_model(text, sizes, seed=0)
+    return Sight(source_fingerprint(text), model.trainable)
+
+
+class LookFromAfar:
+    """In a process of its own: a model that exits, crashes or hangs is in trouble, and nobody else."""
+
+    def __init__(self, *, limit: float = LIMIT) -> None:
+        self._servant: Servant | None = None
+        self._limit = limit
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def __call__(self, text: str, sizes: ModelConfig) -> Sight:
+        """Ask the process, which is started where there is none."""
+        if self._servant is None:
+            self._servant = Servant(_look, name="fern plan")
+        self._servant.send((text, sizes))
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()[:12]
+        try:
+            while True:
+                message = self._servant.take(self._limit)
+                if isinstance(message, FernError):
+                    raise message
+                if isinstance(message, Sight):
+                    return message
+                fingerprint = message
+        except TimeoutError:
+            trouble = f"was not ready within {self._limit:g} s of being asked"
+        except EOFError as death:
+            trouble = str(death)
+        self._end()
+        return Sight(fingerprint, trouble=f"{trouble} while the run was planned")
+
+    def _end(self) -> None:
+        if self._servant is not None:
+            servant, self._servant = self._servant, None
+            servant.end()
+
+
+def _look(pipe: Connection) -> None:
+    """The life of that process: first the fingerprint, which needs nothing executed, then the model itself."""
+    serve_alone()
+    with suppress(EOFError, OSError):
+        while True:
+            text, sizes = pipe.recv()
+            fingerprint = _unexecuted_fingerprint(text)
+            if fingerprint is not None:
+                pipe.send(fingerprint)
+            try:
+                answer: Sight | FernError = look_here(text, sizes)
+            except FernError as error:
+                answer = FernError(str(error))
+            except SystemExit as error:
+                answer = Sight(fingerprint or "", trouble=f"called sys.exit({error.code!r}) while the run was planned")
+            except KeyboardInterrupt:
+                answer = Sight(fingerprint or "", trouble="raised KeyboardInterrupt while the run was planned")
+            pipe.send(answer)
+
+
+def _unexecuted_fingerprint(text: str) -> str | None:
+    """`source_fingerprint` without importing the module; None where its file is not found that way."""
+    try:
+        spec = find_spec(text.partition(":")[0])
+        if spec is None or spec.origin is None:
+            return None
+        return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:12]
+    except Exception:  # noqa: BLE001  a package around the module may do anything when it is imported
+        return None
 
 
 @dataclass(frozen=True)
@@ -29,7 +130,7 @@ def make_plan(task: Task, *, max_epochs: int | None = None, look: Look = look_he
     """The runs of a task: seed by seed, so that a table can be drawn early; then dataset, horizon, model.
 
     ``max_epochs`` caps the epochs of every run, and with them the grace period, which must be shorter. ``look`` finds
-    out about models from outside: in this process, unless it is a `fern.benchmark.outsiders.LookFromAfar`.
+    out about models from outside: in this process, unless it is a `fern.benchmark.plan.LookFromAfar`.
 
     Example:
         >>> from fern.benchmark.tasks import read_task
@@ -58,7 +159,7 @@ class _Resolved:
 
     settings: dict[str, Any]
     computing: dict[str, Any] = field(default_factory=dict)
-    version: str = field(default_factory=code_version)
+    version: str = field(default=REVISION)
     trouble: str | None = None
 
 

@@ -9,21 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.benchmark.tasks import Cleaning, DatasetChoice, Scaling
-from fern.data.scale import Scaler, fit_scaler
+from fern.data.scaling import Scaler, fit_scaler
 from fern.data.splits import Part, Split, split
 from fern.errors import FernError, unknown_name
-from fern.fingerprints import fingerprint_of
-from fern.systems import (
-    SCENARIOS,
-    Scenario,
-    Trajectory,
-    is_scenario_file,
-    observed,
-    open_scenario,
-    oracle,
-    simulate,
-)
+from fern.systems import SCENARIOS, Scenario, Trajectory, is_scenario_file, observed, open_scenario, oracle, simulate
 from fern.systems.scenarios import is_premade
+from fern.systems.trajectory import fingerprint_of
 
 if TYPE_CHECKING:
     from fern.data.windows import Windows
@@ -91,7 +82,7 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
 
 def scenario_named(name: str) -> Scenario | None:
     """The premade scenario, or the one a TOML file defines; None for a published dataset."""
-    from fern.data.catalogue import PUBLISHED
+    from fern.data.datasets import PUBLISHED
 
     if name.partition(":")[0] in PUBLISHED:
         return None
@@ -107,7 +98,7 @@ def dataset_name(choice: DatasetChoice) -> str:
         >>> dataset_name(DatasetChoice(dataset="Weather:air_parcel"))
         'Weather:air_parcel'
     """
-    from fern.data.catalogue import PUBLISHED
+    from fern.data.datasets import PUBLISHED
 
     if choice.dataset.partition(":")[0] in PUBLISHED or not is_scenario_file(choice.dataset):
         return choice.dataset
@@ -139,9 +130,8 @@ def _published(name: str, cleaning: Cleaning) -> Dataset:
     the paper, whose numbers stand beside ours. `fern.data.read_frame` keeps such gaps as breaks, which no window
     crosses: that is for people's own tables.
     """
-    from fern.data.catalogue import published
-    from fern.data.cleaning.clean import clean
-    from fern.data.datasets import load
+    from fern.data.cleaning import clean
+    from fern.data.datasets import load, published
 
     title, _, variant = name.partition(":")
     frame = load(title, variant=variant or None)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fern.benchmark.problem import Problem
-from fern.benchmark.quantities import LAST
+from fern.benchmark.results import LAST
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.metrics import MetricAccumulator, per_window
@@ -19,10 +19,10 @@ BATCH = 512
 POINT = {"mse": "mse", "mae": "mae", "w2": "wd", "sliced_w2": "swd", "ept": "ept"}
 """The metrics of every forecast, and their names in a row: the paper's."""
 
-ELLIPSOID_LAW = ("crps", "nll", "coverage")
-SAMPLED_LAW = ("crps", "coverage")
+ELLIPSOID_DISTRIBUTION = ("crps", "nll", "coverage")
+SAMPLED_DISTRIBUTION = ("crps", "coverage")
 SAMPLES = 100
-"""Paths that are drawn of a law which has no closed form."""
+"""Paths that are drawn of a distribution which has no closed form."""
 
 NO_FLOOR = 1e-6
 """A floor below this share of the training variance is the rounding of float32 values, not a property of the system."""
@@ -85,12 +85,12 @@ class References:
 
 
 def score_model(model: Forecaster, problem: Problem, *, seed: int) -> Score:
-    """The figures of a model in evaluation mode; the seed draws the samples of a law without a closed form."""
+    """The figures of a model in evaluation mode; the seed draws the samples of a distribution without a closed form."""
     generator = torch.Generator().manual_seed(seed)
 
     def forecast(past: Tensor, _: NDArray[np.int64]) -> Forecast:
         made: Forecast = model(past)
-        if made.ellipsoid is None and model.has_law:
+        if made.ellipsoid is None and model.has_distribution:
             made = model(past, samples=SAMPLES, generator=generator)
         return made
 
@@ -138,12 +138,18 @@ def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Pr
         mean = made.mean
         if not bool(torch.isfinite(mean).all()):
             raise FernError("a forecast of the test windows is not finite")
-        law = made.ellipsoid if made.ellipsoid is not None else made.samples
+        distribution = made.ellipsoid if made.ellipsoid is not None else made.samples
         if gathered is None:
-            of_law = () if law is None else ELLIPSOID_LAW if made.ellipsoid is not None else SAMPLED_LAW
-            gathered = MetricAccumulator([*POINT, *of_law], std=problem.train_std, levels=(0.9,))
+            of_distribution = (
+                ()
+                if distribution is None
+                else ELLIPSOID_DISTRIBUTION
+                if made.ellipsoid is not None
+                else SAMPLED_DISTRIBUTION
+            )
+            gathered = MetricAccumulator([*POINT, *of_distribution], std=problem.train_std, levels=(0.9,))
         future = future.to(mean.dtype)
-        gathered.update(mean, future, law=law)
+        gathered.update(mean, future, distribution=distribution)
         for name, values in errors.items():
             values.append(per_window(name, mean, future).mean(dim=1).numpy().astype(np.float32))
     if gathered is None:

@@ -3,7 +3,7 @@
 ``rows/<key>.json``       the rows: all that tables need, meant to be committed.
 ``windows/<key>.npz``     squared and absolute error of every test window, for significance tests.
 ``checkpoints/<key>/``    of runs under way or failed, removed when there is a result.
-``claims/<key>``          who is at work on what, see `fern.benchmark.claims`.
+``claims/<key>``          who is at work on what, see `fern.benchmark.locks`.
 """
 
 import io
@@ -20,8 +20,8 @@ import numpy as np
 from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 from numpy.typing import NDArray
 
-from fern.benchmark.rows import Row, row_from_json, row_to_json
-from fern.benchmark.run import KEY_LENGTH
+from fern.benchmark.results import Row, row_from_json, row_to_json
+from fern.benchmark.runs import KEY_LENGTH
 from fern.errors import FernError
 from fern.files import check_folder, made_folder, read_plain, written_whole
 

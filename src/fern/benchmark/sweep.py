@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fern.benchmark.claims import Claims
 from fern.benchmark.engines.base import Advanced, Engine, Event, Finished, Lost
 from fern.benchmark.execute import Outcome, Workplace, lost
+from fern.benchmark.locks import Claims
 from fern.benchmark.plan import Plan
-from fern.benchmark.rows import Row
-from fern.benchmark.run import Run
+from fern.benchmark.results import Row
+from fern.benchmark.runs import Run
 from fern.benchmark.store import Damaged, Store
 from fern.errors import FernError, NotWritten
 

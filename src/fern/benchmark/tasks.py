@@ -179,7 +179,7 @@ class Task:
         return replace(self, **changes)
 
     def beside(self, outside: Sequence[str]) -> "Task":
-        """The task with models from outside, ``module:callable`` or a folder (see `fern.integrations.inward.outside`).
+        """The task with models from outside, ``module:callable`` or a folder (see `fern.benchmark.adapters.outside`).
 
         Example:
             >>> [choice.model for choice in read_task("quick").beside(["my_models:forecast"]).models][-1]

@@ -1,10 +1,9 @@
-"""Laws in, calibrated laws out: intervals, bands, regions, sums and paths that hold what they say."""
+"""Distributions in, calibrated distributions out: intervals, bands, regions, sums and paths that hold what they say."""
 
 from fern.calibration.calibration import Calibration, fit_calibration
-from fern.calibration.course import CoverageCourse, coverage_course
+from fern.calibration.coverage import CoverageCourse, CoverageReport, CoverageRow, coverage_course, coverage_report
 from fern.calibration.forecast import CalibratedForecast, Functional, Region
 from fern.calibration.online import OnlineCalibration
-from fern.calibration.report import CoverageReport, CoverageRow, coverage_report
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings, OnlineSettings
 

@@ -28,10 +28,10 @@ LEAST_KEPT = 64
 
 @dataclass(frozen=True)
 class Calibration:
-    """What held-out windows taught about a law: its shape, its radii, and residuals to draw paths from.
+    """What held-out windows taught about a distribution: its shape, its radii, and residuals to draw paths from.
 
-    `fit_calibration` makes one. ``apply(law)`` gives the `CalibratedForecast` of new windows. ``notes`` says in plain
-    words what was decided and what is lacking.
+    `fit_calibration` makes one. ``apply(distribution)`` gives the `CalibratedForecast` of new windows. ``notes`` says
+    in plain words what was decided and what is lacking.
     """
 
     settings: CalibrationSettings
@@ -60,17 +60,22 @@ class Calibration:
 
     def apply(
         self,
-        law: Ellipsoid,  # batch (N, C), event (H,)
+        distribution: Ellipsoid,  # batch (N, C), event (H,)
     ) -> CalibratedForecast:
         """The calibrated forecast of these windows; nothing is computed before it is asked for."""
-        if not isinstance(law, Ellipsoid):
-            raise FernError(f"law: needs a fern.transport.Ellipsoid, got {type(law).__name__}")
-        if len(law.batch_shape) != 2:
-            raise FernError(f"law: batch shape {tuple(law.batch_shape)}, needs (windows, channels)")
-        own, got = (self.channels, self.horizon, self.patch_size), (law.batch_shape[1], law.horizon, law.patch_size)
+        if not isinstance(distribution, Ellipsoid):
+            raise FernError(f"distribution: needs a fern.transport.Ellipsoid, got {type(distribution).__name__}")
+        if len(distribution.batch_shape) != 2:
+            raise FernError(f"distribution: batch shape {tuple(distribution.batch_shape)}, needs (windows, channels)")
+        own, got = (
+            (self.channels, self.horizon, self.patch_size),
+            (distribution.batch_shape[1], distribution.horizon, distribution.patch_size),
+        )
         if own != got:
-            raise FernError(f"law: channels, horizon and patch size are {got}, the calibration was fitted for {own}")
-        return CalibratedForecast(law, self, self.radii)
+            raise FernError(
+                f"distribution: channels, horizon and patch size are {got}, the calibration was fitted for {own}"
+            )
+        return CalibratedForecast(distribution, self, self.radii)
 
     def calibrated(self, level: float) -> dict[str, bool]:
         """For each kind of region, whether n_eff supports the level; where not, its radii are Gaussian."""
@@ -147,7 +152,7 @@ class Calibration:
             errors = arrays["kept.standardised"]
             kept = Residuals(errors[..., :0], errors, arrays["kept.origins"], arrays["kept.series"], patch_size)
             return cls(
-                from_mapping(CalibrationSettings, plain["settings"], where="calibration"),
+                from_mapping(CalibrationSettings, _current_names(plain["settings"]), where="calibration"),
                 patch_size,
                 arrays["group"],
                 shape,
@@ -161,27 +166,32 @@ class Calibration:
             raise FernError(f"calibration: a part is missing or of the wrong kind ({error})") from None
 
 
+def _current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that an earlier version saved, under today's names."""
+    return {{"law_windows": "distribution_windows"}.get(name, name): value for name, value in settings.items()}
+
+
 def fit_calibration(
     calibration: Residuals,
     validation: Residuals | None = None,
     *,
     settings: CalibrationSettings = DEFAULT,
 ) -> Calibration:
-    """Calibrate a law on held-out windows.
+    """Calibrate a distribution on held-out windows.
 
     ``validation`` windows refit the shape, ``calibration`` windows, which must not have been used for training or
     choosing the model, give the quantiles. Validation windows whose targets share rows with a calibration target are
     left out. With one set only, see ``CalibrationSettings.one_set``; with no window at all every level is Gaussian
     and says so.
 
-    Example: laws that promise half the spread that the series has.
+    Example: distributions that promise half the spread that the series has.
         >>> import torch
         >>> n, rng = 400, torch.Generator().manual_seed(0)
-        >>> law = Ellipsoid(0.5 * torch.ones(n, 1, 2, 4), torch.zeros(n, 1, 2, 4), torch.zeros(n, 1, 2, 0, 4),
+        >>> distribution = Ellipsoid(0.5 * torch.ones(n, 1, 2, 4), torch.zeros(n, 1, 2, 4), torch.zeros(n, 1, 2, 0, 4),
         ...                 base_variance=1.0)
         >>> y = torch.randn(n, 8, 1, generator=rng)
-        >>> calibration = fit_calibration(Residuals.of(law, y, origins=range(0, 8 * n, 8)))
-        >>> low, high = calibration.apply(law).interval(90)
+        >>> calibration = fit_calibration(Residuals.of(distribution, y, origins=range(0, 8 * n, 8)))
+        >>> low, high = calibration.apply(distribution).interval(90)
         >>> bool(abs(high.mean() - 1.645) < 0.1)
         True
     """
@@ -197,7 +207,9 @@ def fit_calibration(
         if dropped:
             notes.append(f"{dropped} validation windows were left out: their targets overlap with calibration's")
     weights = time_weights(early, settings.forgetting), time_weights(late, settings.forgetting)
-    shape = fit_shape(early, weights=weights[0], correlated=correlated, law_windows=settings.law_windows)
+    shape = fit_shape(
+        early, weights=weights[0], correlated=correlated, distribution_windows=settings.distribution_windows
+    )
     radii, group = _fit_pooled(early, late, shape, settings, weights)
     notes += _remarks(shape, radii, len(late), pooled=bool(group.max() == 0 and len(group) > 1))
     most = min(settings.most_paths, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon)))
@@ -248,7 +260,7 @@ def _fit_pooled(
 def _remarks(shape: Shape, radii: Radii, windows: int, *, pooled: bool) -> list[str]:
     remarks = []
     if windows == 0:
-        remarks.append("no held-out windows: every region is the law's own and not calibrated")
+        remarks.append("no held-out windows: every region is the distribution's own and not calibrated")
     if pooled:
         remarks.append("too few windows for each channel on its own: all channels share their radii")
     worst = int(np.abs(shape.bias).argmax())

@@ -45,16 +45,16 @@ class CalibratedForecast:
     Levels are percentages in (0, 100). All arrays are NumPy, float64, (N, H, C).
     """
 
-    law: Ellipsoid
+    distribution: Ellipsoid
     calibration: "Calibration"
     radii: Radii
     path_scale: Values | None = None  # (C,) of an online calibration
 
     @cached_property
     def mean(self) -> Values:  # (N, H, C)
-        """The mean of the law (calibration leaves it as it is)."""
+        """The mean of the distribution (calibration leaves it as it is)."""
         with torch.no_grad():
-            return _numpy(self.law.mean).swapaxes(1, 2)
+            return _numpy(self.distribution.mean).swapaxes(1, 2)
 
     @cached_property
     def stddev(self) -> Values:  # (N, H, C)
@@ -63,9 +63,9 @@ class CalibratedForecast:
 
     @cached_property
     def _own_stddev(self) -> Values:  # (N, H, C)
-        """The law's own standard deviation of each step."""
+        """The distribution's own standard deviation of each step."""
         with torch.no_grad():
-            return _numpy(self.law.stddev).swapaxes(1, 2)
+            return _numpy(self.distribution.stddev).swapaxes(1, 2)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -115,15 +115,16 @@ class CalibratedForecast:
     ) -> Functional:
         """The interval of vᵀy, a weighted sum over the horizon such as a total, a mean or a difference.
 
-        vᵀ(y − μ) = (σ ⊙ v)ᵀ s, so each calibration window's standardised errors s give what this law's sum would have
-        missed by there; the conformal quantile of these errors is the interval. Errors that go together along the
-        horizon, across patches too, are in s and so in the sum, as they are in `sample`. O(n H) for the quantile.
+        vᵀ(y − μ) = (σ ⊙ v)ᵀ s, so each calibration window's standardised errors s give what this distribution's sum
+        would have missed by there; the conformal quantile of these errors is the interval. Errors that go together
+        along the horizon, across patches too, are in s and so in the sum, as they are in `sample`. O(n H) for the
+        quantile.
         """
         require_level(level)
         rows = np.atleast_2d(np.asarray(weights, dtype=np.float64))
-        if rows.ndim != 2 or rows.shape[1] != self.law.horizon or not np.isfinite(rows).all():
+        if rows.ndim != 2 or rows.shape[1] != self.distribution.horizon or not np.isfinite(rows).all():
             raise FernError(
-                f"weights: shape {np.shape(weights)}, needs (H,) or (J, H) finite with H = {self.law.horizon}"
+                f"weights: shape {np.shape(weights)}, needs (H,) or (J, H) finite with H = {self.distribution.horizon}"
             )
         mean = np.einsum("jh,nhc->njc", rows, self.mean)
         directions = self.stddev.swapaxes(1, 2)[:, :, None] * rows  # (N, C, J, H)
@@ -153,20 +154,20 @@ class CalibratedForecast:
 
         One window, drawn by its weight, gives the errors of every step of every channel: they go together along the
         horizon and over channels as they did there, and intervals and bands hold the share of paths that they held of
-        calibration windows; patches' ellipsoids do too where the law's A has the same shape in all windows. The sign is
-        random, which makes two paths of one window, unless ``symmetric=False``, which keeps its skewness. Windows are
-        drawn stratified: each comes up as often as its share, to one. Where they are too few for any calibrated level,
-        errors are drawn towards the law's own, which then make the intervals as well.
+        calibration windows; patches' ellipsoids do too where the distribution's A has the same shape in all windows.
+        The sign is random, which makes two paths of one window, unless ``symmetric=False``, which keeps its skewness.
+        Windows are drawn stratified: each comes up as often as its share, to one. Where they are too few for any
+        calibrated level, errors are drawn towards the distribution's own, which then make the intervals as well.
         """
         if paths < 1:
             raise FernError(f"paths: got {paths}, needs at least 1")
         rng = np.random.default_rng(seed) if generator is None else generator
-        windows = self.law.batch_shape[0]
+        windows = self.distribution.batch_shape[0]
         pull = self._pull()
         rows = self._drawn_windows(rng, paths, windows) if pull < 1 else None
         mean, unit = self.mean.swapaxes(1, 2), self._own_stddev.swapaxes(1, 2)
         unit = unit if self.path_scale is None else unit * self.path_scale[:, None]
-        drawn = np.empty((paths, windows, self.law.horizon, self.calibration.channels))
+        drawn = np.empty((paths, windows, self.distribution.horizon, self.calibration.channels))
         at_once = max(1, PATH_VALUES // max(1, drawn[0].size))  # no more memory than the result and a few forecasts
         for first in range(0, paths, at_once):
             part = drawn[first : first + at_once]
@@ -181,7 +182,7 @@ class CalibratedForecast:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _by_step(self, radii: Values) -> Values:  # K · blocks, or (K, blocks) -> (H, C)
-        blocks = blocks_of(self.law.horizon, self.calibration.settings.pooled_steps)
+        blocks = blocks_of(self.distribution.horizon, self.calibration.settings.pooled_steps)
         by_group = radii.reshape(-1, len(blocks))
         by_step: Values = np.repeat(by_group, blocks, axis=1)[self.calibration.group].T
         return by_step
@@ -203,21 +204,23 @@ class CalibratedForecast:
         return [np.flatnonzero(group == k) for k in range(int(group.max()) + 1)]
 
     def _own_deviations(self, rows: Values) -> Values:  # (J, H) -> (N, C, J)
-        """The deviations of vᵀy under the law with its steps rescaled, √a ‖A (scale ⊙ v)‖, patches independent."""
-        g, p, horizon = self.law.patches, self.law.patch_size, self.law.horizon
+        """The deviations of vᵀy under the distribution with its steps rescaled, √a ‖A (scale ⊙ v)‖, patches
+        independent.
+        """
+        g, p, horizon = self.distribution.patches, self.distribution.patch_size, self.distribution.horizon
         scaled = self.calibration.shape.step_scale[:, None] * rows  # (C, J, H)
         padded = np.zeros((*scaled.shape[:2], g * p))
         padded[..., :horizon] = scaled
         with torch.no_grad():
-            blocks = _numpy(self.law.patch_jacobians)
+            blocks = _numpy(self.distribution.patch_jacobians)
         moved = np.einsum("ncgpq,cjgq->ncjgp", blocks, padded.reshape(*scaled.shape[:2], g, p))
-        own: Values = np.sqrt(np.square(moved).sum(axis=(-2, -1)) * self.law.base_variance)
+        own: Values = np.sqrt(np.square(moved).sum(axis=(-2, -1)) * self.distribution.base_variance)
         return own
 
     def _sum_radius(
         self,
         directions: Values,  # (N, c, H)
-        own: Values,  # (N, c) the law's deviations
+        own: Values,  # (N, c) the distribution's deviations
         channels: NDArray[np.int64],  # (c,) of one group
         level: float,
     ) -> tuple[Values, float, bool]:  # (N, c), n_eff, calibrated
@@ -269,25 +272,29 @@ class CalibratedForecast:
         return errors
 
     def _pull(self) -> float:
-        """The share of a path's variance that is the law's own: 0 where windows suffice, 1 where none is kept."""
+        """The share of a path's variance that is the distribution's own: 0 where windows suffice, 1 where none is
+        kept.
+        """
         kept, n_eff = self.calibration.kept, self.radii.high.least
         if not len(kept):
             return 1.0
         return 0.0 if n_eff >= LEAST_SIZE else PRIOR_WINDOWS / (PRIOR_WINDOWS + n_eff)
 
     def _gaussian(self, rng: np.random.Generator, paths: int) -> Values:  # (paths, N, C, H)
-        """Standardised errors of the law itself, with the scale of its Gaussian intervals."""
-        law = self.law
+        """Standardised errors of the distribution itself, with the scale of its Gaussian intervals."""
+        distribution = self.distribution
         scale = self.calibration.shape.step_scale * self._by_step(self.radii.high.spread).T
-        noise = rng.standard_normal((paths, *law.batch_shape, law.horizon)) * sqrt(law.base_variance)
+        noise = rng.standard_normal((paths, *distribution.batch_shape, distribution.horizon)) * sqrt(
+            distribution.base_variance
+        )
         with torch.no_grad():
-            moved = _numpy(law.push(torch.as_tensor(noise).to(law.eigenvalues)) - law.mean)
+            moved = _numpy(distribution.push(torch.as_tensor(noise).to(distribution.eigenvalues)) - distribution.mean)
         errors: Values = moved * scale / self._own_stddev.swapaxes(1, 2)
         return errors
 
     @property
     def _lengths(self) -> NDArray[np.int64]:
-        return patch_lengths(self.law.horizon, self.law.patch_size)
+        return patch_lengths(self.distribution.horizon, self.distribution.patch_size)
 
 
 @dataclass(frozen=True)
@@ -313,7 +320,7 @@ class Region:
 
     @property
     def radius(self) -> Values:  # (C, g)
-        """The radii of the ellipsoids whose product has the level, in units of the refitted law."""
+        """The radii of the ellipsoids whose product has the level, in units of the refitted distribution."""
         radii = self.forecast.radii
         return (radii.region.at(self.level)[:, None] * radii.reference.patch)[self.forecast.calibration.group]
 
@@ -325,18 +332,18 @@ class Region:
 
     def half_axes(self, *, joint: bool = True) -> Values:  # (N, C, g)
         """The geometric mean half-axis of each ellipsoid in the unit of the series: its size, of whatever length m."""
-        shape, law = self.forecast.calibration.shape, self.forecast.law
+        shape, distribution = self.forecast.calibration.shape, self.forecast.distribution
         lengths = self.forecast._lengths
         with torch.no_grad():
-            stretch = _numpy(law.log_det)
+            stretch = _numpy(distribution.log_det)
         root = stretch - np.linalg.slogdet(shape.whitener)[1]
         radius = (self.radius if joint else self.patch_radius) * shape.patch_scale * np.sqrt(lengths)
-        result: Values = np.exp(root / lengths) * radius * sqrt(law.base_variance)
+        result: Values = np.exp(root / lengths) * radius * sqrt(distribution.base_variance)
         return result
 
     def _distances(self, y: Array) -> Values:  # (N, C, g)
-        law = self.forecast.law
-        whitened, _ = residuals_under(law, to_tensor("y", y, WINDOWS))
+        distribution = self.forecast.distribution
+        whitened, _ = residuals_under(distribution, to_tensor("y", y, WINDOWS))
         return self.forecast.calibration.shape.distances(whitened)
 
 

@@ -56,13 +56,13 @@ class OnlineCalibration:
         >>> import torch
         >>> from fern.calibration import Residuals, fit_calibration
         >>> rng = torch.Generator().manual_seed(0)
-        >>> law = Ellipsoid(torch.ones(200, 1, 1, 4), torch.zeros(200, 1, 1, 4), torch.zeros(200, 1, 1, 0, 4),
+        >>> distribution = Ellipsoid(torch.ones(200, 1, 1, 4), torch.zeros(200, 1, 1, 4), torch.zeros(200, 1, 1, 0, 4),
         ...                 base_variance=1.0)
         >>> y = torch.randn(200, 4, 1, generator=rng)
-        >>> static = fit_calibration(Residuals.of(law, y, origins=range(0, 800, 4)))
+        >>> static = fit_calibration(Residuals.of(distribution, y, origins=range(0, 800, 4)))
         >>> online = OnlineCalibration.start(static, settings=OnlineSettings(stride=4))
-        >>> later = online.update(law, 3 * y)
-        >>> wider = later.apply(law).interval(90)[1].mean() / online.apply(law).interval(90)[1].mean()
+        >>> later = online.update(distribution, 3 * y)
+        >>> wider = later.apply(distribution).interval(90)[1].mean() / online.apply(distribution).interval(90)[1].mean()
         >>> bool(2.3 < wider < 3.7)
         True
     """
@@ -91,7 +91,7 @@ class OnlineCalibration:
 
     def update(
         self,
-        law: Ellipsoid,  # batch (N, C), event (H,)
+        distribution: Ellipsoid,  # batch (N, C), event (H,)
         y: Array,  # (N, h, C), the first h <= H steps
     ) -> Self:
         """Learn from windows whose first h steps are known now, in the order in which they were forecast.
@@ -99,19 +99,20 @@ class OnlineCalibration:
         Each window is given once, as soon as its first patch is known (or earlier: then margins alone learn, from the
         steps there are).
         """
-        self.calibration.apply(law)  # refuses a law of another shape
+        self.calibration.apply(distribution)  # refuses a distribution of another shape
         known = to_tensor("y", y, WINDOWS)
-        if known.shape[1] > law.horizon:
-            raise FernError(f"y: {known.shape[1]} steps, needs at most the horizon, {law.horizon}")
-        if (known.shape[0], known.shape[2]) != tuple(law.batch_shape):
+        if known.shape[1] > distribution.horizon:
+            raise FernError(f"y: {known.shape[1]} steps, needs at most the horizon, {distribution.horizon}")
+        if (known.shape[0], known.shape[2]) != tuple(distribution.batch_shape):
             raise FernError(
-                f"y: shape {tuple(known.shape)}, needs ({law.batch_shape[0]}, steps, {law.batch_shape[1]}) as the law"
+                f"y: shape {tuple(known.shape)}, needs ({distribution.batch_shape[0]}, "
+                f"steps, {distribution.batch_shape[1]}) as the distribution"
             )
         with torch.no_grad():
-            filled = law.mean.transpose(1, 2).to(known.dtype).cpu().clone()
+            filled = distribution.mean.transpose(1, 2).to(known.dtype).cpu().clone()
         filled[:, : known.shape[1]] = known
-        whitened, standardised = residuals_under(law, filled)
-        length = min(law.patch_size, law.horizon)
+        whitened, standardised = residuals_under(distribution, filled)
+        length = min(distribution.patch_size, distribution.horizon)
         steps = min(length, known.shape[1])
         margins = self._margin_ratios(standardised, steps)
         patches = self._patch_ratios(whitened) if steps == length else None
@@ -125,10 +126,10 @@ class OnlineCalibration:
 
     def apply(
         self,
-        law: Ellipsoid,  # batch (N, C), event (H,)
+        distribution: Ellipsoid,  # batch (N, C), event (H,)
     ) -> CalibratedForecast:
         """The forecast with the present factors. Paths and sums take the margins' mean factor over the levels."""
-        plain = self.calibration.apply(law)
+        plain = self.calibration.apply(distribution)
         spread = np.array(
             [[np.interp(LEVELS, self.settings.levels, values) for values in kind] for kind in self._mean()]
         )

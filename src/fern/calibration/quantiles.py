@@ -69,7 +69,9 @@ def chi_quantiles(
 
 @dataclass(frozen=True)
 class Gaussian:
-    """The law of a score if the forecast's law is right: the largest of ``count`` independent χ_m / √m."""
+    """The distribution of a score if the forecast's distribution is right: the largest of ``count`` independent χ_m /
+    √m.
+    """
 
     freedom: int  # m
     count: int = 1
@@ -126,15 +128,15 @@ class RadiusTable:
     ) -> "RadiusTable":
         """The table of these units: Gaussian radii where there are no others, then nested by the running maximum."""
         filled = [
-            np.where(np.isnan(radius), spread * law.radii(), radius)
-            for radius, spread, law in zip(radii, spreads, gaussian, strict=True)
+            np.where(np.isnan(radius), spread * distribution.radii(), radius)
+            for radius, spread, distribution in zip(radii, spreads, gaussian, strict=True)
         ]
         return cls(
             np.maximum.accumulate(np.stack(filled), axis=-1),
             np.asarray(sizes, dtype=np.float64),
             np.asarray(spreads, dtype=np.float64),
-            np.array([law.freedom for law in gaussian], dtype=np.int64),
-            np.array([law.count for law in gaussian], dtype=np.int64),
+            np.array([distribution.freedom for distribution in gaussian], dtype=np.int64),
+            np.array([distribution.count for distribution in gaussian], dtype=np.int64),
             n,
             tails,
         )

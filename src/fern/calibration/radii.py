@@ -163,7 +163,7 @@ def fit_radii(
             [radii for radii, *_ in rows],
             [n_eff for _, n_eff, *_ in rows],
             [spread for *_, spread, _ in rows],
-            gaussian=[law for *_, law in rows],
+            gaussian=[distribution for *_, distribution in rows],
             n=sizes.get(name, members),
             tails=tails if name in ("low", "high") else 1,
         )
@@ -187,31 +187,31 @@ class _Collector:
     def __call__(
         self,
         scores: Values,  # (n, c, steps)
-        law: Gaussian,
+        distribution: Gaussian,
         *,
         tails: int = 1,
         unit: float = 1.0,
     ) -> tuple[Values, float, float, Gaussian]:
         """``unit`` is what a score was divided by, for the Gaussian radii, which know of no reference."""
         if not len(scores):
-            return conformal_radii(scores[:, 0], self.weights, 0.0), 0.0, 1 / unit, law
+            return conformal_radii(scores[:, 0], self.weights, 0.0), 0.0, 1 / unit, distribution
         flat = scores.reshape(len(scores), -1)
         n_eff = effective_size(flat, series=self.series, lags=self.lags, weights=self.weights)
         scale = float(np.sqrt(self.weights @ np.square(flat).mean(axis=1) / self.weights.sum())) * unit
         return (
             conformal_radii(flat, self.weights, n_eff, tails=tails),
             n_eff,
-            self._spread(scale, n_eff, law) / unit,
-            law,
+            self._spread(scale, n_eff, distribution) / unit,
+            distribution,
         )
 
-    def _spread(self, scale: float, n_eff: float, law: Gaussian) -> float:
-        """The scale of the Gaussian radii, in units of the refitted law."""
-        if law.count > 1:
+    def _spread(self, scale: float, n_eff: float, distribution: Gaussian) -> float:
+        """The scale of the Gaussian radii, in units of the refitted distribution."""
+        if distribution.count > 1:
             return 1.0
         if n_eff < LEAST_SIZE and self.believed > 0:  # all levels rest on it: the mean over all windows there are
             return float(np.sqrt((n_eff * scale**2 + self.believed) / (n_eff + self.believed)))
-        # The law was refitted, so its scale is about 1 where all is well; where it is not, never claim less.
+        # The distribution was refitted, so its scale is about 1 where all is well; where it is not, never claim less.
         return max(1.0, scale)
 
 

@@ -1,4 +1,4 @@
-"""What calibration keeps of held-out windows: their residuals under the law, and where in time they lie."""
+"""What calibration keeps of held-out windows: their residuals under the distribution, and where in time they lie."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fern.errors import FernError
 from fern.metrics.arrays import WINDOWS, Array, require_finite, to_tensor, wide
-from fern.metrics.laws import CHANNEL_FIRST, require_law_fits
+from fern.metrics.distributions import CHANNEL_FIRST, require_distribution_fits
 from fern.transport import Ellipsoid
 
 Floats = NDArray[np.floating[Any]]
@@ -19,20 +19,20 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Residuals:
-    """Residuals of n windows under their laws N(μ, aA²), free of the unit and level of the series.
+    """Residuals of n windows under their distributions N(μ, aA²), free of the unit and level of the series.
 
-    ``whitened`` is z = A⁻¹(y − μ)/√a, standard normal in every direction under the law; ``standardised`` is
+    ``whitened`` is z = A⁻¹(y − μ)/√a, standard normal in every direction under the distribution; ``standardised`` is
     (y − μ)/σ, step by step. ``origins`` are the row positions of the windows in their series, ``series`` names the
     series. Windows of different series count as exchangeable, windows of one series as dependent in time, and the
     channels of one window as dependent on each other as their residuals show.
 
-    The law itself is not kept, so many windows can be gone through in batches and joined:
+    The distribution itself is not kept, so many windows can be gone through in batches and joined:
 
     Example:
         >>> import torch
-        >>> law = Ellipsoid(torch.ones(5, 1, 2, 3), torch.zeros(5, 1, 2, 3), torch.zeros(5, 1, 2, 0, 3))
-        >>> batch = Residuals.of(law, torch.ones(5, 6, 1), origins=range(5))
-        >>> joined = Residuals.joined([batch, Residuals.of(law, torch.ones(5, 6, 1), origins=range(5, 10))])
+        >>> distribution = Ellipsoid(torch.ones(5, 1, 2, 3), torch.zeros(5, 1, 2, 3), torch.zeros(5, 1, 2, 0, 3))
+        >>> batch = Residuals.of(distribution, torch.ones(5, 6, 1), origins=range(5))
+        >>> joined = Residuals.joined([batch, Residuals.of(distribution, torch.ones(5, 6, 1), origins=range(5, 10))])
         >>> len(joined), joined.channels, joined.horizon, joined.patches
         (10, 1, 6, 2)
     """
@@ -46,21 +46,21 @@ class Residuals:
     @classmethod
     def of(
         cls,
-        law: Ellipsoid,  # batch (n, C), event (H,)
+        distribution: Ellipsoid,  # batch (n, C), event (H,)
         y: Array,  # (n, H, C)
         *,
         origins: Iterable[int],  # (n,)
         series: Sequence[int] | Sequence[str] | NDArray[Any] | None = None,  # (n,)
     ) -> Self:
-        """The residuals of the truth under the laws; without ``series`` all windows are of one."""
+        """The residuals of the truth under the distributions; without ``series`` all windows are of one."""
         truth = to_tensor("y", y, WINDOWS)
         rows = np.asarray(list(origins), dtype=np.int64)
         names = np.zeros(len(rows), dtype=np.int64) if series is None else np.asarray(series)
         for name, values in (("origins", rows), ("series", names)):
             if values.shape != (len(truth),):
                 raise FernError(f"{name}: {len(values)} for {len(truth)} windows, needs one for each")
-        whitened, standardised = residuals_under(law, truth)
-        return cls(whitened, standardised, rows, names, law.patch_size)._in_order()
+        whitened, standardised = residuals_under(distribution, truth)
+        return cls(whitened, standardised, rows, names, distribution.patch_size)._in_order()
 
     @classmethod
     def none(cls, *, channels: int, horizon: int, patch_size: int) -> Self:
@@ -163,18 +163,18 @@ class Residuals:
 
 
 def residuals_under(
-    law: Ellipsoid,  # batch (n, C), event (H,)
+    distribution: Ellipsoid,  # batch (n, C), event (H,)
     truth: torch.Tensor,  # (n, H, C)
 ) -> tuple[Floats, Floats]:  # (n, C, H) twice
-    """The whitened and the standardised residuals, in the law's own precision."""
-    if not isinstance(law, Ellipsoid):
-        raise FernError(f"law: needs a fern.transport.Ellipsoid, got {type(law).__name__}")
+    """The whitened and the standardised residuals, in the distribution's own precision."""
+    if not isinstance(distribution, Ellipsoid):
+        raise FernError(f"distribution: needs a fern.transport.Ellipsoid, got {type(distribution).__name__}")
     with torch.no_grad():
-        mean, stddev = law.mean, law.stddev
-        require_law_fits(law, truth.to(mean.device))
+        mean, stddev = distribution.mean, distribution.stddev
+        require_distribution_fits(distribution, truth.to(mean.device))
         target = truth.to(mean.device).transpose(1, 2)
         standardised = (wide(target) - wide(mean)) / wide(stddev)
-        require_finite("law or y: standardised residual", standardised, CHANNEL_FIRST)
-        whitened = law.inverse(target.to(mean.dtype)) / sqrt(law.base_variance)
-        require_finite("law or y: whitened residual", whitened, CHANNEL_FIRST)
+        require_finite("distribution or y: standardised residual", standardised, CHANNEL_FIRST)
+        whitened = distribution.inverse(target.to(mean.dtype)) / sqrt(distribution.base_variance)
+        require_finite("distribution or y: whitened residual", whitened, CHANNEL_FIRST)
     return whitened.cpu().numpy(), standardised.to(mean.dtype).cpu().numpy()

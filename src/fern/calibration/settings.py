@@ -14,7 +14,7 @@ Correlation = Literal["auto", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationSettings:
-    """How a law is calibrated on held-out windows.
+    """How a distribution is calibrated on held-out windows.
 
     Arguments:
         pooling: ``channel``: each channel has radii of its own; ``all``: one set of radii for all channels (their
@@ -32,9 +32,9 @@ class CalibrationSettings:
             second; ``share`` uses all of it for both, and then refits scales alone; ``auto`` splits where it holds at
             least ``split_from`` windows with disjoint targets.
         split_from: see ``one_set``.
-        law_windows: where held-out windows are worth fewer than four, the law's own scale, widened as laws trained on
-            few rows need it, counts as so many windows; 0 for a law whose scale says nothing, such as a ball around a
-            point forecast.
+        distribution_windows: where held-out windows are worth fewer than four, the distribution's own scale counts as
+            so many windows, widened as distributions trained on few rows need it; 0 for a distribution whose scale
+            says nothing, such as a ball around a point forecast.
         most_windows: more windows than this are thinned evenly (overlapping windows hold little news).
         most_paths: so many windows' residuals are kept for paths and functionals.
 
@@ -57,7 +57,7 @@ class CalibrationSettings:
     forgetting: float = 1.0
     one_set: OneSet = "auto"
     split_from: int = 40
-    law_windows: float = 4.0
+    distribution_windows: float = 4.0
     most_windows: int = 4000
     most_paths: int = 1000
 
@@ -67,8 +67,10 @@ class CalibrationSettings:
                 raise unknown_name(name, getattr(self, name), get_args(kind))
         if not 0 < self.forgetting <= 1:
             raise FernError(f"forgetting: got {self.forgetting}, needs more than 0 and at most 1")
-        if not 0 <= self.law_windows < inf:
-            raise FernError(f"law_windows: got {self.law_windows}, needs a number of windows, 0 or more")
+        if not 0 <= self.distribution_windows < inf:
+            raise FernError(
+                f"distribution_windows: got {self.distribution_windows}, needs a number of windows, 0 or more"
+            )
         for name in ("rows_per_channel", "pooled_steps", "split_from", "most_windows", "most_paths"):
             if getattr(self, name) < 1:
                 raise FernError(f"{name}: got {getattr(self, name)}, needs at least 1")

@@ -14,30 +14,30 @@ Values = NDArray[np.float64]
 ALL = slice(None)
 
 LEAST_SCALE = 1e-6
-"""Scales are kept above this share of the law's own: a constant series has residuals of zero."""
+"""Scales are kept above this share of the distribution's own: a constant series has residuals of zero."""
 
 PRIOR_WINDOWS = 8.0
 """A step's scale is pulled towards its patch's, and a patch's towards all channels', as by so many windows."""
 
 WILD = 6.0
 """A residual counts as so many core scales of its channel at most, when scales are fitted. A channel that hardly moves
-and then jumps (rain, a sensor's code for "no value") has residuals in the thousands where its law was sharp; their
-mean square would widen every window a thousandfold. Of normal residuals none is this large."""
+and then jumps (rain, a sensor's code for "no value") has residuals in the thousands where its distribution was sharp;
+their mean square would widen every window a thousandfold. Of normal residuals none is this large."""
 
 CORE = 0.8, 1.2815515655446004
 """The core scale is this quantile of the sizes of residuals over that of a standard normal variable."""
 
 UNSEEN_VARIANCE = 3.0
-"""What the squared errors of a law trained on few rows are beyond its training, in units of its own variance: about
-that on simulated series of 110 to 150 rows (docs/decisions.md)."""
+"""What the squared errors of a distribution trained on few rows are beyond its training, in units of its own
+variance: about that on simulated series of 110 to 150 rows (docs/decisions.md)."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the residuals of validation windows say about the law N(μ, aA²).
+    """What the residuals of validation windows say about the distribution N(μ, aA²).
 
-    The refitted law of a patch is N(μ, a s² A Ĉ A): ``patch_scale`` is s, ``whitener`` is Ĉ^(-1/2), with tr Ĉ = m.
-    Ĉ is shared by the channels, which makes it estimable; scales are each channel's own. The margin of step h is
+    The refitted distribution of a patch is N(μ, a s² A Ĉ A): ``patch_scale`` is s, ``whitener`` is Ĉ^(-1/2), with tr
+    Ĉ = m. Ĉ is shared by the channels, which makes it estimable; scales are each channel's own. The margin of step h is
     μ_h ± radius · ``step_scale`` σ_h: the same as the diagonal of the refitted covariance where A does not change
     from window to window, and no dense work when forecasting.
     """
@@ -51,14 +51,16 @@ class Shape:
     bias: Values  # (C,) mean standardised residual
     n_eff: float
     believed: float = 0.0
-    """Where windows were few and the law counted as some of them: n_eff and those together; else 0."""
+    """Where windows were few and the distribution counted as some of them: n_eff and those together; else 0."""
 
     def distances(
         self,
         whitened: NDArray[np.floating[Any]],  # (n, C, H)
         channels: NDArray[Any] | slice = ALL,
     ) -> Values:  # (n, c, g)
-        """r_p = ‖Ĉ^(-1/2) z_p‖ / (s √m) of these channels: about 1 in each patch if the refitted law is right."""
+        """r_p = ‖Ĉ^(-1/2) z_p‖ / (s √m) of these channels: about 1 in each patch if the refitted distribution is
+        right.
+        """
         horizon, patch_size = whitened.shape[-1], self.whitener.shape[-1]
         z = self._whitened(whitened[:, channels].astype(np.float64))
         squares = np.add.reduceat(np.square(z), np.arange(0, horizon, patch_size), axis=-1)
@@ -103,7 +105,7 @@ def patch_lengths(horizon: int, patch_size: int) -> NDArray[np.int64]:  # (g,)
 
 
 def no_shape(residuals: Residuals) -> Shape:
-    """The law's own shape."""
+    """The distribution's own shape."""
     g, p = residuals.patches, residuals.patch_size
     return Shape(
         np.ones((residuals.channels, residuals.horizon)),
@@ -121,15 +123,15 @@ def fit_shape(
     *,
     weights: Values,  # (n,)
     correlated: bool = True,
-    law_windows: float = 0.0,
+    distribution_windows: float = 0.0,
 ) -> Shape:
     """The shape on these windows; their own where there are none.
 
-    S_p = Σ w z zᵀ about zero, not about the mean: a bias widens the law (and is reported) rather than vanishing.
-    Scales do not follow a few wild residuals (`WILD`); the quantiles of radii see them as they are.
+    S_p = Σ w z zᵀ about zero, not about the mean: a bias widens the distribution (and is reported) rather than
+    vanishing. Scales do not follow a few wild residuals (`WILD`); the quantiles of radii see them as they are.
     Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal. Where n_eff is below `LEAST_SIZE`,
-    mean squares are pulled towards `UNSEEN_VARIANCE` as by ``law_windows`` windows: one or two windows' errors tell
-    little, and a trained law tells something.
+    mean squares are pulled towards `UNSEEN_VARIANCE` as by ``distribution_windows`` windows: one or two windows'
+    errors tell little, and a trained distribution tells something.
     """
     if not len(residuals):
         return no_shape(residuals)
@@ -141,7 +143,7 @@ def fit_shape(
     n_eff = _windows_worth(residuals, weights)
     alone = min(n_eff, 1 / float(np.square(shares).sum()))  # what one channel can show
 
-    prior = law_windows if n_eff < LEAST_SIZE else 0.0
+    prior = distribution_windows if n_eff < LEAST_SIZE else 0.0
     if prior:
         squares, standard = ((n_eff * one + prior * UNSEEN_VARIANCE) / (n_eff + prior) for one in (squares, standard))
     by_patch = np.add.reduceat(squares, starts, axis=-1) / lengths

@@ -1,4 +1,6 @@
-"""``fern backtest`` and ``fern diagnose``: how good forecasts of past rows were, and what a law says of itself."""
+"""``fern backtest`` and ``fern diagnose``: how good forecasts of past rows were, and what a distribution says of
+itself.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,7 +115,7 @@ def backtest(
             "threads": threads,
         }
     )
-    from fern.data.tables.readers import Reading
+    from fern.data.reading import Reading
     from fern.forecaster.output import Asked
     from fern.forecaster.watching.scores import as_levels, scores_of, shares_for
 
@@ -161,7 +163,7 @@ def diagnose(
     The exit code is 0 if the tables were printed, and 2 for a usage error or data that cannot be read.
     """
     from fern.cli.console import console
-    from fern.data.tables.readers import Reading
+    from fern.data.reading import Reading
 
     settings = settings_given(
         {"missing": missing, "ignore_columns": ignore_columns, "time_col": time, "target_col": names(target)}
@@ -185,7 +187,7 @@ def diagnose(
             console().print(_as_text(title, frame))
             shown = True
     if not shown:
-        say("too few rows, or no law: there is nothing to show")
+        say("too few rows, or no distribution: there is nothing to show")
 
 
 def _columns(table: "Table", found: "Sequence[str]") -> list[tuple[str, str]]:

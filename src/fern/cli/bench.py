@@ -164,14 +164,13 @@ def _swept(
 
     store = Store(out)
     store.check_writable()  # planning takes seconds; a bad path should fail before that
+    from fern.benchmark.adapters.outside import look_in
     from fern.benchmark.engines import open_engine
-    from fern.benchmark.outsiders import LookFromAfar
-    from fern.benchmark.plan import make_plan
-    from fern.benchmark.progress.display import watcher_for
+    from fern.benchmark.plan import LookFromAfar, make_plan
+    from fern.benchmark.progress import watcher_for
     from fern.benchmark.sweep import run_sweep
     from fern.benchmark.tasks import is_outside
     from fern.cli.console import console
-    from fern.integrations.inward.outside import look_in
 
     if any(is_outside(choice.model) for choice in task.models):
         look_in(str(Path.cwd()))

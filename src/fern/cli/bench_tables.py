@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fern.checks import require_number, require_whole
-from fern.cli.console import echo, echo_json
-from fern.cli.given import file_of_task, files_of_scenarios, files_of_target, folder_of_target
+from fern.cli.console import echo, echo_json, file_of_task, files_of_scenarios, files_of_target, folder_of_target
 from fern.errors import FernError, unknown_name
 from fern.files import check_outputs, ending_of, written_whole
 
 if TYPE_CHECKING:
     from fern.benchmark.store import Contents
+    from fern.benchmark.stress.response import ShockResponse
+    from fern.benchmark.stress.targets import Material
+    from fern.benchmark.tables.comparison import Comparison
     from fern.benchmark.tasks import Task
-    from fern.report.tables.comparison import Comparison
-    from fern.stress.response import ShockResponse
-    from fern.stress.targets import Material
     from fern.systems import Scenario, Trajectory
 
 _RUNS = typer.Option("--runs", help="Results folder (the --out of fern bench run).")
@@ -55,8 +54,8 @@ def table(
 ) -> None:
     """Show the results of a task: mean over seeds ± standard error, best and second best marked."""
     from fern.benchmark.store import Store
-    from fern.report.tables.rendering import FORMATS, render, to_rich
-    from fern.report.tables.tables import build_table
+    from fern.benchmark.tables.build import build_table
+    from fern.benchmark.tables.rendering import FORMATS, render, to_rich
 
     check_outputs([out], inputs=[file_of_task(task)], kept=Store(runs).folders)
     if out is not None and format_ is None:
@@ -97,7 +96,7 @@ def compare(
     overlapping windows. Across three or more datasets: the Friedman test and Nemenyi's critical difference.
     """
     from fern.benchmark.store import Store
-    from fern.report.tables.comparison import compare as compared
+    from fern.benchmark.tables.comparison import compare as compared
 
     found = compared(
         first,
@@ -152,12 +151,12 @@ def response(
     The error on the same trajectory without the shock is shown for comparison. A model given by name is first
     trained briefly on the first 70 % of the shocked trajectory.
     """
-    from fern.stress.response import shock_response
-    from fern.stress.time_limit import examinee_of
+    from fern.benchmark.stress.response import shock_response
+    from fern.benchmark.stress.time_limit import examinee_of
     from fern.systems import simulate
 
     if plot is not None:
-        from fern.report.figures.canvas import figure_format
+        from fern.plot.canvas import figure_format
 
         figure_format(plot)
     check_outputs(
@@ -188,8 +187,8 @@ def response(
     else:
         _show_response(found, target)
     if plot is not None:
-        from fern.report.figures.canvas import save_figure
-        from fern.report.figures.shock_response import shock_response_figure
+        from fern.plot.canvas import save_figure
+        from fern.plot.scores import shock_response_figure
 
         save_figure(shock_response_figure(found, name=target), plot)
         echo(f"wrote {plot}", err=as_json)
@@ -210,9 +209,9 @@ def _task(name: str, contents: "Contents") -> "Task | str":
 def _show_comparison(found: "Comparison") -> None:
     from rich.table import Table
 
-    from fern.benchmark.quantities import title_of
+    from fern.benchmark.results import title_of
     from fern.cli.console import console
-    from fern.report.numbers import number
+    from fern.html.markup import number
 
     shown = Table(
         *("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict"),
@@ -247,7 +246,7 @@ def _show_comparison(found: "Comparison") -> None:
 
 
 def _scenario(source: str, *, at: str | None, steps: int | None) -> "Scenario":
-    from fern.stress.response import with_shock_at
+    from fern.benchmark.stress.response import with_shock_at
     from fern.systems import open_scenario
 
     plan = open_scenario(source)
@@ -264,8 +263,8 @@ def _material(trajectory: "Trajectory", *, context_length: int, horizon: int) ->
     """What a forecaster gets of the trajectory: its training part, which a registered model learns from."""
     import numpy as np
 
+    from fern.benchmark.stress.targets import Material
     from fern.data.splits import split
-    from fern.stress.targets import Material
 
     require_whole("context_length", context_length, 1)
     require_whole("horizon", horizon, 1)
@@ -284,7 +283,7 @@ def _show_response(found: "ShockResponse", target: str) -> None:
     from rich.table import Table
 
     from fern.cli.console import console
-    from fern.report.numbers import number
+    from fern.html.markup import number
 
     lengths = f"{found.context_length} to {found.horizon}"
     shown = Table(

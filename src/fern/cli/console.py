@@ -1,8 +1,12 @@
-"""The terminal that commands print to. Nothing reaches it but through `fern.text`."""
+"""The terminal that commands print to. Nothing reaches it but through `fern.text`.
+
+The files that a command's arguments stand for: no output may be one of them."""
 
 import json
 import sys
+from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fern.text import say, terminal
@@ -47,3 +51,28 @@ def working(text: str) -> "Status":
     from rich.text import Text
 
     return terminal(stderr=True).status(Text(text))  # a plain text would be read as markup
+
+
+def files_of_scenarios(sources: Iterable[str]) -> list[Path]:
+    """The files among scenarios that are given by id or by file."""
+    from fern.systems.scenarios import is_scenario_file
+
+    return [Path(source) for source in sources if is_scenario_file(source)]
+
+
+def file_of_task(task: str) -> Path | None:
+    """The file of a task that is given by name or by file; None where only rows know it."""
+    path = Path(task)
+    return path if path.suffix.lower() == ".toml" else None
+
+
+def files_of_target(target: str) -> list[Path]:
+    """The saved model, or the source file that ``module:callable`` may mean."""
+    module, _, name = target.partition(":")
+    place = Path(*module.split("."))
+    return [Path(target), *([place.with_suffix(".py"), place / "__init__.py"] if module and name else [])]
+
+
+def folder_of_target(target: str) -> Path | None:
+    """The folder of a saved model."""
+    return Path(target) if Path(target).is_dir() else None

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from fern.data.auditing.audit import AuditReport
     from fern.data.auditing.policy import Policy
-    from fern.data.cleaning.changes import CleanLog
-    from fern.data.tables.readers import Reading, Source
+    from fern.data.cleaning import CleanLog
+    from fern.data.reading import Reading, Source
 
 File = Annotated[
     str, typer.Argument(metavar="FILE", help="A CSV or Parquet file, or the name of a published dataset such as ETTh2.")
@@ -64,9 +64,8 @@ def audit(
     the file cannot be read.
     """
     from fern.cli.console import console, echo_json
-    from fern.data.auditing.audit_json import to_dict
-    from fern.data.auditing.audit_text import render
-    from fern.data.tables.readers import Reading
+    from fern.data.auditing.output import render, to_dict
+    from fern.data.reading import Reading
 
     check_outputs([html], inputs=[path_of(file), policy])
     found = audited(
@@ -95,8 +94,7 @@ class Audited:
         """The audit as a page, with figures of what cleaning would do where matplotlib is there."""
         from importlib.util import find_spec
 
-        from fern.report.pages.audit import audit_page
-        from fern.report.pages.repairs import Repairs, repairs_of
+        from fern.data.auditing.page import Repairs, audit_page, repairs_of
 
         if find_spec("matplotlib") is None:
             missing = Repairs(note="What cleaning would do is not drawn: pip install 'fern-forecast[plots]'")
@@ -108,7 +106,7 @@ def audited(file: str, reading: "Reading", *, policy: Path | None, step: str | N
     """The audit of a file or of a published dataset."""
     from fern.cli.console import working
     from fern.data.auditing.audit import audit_source
-    from fern.data.tables.frequency import parse_duration
+    from fern.data.frequency import parse_duration
 
     source, duration = _opened(file, reading), None if step is None else parse_duration(step)
     with working(f"Reading {file} …"):
@@ -146,9 +144,9 @@ def clean(
     Every change is listed, and written to --log if given.
     """
     from fern.cli.console import console, working
-    from fern.data.cleaning.clean import clean_source
-    from fern.data.tables.frequency import parse_duration
-    from fern.data.tables.readers import Reading
+    from fern.data.cleaning import clean_source
+    from fern.data.frequency import parse_duration
+    from fern.data.reading import Reading
 
     ending = ending_of(out, (".csv", ".parquet"), what="a table")
     check_outputs([out, log], inputs=[path_of(file), policy])
@@ -172,15 +170,14 @@ def clean(
 
 
 def _opened(file: str, reading: "Reading") -> "Source":
-    from fern.data.tables.readers import open_source
+    from fern.data.reading import open_source
 
     return open_source(path_of(file), reading)
 
 
 def path_of(file: str) -> str | Path:
     """The file, or that of the published dataset of that name if there is no such file."""
-    from fern.data.catalogue import PUBLISHED
-    from fern.data.datasets import find
+    from fern.data.datasets import PUBLISHED, find
 
     return find(file) if file in PUBLISHED and not Path(file).exists() else file
 
@@ -193,7 +190,7 @@ def _policy(path: Path | None) -> "Policy":
 
 def _write(table: "pa.Table", path: Path, source: "Source", ending: str) -> None:
     """Whole seconds are written without nanoseconds."""
-    from fern.data.tables.writers import in_seconds, write_table
+    from fern.data.writing import in_seconds, write_table
 
     time = source.roles.time
     with path.open("wb") as file:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from fern.benchmark.problem import Problem
     from fern.benchmark.scoring import Score
+    from fern.benchmark.tables.build import Table
     from fern.cli.demo_page import Findings
+    from fern.html.markup import Html
     from fern.models import Forecaster
-    from fern.report.pages.markup import Html
-    from fern.report.tables.tables import Table
 
 SCENARIO = "LORENZ_PARAM"
 CONTEXT_LENGTH = HORIZON = 336
@@ -51,9 +51,9 @@ def demo(
     """Forecast a shocked Lorenz system by Fern, baselines and the oracle, then a table; ends in report.html."""
     from fern.benchmark.problem import Problem, load_dataset
     from fern.benchmark.scoring import score_model, score_oracle
+    from fern.benchmark.tables.rendering import render
     from fern.benchmark.tasks import DatasetChoice
     from fern.cli.demo_page import findings_of
-    from fern.report.tables.rendering import render
 
     start = time.monotonic()
     _prepare(out)
@@ -76,7 +76,7 @@ def demo(
     table = render(_table(scores), "md")
     _write(out / "table.md", table)
     echo(f"\n{table}")
-    echo("Calibrating Fern's law on validation windows, and looking ahead of its errors:")
+    echo("Calibrating Fern's distribution on validation windows, and looking ahead of its errors:")
     found = findings_of(models["fern"], problem)
     part = _own_table(out / "load.csv", seed=seed, epochs=epochs)
     _write(out / "report.html", _page(problem, models, scores, found, part))
@@ -110,13 +110,13 @@ def sample_table(rows: int, *, seed: int) -> "pa.Table":
 
 def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     """Write the table, forecast it as a user would, and give the part of the page about it."""
-    from fern.data.tables.writers import write_table
+    from fern.data.writing import write_table
     from fern.forecaster import FernForecaster
+    from fern.forecaster.page import coverage_part
     from fern.forecaster.watching.picture import fans_of
-    from fern.report.figures.coverage import Covered
-    from fern.report.pages.forecast import coverage_part
-    from fern.report.pages.live import live_drawing
-    from fern.report.pages.markup import joined
+    from fern.html.figures import live_drawing
+    from fern.html.markup import joined
+    from fern.plot.coverage import Covered
 
     table = sample_table(TABLE_ROWS, seed=seed)
     with written_whole(path) as temporary, temporary.open("wb") as file:
@@ -158,7 +158,7 @@ def _write(path: Path, text: str) -> None:
 def _trained(name: str, problem: "Problem", *, epochs: int, seed: int) -> "Forecaster":
     """A model ready to forecast."""
     from fern.models import build_model
-    from fern.models.fitted import FittedForecaster
+    from fern.models.base import FittedForecaster
     from fern.training import TrainConfig, train
 
     channels = problem.values.shape[1]
@@ -175,8 +175,8 @@ def _trained(name: str, problem: "Problem", *, epochs: int, seed: int) -> "Forec
 
 def _table(scores: "dict[str, Score]") -> "Table":
     """The figures of the oracle and of each model over all test windows."""
-    from fern.report.tables.cells import Cell
-    from fern.report.tables.tables import Column, Line, Table
+    from fern.benchmark.tables.build import Column, Line, Table
+    from fern.benchmark.tables.cells import Cell
 
     lines = tuple(
         Line((name,), tuple(Cell(mean=score.metrics[metric], done=1) for metric in COLUMNS))
@@ -193,7 +193,7 @@ def _page(
     own_table: "Html",
 ) -> str:
     from fern.cli.demo_page import demo_sections, own_data_section
-    from fern.report.pages.shell import page
+    from fern.html.page import page
 
     trajectory = problem.dataset.trajectory
     exponent = None if trajectory is None else trajectory.scenario.lyapunov_exponent

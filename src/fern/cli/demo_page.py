@@ -12,24 +12,18 @@ from fern.benchmark.problem import Problem
 from fern.benchmark.scoring import Score
 from fern.calibration import Calibration, Residuals, coverage_course, coverage_report, fit_calibration
 from fern.data import Windows
-from fern.diagnostics import EigenProfile, Rules, eigenprofile, learn_rules, warnings
+from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules
 from fern.errors import FernError
-from fern.forecaster.laws import around
+from fern.forecaster.distributions import around
+from fern.forecaster.page import Profile, coverage_part, profile_part
+from fern.html.figures import drawing, live_drawing
+from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
+from fern.html.page import Section, command
 from fern.models import Forecaster
-from fern.report.figures.attractor import Attractor
-from fern.report.figures.coverage import Covered
-from fern.report.figures.coverage_over_time import CoverageOverTime
-from fern.report.figures.forecasts import Band, forecast_figure
-from fern.report.figures.mechanism import PatchMap, mechanism_figure
-from fern.report.figures.scores.error_growth import ErrorGrowth
-from fern.report.figures.trajectories import trajectory_figure
-from fern.report.numbers import number
-from fern.report.pages.drawing import drawing
-from fern.report.pages.forecast import Profile, coverage_part, profile_part
-from fern.report.pages.listing import Entry, Head, listing
-from fern.report.pages.live import live_drawing
-from fern.report.pages.markup import Html, element, joined, listed
-from fern.report.pages.shell import Section, command
+from fern.plot.attractor import Attractor, trajectory_figure
+from fern.plot.coverage import CoverageOverTime, Covered
+from fern.plot.forecasts import Band, PatchMap, forecast_figure, mechanism_figure
+from fern.plot.scores import ErrorGrowth
 from fern.transport import Ellipsoid
 
 if TYPE_CHECKING:
@@ -42,7 +36,7 @@ WHAT_TO_LOOK_AT = (
     "The system: turn the attractor; the reconstruction has the same two wings, coloured by how far it stretches.",
     "One forecast: the interval is as wide as errors of held-out windows were, and opens with them.",
     "How far to trust it: dots within their bars are intervals that hold what they promise.",
-    "Before errors: shaded stretches are warnings that the law gave by itself, with their measured rates.",
+    "Before errors: shaded stretches are warnings that the distribution gave by itself, with their measured rates.",
 )
 
 
@@ -111,25 +105,28 @@ def window_figures(
     names, test = problem.dataset.channel_names, problem.test
     past, future = test.gather(torch.tensor([len(test) // 2]))
     forecasts = {name: model(past).mean[0].numpy() for name, model in models.items()}
-    law = _law(models["fern"], past)
+    distribution = _distribution(models["fern"], past)
     low, high = found.calibration.apply(_spread(models["fern"], past)).interval(LEVEL)
     band = Band(low[0], high[0], LEVEL / 100)
     window = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=names, band=band, title=title)
-    covariance, mean = law.covariance_matrix[0, 0].numpy(), law.mean[0, 0].numpy()
+    covariance, mean = distribution.covariance_matrix[0, 0].numpy(), distribution.mean[0, 0].numpy()
     patches = []
-    for patch in sorted({0, law.patches // 2, law.patches - 1}):
-        first, last = patch * law.patch_size, min((patch + 1) * law.patch_size, law.horizon) - 1
+    for patch in sorted({0, distribution.patches // 2, distribution.patches - 1}):
+        first, last = (
+            patch * distribution.patch_size,
+            min((patch + 1) * distribution.patch_size, distribution.horizon) - 1,
+        )
         pair = [first, last]
         patches.append(
             PatchMap(
-                f"patch {patch + 1} of {law.patches}",
+                f"patch {patch + 1} of {distribution.patches}",
                 (first + 1, last + 1),
                 mean[pair],
                 covariance[np.ix_(pair, pair)],
                 future[0, pair, 0].numpy(),
             )
         )
-    return window, mechanism_figure(patches, source_deviation=law.base_variance**0.5)
+    return window, mechanism_figure(patches, source_deviation=distribution.base_variance**0.5)
 
 
 def demo_sections(
@@ -146,7 +143,7 @@ def demo_sections(
     growth = errors_by_step(models, problem)
     oracle = growth.pop("oracle", None)
     lasts = ", ".join(f"{model} {number(float(errors[-1]))}" for model, errors in growth.items())
-    alarms = tuple(warnings(found.profile, found.rules))
+    alarms = tuple(detect_alarms(found.profile, found.rules))
     shown = slice(0, min(1500, len(found.profile)))
     cut = _cut(found.profile, shown)
     sections = [
@@ -276,16 +273,18 @@ def _table(scores: Mapping[str, Score]) -> Html:
 
 
 def _spread(model: Forecaster, past: torch.Tensor) -> Ellipsoid:
-    """The same width for every window, to be calibrated: Huber's loss, the paper's, teaches a law no widths."""
+    """The same width for every window, to be calibrated: Huber's loss, the paper's, teaches a distribution no
+    widths.
+    """
     with torch.no_grad():
         return around(model(past).mean)
 
 
-def _law(model: Forecaster, past: torch.Tensor) -> Ellipsoid:
-    law: Ellipsoid | None = model(past).ellipsoid
-    if law is None:
-        raise FernError(f"model: {type(model).__name__} has no law of its own")
-    return law
+def _distribution(model: Forecaster, past: torch.Tensor) -> Ellipsoid:
+    distribution: Ellipsoid | None = model(past).ellipsoid
+    if distribution is None:
+        raise FernError(f"model: {type(model).__name__} has no distribution of its own")
+    return distribution
 
 
 def _cut(profile: EigenProfile, rows: slice) -> EigenProfile:

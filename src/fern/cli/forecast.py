@@ -114,7 +114,7 @@ def forecast(
             "threads": threads,
         }
     )
-    from fern.data.tables.readers import Reading
+    from fern.data.reading import Reading
     from fern.forecaster.output import Asked
 
     with as_user_sees(data):
@@ -201,7 +201,7 @@ def _check_paths(data: str, *, out: Path | None, plot: Path | None, save: Path |
 def _plot(
     forecaster: "FernForecaster", given: Given | None, path: Path, *, h: int | None, levels: list[float] | None
 ) -> None:
-    from fern.report.figures.canvas import save_figure
+    from fern.plot.canvas import save_figure
 
     chosen: dict[str, Any] = {} if levels is None else {"level": levels}
     save_figure(forecaster.plot(None if given is None else given.table, h=h, **chosen), path)

@@ -22,7 +22,7 @@ from fern.files import check_outputs, ending_of, written_whole
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fern.data.tables.readers import Reading
+    from fern.data.reading import Reading
     from fern.forecaster import FernForecaster
     from fern.forecaster.inputs import Table
 
@@ -124,9 +124,9 @@ def _rows(found: "Table") -> str:
 
 def read_given(data: str, *, reading: "Reading") -> Given:
     """The table of a file or of standard input."""
-    from fern.data.tables.roles import ID, find_identifier, find_time
-    from fern.data.tables.whole import read_table
-    from fern.data.tables.writers import written_form
+    from fern.data.columns import ID, find_identifier, find_time
+    from fern.data.reading import read_table
+    from fern.data.writing import written_form
 
     name = "standard input" if data == STANDARD else data
     with as_user_sees(name):
@@ -139,14 +139,13 @@ def read_given(data: str, *, reading: "Reading") -> Given:
 
 def _published(data: str) -> str | Path:
     """The file, or the published dataset of that name if there is no such file."""
-    from fern.data.catalogue import PUBLISHED
-    from fern.data.datasets import find
+    from fern.data.datasets import PUBLISHED, find
 
     return find(data) if data in PUBLISHED and not Path(data).exists() else data
 
 
 def _from_standard_input(reading: "Reading") -> "pa.Table":
-    from fern.data.tables.whole import read_table
+    from fern.data.reading import read_table
 
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
@@ -177,7 +176,7 @@ def check_files(
     """Refuse every output that cannot be written, or that is an input, before anything is computed."""
     table_ending(out)
     if plot is not None:
-        from fern.report.figures.canvas import figure_format
+        from fern.plot.canvas import figure_format
 
         figure_format(plot)
     folder = model if model is not None and Path(model).is_dir() else None
@@ -190,7 +189,7 @@ def check_files(
 
 def write_out(table: "pa.Table", out: Path | None, given: Given, *, time: Sequence[str | None]) -> None:
     """Write whole or not at all; times of a CSV file as they were written there."""
-    from fern.data.tables.writers import in_form, in_seconds, write_table
+    from fern.data.writing import in_form, in_seconds, write_table
 
     standard = out is None or str(out) == STANDARD
     parquet = table_ending(out) == ".parquet"

@@ -89,7 +89,7 @@ def runs(
         raise FernError(f"{folder}: is not a folder; fern bench run --out makes one, see fern report --help")
     _check(out, kept=store.folders)
     with working("Reading rows and drawing figures …"):
-        from fern.report.pages.benchmark import benchmark_page
+        from fern.benchmark.page import benchmark_page
 
         made = benchmark_page(store)
     write_page(out, made)
@@ -112,7 +112,7 @@ def audit(
 
     The page is that of fern audit --html. The exit code is 1 if the data has problems to fix first.
     """
-    from fern.data.tables.readers import Reading
+    from fern.data.reading import Reading
 
     _check(out, inputs=[path_of(file), policy])
     reading = Reading(time, series, tuple(ignore or ()), encoding, separator, decimal)
@@ -148,7 +148,7 @@ def forecast(
 
     With --model FOLDER a saved forecaster is used as it is; with a model's name it is fitted first.
     """
-    from fern.data.tables.readers import Reading
+    from fern.data.reading import Reading
     from fern.forecaster.output import Asked
 
     levels = numbers("--level", level) or [80.0, 95.0]

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from fern.cli.console import echo
-from fern.cli.given import files_of_scenarios, files_of_target, folder_of_target
+from fern.cli.console import echo, files_of_scenarios, files_of_target, folder_of_target
 from fern.files import check_outputs
 
 if TYPE_CHECKING:
-    from fern.stress.examination import Result
-    from fern.stress.targets import Takes
+    from fern.benchmark.stress.stress_test import Result
+    from fern.benchmark.stress.targets import Takes
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def _show_adapters(wanted: bool) -> None:
     if wanted:
-        from fern.integrations.inward.adapters import as_text
+        from fern.benchmark.adapters.libraries import as_text
 
         echo(as_text())
         raise typer.Exit
@@ -90,13 +89,13 @@ def stress(
     The exit code is 0 if the forecaster returned forecasts for every scenario and every requirement holds, 1 if not
     (including exceptions, timeouts, NaN and wrong shapes), and 2 for a usage error.
     """
-    from fern.stress.requirements import parse_requirements
+    from fern.benchmark.stress.requirements import parse_requirements
 
     asked = parse_requirements(require or [])
     read = [*files_of_scenarios(scenarios or ()), *files_of_target(target)]
     check_outputs([junit], inputs=read, kept=[folder_of_target(target)])
-    from fern.stress.examination import RIVALS, StressSettings, stress_test
-    from fern.stress.summary import as_text, write_junit
+    from fern.benchmark.stress.stress_test import RIVALS, StressSettings, stress_test
+    from fern.benchmark.stress.summary import as_text, write_junit
 
     settings = StressSettings(
         context_length=context_length,

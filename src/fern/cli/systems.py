@@ -52,8 +52,8 @@ def simulate(
     """Simulate a scenario and write or plot the trajectory."""
     from fern.systems import open_scenario
     from fern.systems import simulate as play
-    from fern.systems.export import export_format, save_trajectory
     from fern.systems.scenarios import is_scenario_file
+    from fern.systems.trajectory import export_format, save_trajectory
 
     plan = open_scenario(source)
     plan = replace(plan, seed=plan.seed if seed is None else seed, steps=plan.steps if steps is None else steps)
@@ -63,14 +63,14 @@ def simulate(
     if out is not None:
         export_format(out)
     if plot is not None:
-        from fern.report.figures.canvas import figure_format
+        from fern.plot.canvas import figure_format
 
         figure_format(plot)
     check_outputs([out, plot], inputs=[source if is_scenario_file(source) else None])
     trajectory = play(plan)
     if plot is not None:
-        from fern.report.figures.canvas import save_figure
-        from fern.report.figures.trajectories import trajectory_figure
+        from fern.plot.attractor import trajectory_figure
+        from fern.plot.canvas import save_figure
 
         save_figure(trajectory_figure(trajectory), plot)
     if out is not None:

@@ -5,19 +5,17 @@ Names are imported when they are first used, so that ``import fern.data`` does n
 
 from typing import TYPE_CHECKING
 
-from fern.lazy import lazy_names
+from fern._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fern.data.auditing.audit import AuditReport, audit
     from fern.data.auditing.policy import PAPER_POLICY, Policy, read_policy
-    from fern.data.catalogue import PUBLISHED, Published, published
-    from fern.data.cleaning.changes import Change, CleanLog
-    from fern.data.cleaning.clean import clean
-    from fern.data.datasets import find, load
+    from fern.data.cleaning import Change, CleanLog, clean
+    from fern.data.datasets import PUBLISHED, Published, find, load, published
     from fern.data.frames import Panel, Series, read_frame
-    from fern.data.scale import Affine, ScaledLaw, Scaler, fit_scaler, scaler_from_mapping
+    from fern.data.frequency import Frequency
+    from fern.data.scaling import Affine, ScaledDistribution, Scaler, fit_scaler, scaler_from_mapping
     from fern.data.splits import PRESETS, Part, Split, split
-    from fern.data.tables.frequency import Frequency
     from fern.data.windows import Windows
 else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
     __getattr__, __dir__ = lazy_names(
@@ -25,14 +23,12 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
         {
             "fern.data.auditing.audit": ["AuditReport", "audit"],
             "fern.data.auditing.policy": ["PAPER_POLICY", "Policy", "read_policy"],
-            "fern.data.cleaning.changes": ["Change", "CleanLog"],
-            "fern.data.cleaning.clean": ["clean"],
-            "fern.data.datasets": ["find", "load"],
+            "fern.data.cleaning": ["Change", "CleanLog", "clean"],
+            "fern.data.datasets": ["PUBLISHED", "Published", "find", "load", "published"],
             "fern.data.frames": ["Panel", "Series", "read_frame"],
-            "fern.data.catalogue": ["PUBLISHED", "Published", "published"],
-            "fern.data.scale": ["Affine", "ScaledLaw", "Scaler", "fit_scaler", "scaler_from_mapping"],
+            "fern.data.frequency": ["Frequency"],
+            "fern.data.scaling": ["Affine", "ScaledDistribution", "Scaler", "fit_scaler", "scaler_from_mapping"],
             "fern.data.splits": ["PRESETS", "Part", "Split", "split"],
-            "fern.data.tables.frequency": ["Frequency"],
             "fern.data.windows": ["Windows"],
         },
     )
@@ -50,7 +46,7 @@ __all__ = [
     "Part",
     "Policy",
     "Published",
-    "ScaledLaw",
+    "ScaledDistribution",
     "Scaler",
     "Series",
     "Split",

@@ -11,19 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fern.data.missing import (
-    Missing,
-    filled_forward,
-    interpolated,
-    on_whole_grid,
-    refuse_missing,
-    require_missing,
-)
-from fern.data.tables.frequency import ROWS, Frequency, frequency_of, next_stamps
-from fern.data.tables.native import Native, unwrap
-from fern.data.tables.readers import Reading, Source, open_source, table_source
-from fern.data.tables.stamps import as_integers, in_type, one_chunk
-from fern.data.tables.timegrid import GridScan, TimeGrid, grid_without_time
+from fern.data.frequency import ROWS, Frequency, frequency_of, next_stamps
+from fern.data.missing import Missing, filled_forward, interpolated, on_whole_grid, refuse_missing, require_missing
+from fern.data.native import Native, unwrap
+from fern.data.reading import Reading, Source, open_source, table_source
+from fern.data.time_grid import GridScan, TimeGrid, grid_without_time
+from fern.data.timestamps import as_integers, in_type, one_chunk
 from fern.errors import FernError
 
 BY_ROWS = "treat them as equally spaced: grid='rows', --rows"

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fern.data.tables.frequency import Frequency, next_stamps
-from fern.data.tables.stamps import as_integers
+from fern.data.frequency import Frequency, next_stamps
+from fern.data.timestamps import as_integers
 from fern.errors import FernError, unknown_name
 
 Missing = Literal["error", "interpolate", "ffill", "drop"]

@@ -10,8 +10,8 @@ Example:
     variance collapse, rising spectral radius
 """
 
+from fern.diagnostics.alarms import Alarm, Rates, Rule, Rules, detect_alarms, learn_rules, measured_rates
 from fern.diagnostics.eigenprofile import EigenProfile, eigenprofile
-from fern.diagnostics.warnings import Alarm, Rates, Rule, Rules, learn_rules, measured_rates, warnings
 
 __all__ = [
     "Alarm",
@@ -19,8 +19,8 @@ __all__ = [
     "Rates",
     "Rule",
     "Rules",
+    "detect_alarms",
     "eigenprofile",
     "learn_rules",
     "measured_rates",
-    "warnings",
 ]

@@ -85,19 +85,21 @@ _AVERAGED = ("forecast", "error", "spectral_radius", "trace", "log_det")
 
 def _figures(model: Forecaster, past: Tensor, future: Tensor) -> dict[str, Tensor]:  # each (B, H, C)
     forecast = model(past)
-    law = forecast.ellipsoid
-    if law is None:
-        raise FernError(f"model: {type(model).__name__} has no ellipsoids to profile, needs a model with a law (fern)")
+    distribution = forecast.ellipsoid
+    if distribution is None:
+        raise FernError(
+            f"model: {type(model).__name__} has no ellipsoids to profile, needs a model with a distribution (fern)"
+        )
 
     def along_horizon(summary: Tensor) -> Tensor:  # (B, C, g) -> (B, H, C)
-        return summary.repeat_interleave(law.patch_size, dim=-1)[..., : law.horizon].transpose(1, 2)
+        return summary.repeat_interleave(distribution.patch_size, dim=-1)[..., : distribution.horizon].transpose(1, 2)
 
     return {
         "forecast": forecast.mean,
         "error": (forecast.mean - future).abs(),
-        "spectral_radius": along_horizon(law.spectral_radius),
-        "trace": along_horizon(law.trace),
-        "log_det": along_horizon(law.log_det),
+        "spectral_radius": along_horizon(distribution.spectral_radius),
+        "trace": along_horizon(distribution.trace),
+        "log_det": along_horizon(distribution.log_det),
     }
 
 

@@ -5,7 +5,7 @@ Names are imported when they are first used: what only looks whether a folder is
 
 from typing import TYPE_CHECKING
 
-from fern.lazy import lazy_names
+from fern._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fern.forecaster.forecaster import FernForecaster, FernWarning

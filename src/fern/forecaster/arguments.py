@@ -10,7 +10,7 @@ from fern.errors import FernError, unknown_name
 from fern.forecaster.fitting.fit import FitSettings
 from fern.forecaster.inputs import Reader, column_names
 from fern.models import model_names
-from fern.training.records.progress import Mode
+from fern.training.logging import Mode
 
 
 class Arguments:

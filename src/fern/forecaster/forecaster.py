@@ -209,7 +209,8 @@ class FernForecaster(Bulk):
         by: Period | None = None,
         how: Literal["sum", "mean"] = "sum",
     ) -> Any:
-        """Sums or means over the horizon with intervals from the joint law: ``by`` day, week, month, quarter or year.
+        """Sums or means over the horizon with intervals from the joint distribution: ``by`` day, week, month, quarter
+        or year.
 
         Intervals of sums are not sums of intervals: errors of neighbouring steps go together.
         """
@@ -217,8 +218,10 @@ class FernForecaster(Bulk):
         recent, form = self._contexts(df)
         return total_of(state, recent, form, asked, names=self._output_names(), by=by, how=how)
 
-    def forecast_law(self, df: Any = None) -> CalibratedForecast:
-        """The calibrated law behind `predict`, in model units: regions, bands, paths (see `fern.calibration`)."""
+    def forecast_distribution(self, df: Any = None) -> CalibratedForecast:
+        """The calibrated distribution behind `predict`, in model units: regions, bands, paths (see
+        `fern.calibration`).
+        """
         state = self._fitted()
         recent, _ = self._contexts(df)
         batch = batch_of(state, recent)
@@ -267,7 +270,7 @@ class FernForecaster(Bulk):
 
         Without ``df`` as found on held-out rows while fitting (radii from half of the calibration windows, judged on
         the other half); with ``df`` on its rows, which should be ones that the forecaster has not learnt from.
-        Models without a law of their own have the coverage alone.
+        Models without a distribution of their own have the coverage alone.
         """
         if df is None:
             return diagnosis_of(self._fitted(), self._fitted().findings)
@@ -291,7 +294,8 @@ class FernForecaster(Bulk):
             h: steps; the horizon unless given.
             band: draw the band that holds a whole path at the highest level, too (up to the horizon).
             history: rows drawn before the forecast; three horizons, at least 30, unless given.
-            joint: two steps (from 1) whose joint law is drawn beside the fan: paths, and ellipses that hold each level.
+            joint: two steps (from 1) whose joint distribution is drawn beside the fan: paths, and ellipses that hold
+            each level.
         """
         return picture(self, df, level=level, h=h, band=band, history=history, joint=joint)
 
@@ -315,7 +319,7 @@ class FernForecaster(Bulk):
             audit: the audit of the data (`fern.audit`), shown last.
             command: the command that makes the page again, shown to be copied.
         """
-        from fern.forecaster.watching.page import page_of
+        from fern.forecaster.page import page_of
 
         return page_of(self, df, level=level, h=h, name=name, audit=audit, command=command)
 

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from fern.data.columns import TIME_NAMES, check_values, find_time, is_numeric, is_row_number
+from fern.data.csv_files import is_number
 from fern.data.frames import BY_ROWS, Panel, Series, read_frame, restored, restored_names
 from fern.data.missing import Missing
-from fern.data.tables.dialect import is_number
-from fern.data.tables.native import FrameKind, Native, unwrap
-from fern.data.tables.roles import TIME_NAMES, check_values, find_time, is_numeric, is_row_number
-from fern.data.tables.stamps import is_text
+from fern.data.native import FrameKind, Native, unwrap
+from fern.data.timestamps import is_text
 from fern.errors import FernError, unknown_name
 
 TARGET = "y"

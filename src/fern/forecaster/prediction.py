@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fern.calibration import CalibratedForecast, Calibration, OnlineCalibration
 from fern.checks import require_memory, shown
 from fern.errors import FernError
-from fern.forecaster.laws import law_of
+from fern.forecaster.distributions import distribution_of
 from fern.forecaster.simple import SimpleForecast, simple_forecast
 from fern.forecaster.state import Recent, State
 from fern.models import Forecaster
@@ -81,8 +81,8 @@ def calibrated(
 ) -> CalibratedForecast:
     """The calibrated forecast of these contexts, in model units."""
     if model is None or calibration is None:
-        raise FernError("forecast: every series was too short to learn from; there is no law")
-    return calibration.apply(law_of(model, torch.from_numpy(contexts)))
+        raise FernError("forecast: every series was too short to learn from; there is no distribution")
+    return calibration.apply(distribution_of(model, torch.from_numpy(contexts)))
 
 
 def array_forecast(
@@ -127,7 +127,8 @@ def batch_of(state: State, series: Sequence[Recent]) -> Batch:
     calibrations = {id(found): found for found in (state.calibration_of(one.name) for one in series)}
     if len(calibrations) > 1:
         raise FernError(
-            "forecast: series that were updated have radii of their own, so there is no law of several together; "
+            "forecast: series that were updated have radii of their own, so "
+            "there is no distribution of several together; "
             "give a frame of one series"
         )
     shift, spread = (np.stack([getattr(scale, name) for scale in scales])[:, None] for name in ("shift", "spread"))

@@ -18,7 +18,7 @@ class SimpleForecast:
     stddev: Floats  # (H, C)
 
     def quantile(self, share: float) -> Floats:  # (H, C)
-        """The quantile of each step under a normal law."""
+        """The quantile of each step under a normal distribution."""
         return self.mean + NormalDist().inv_cdf(share) * self.stddev
 
     def paths(self, count: int, generator: np.random.Generator) -> Floats:  # (count, H, C)

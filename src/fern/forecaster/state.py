@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fern.calibration import Calibration, OnlineCalibration
 from fern.data.frames import Series
-from fern.data.tables.frequency import Frequency, next_stamps
+from fern.data.frequency import Frequency, next_stamps
 from fern.errors import FernError
 from fern.forecaster.inputs import Form, Table
 from fern.forecaster.scales import Scale, scale_of
@@ -57,7 +57,7 @@ class State:
     online: Mapping[str, OnlineCalibration] = field(default_factory=dict)
     """For series that were updated since: the calibration with factors that have followed what came."""
     findings: Findings | None = None
-    """What the fit found out about its law on held-out rows."""
+    """What the fit found out about its distribution on held-out rows."""
 
     def calibration_of(self, name: str) -> Calibration | OnlineCalibration | None:
         """The calibration of a series: as fitted, or as what came later has moved it."""

@@ -1,4 +1,4 @@
-"""Sums and means over the horizon, whole or by calendar periods, with intervals from the joint law."""
+"""Sums and means over the horizon, whole or by calendar periods, with intervals from the joint distribution."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args

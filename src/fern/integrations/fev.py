@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern import forecaster as own
+from fern.extras import optional
 from fern.forecaster.inputs import Table
 from fern.forecaster.prediction import Predicted, Request, predict_series
 from fern.forecaster.state import recent_rows
-from fern.integrations.extras import optional
 from fern.integrations.tables import step_of, table_of
 
 optional("fev", extra="fev")  # without it, an error that names the extra

@@ -1,4 +1,6 @@
-"""Fern as a model class of neuralforecast, and its joint law as a loss there. Needs the extra ``neuralforecast``."""
+"""Fern as a model class of neuralforecast, and its joint distribution as a loss there. Needs the extra
+``neuralforecast``.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -7,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from fern.integrations.extras import optional
-from fern.metrics.gaussian import gaussian_crps
+from fern.extras import optional
+from fern.metrics.distributions import gaussian_crps
 from fern.models import FernConfig, build_model
 from fern.models.fern_parts.normalise import Normalisation
 from fern.transport import Ellipsoid
@@ -22,7 +24,7 @@ from neuralforecast.losses.pytorch import DistributionLoss  # noqa: E402
 
 BASE_VARIANCE = FernConfig.noise
 LEAST = 1e-30
-"""Eigenvalues come from a law that has its floor already."""
+"""Eigenvalues come from a distribution that has its floor already."""
 
 WARMUP, LEAST_WARMUP = 0.1, 2.5
 """Share of the steps in which the learning rate rises, and their least number (torch divides by one less)."""
@@ -36,10 +38,11 @@ class Point:
 
 
 class EllipsoidLoss(DistributionLoss):  # type: ignore[misc]  # the library has no types
-    r"""Fern's joint law as a loss of neuralforecast: all steps of a patch together, trained by the whitened CRPS.
+    r"""Fern's joint distribution as a loss of neuralforecast: all steps of a patch together, trained by the whitened
+    CRPS.
 
     neuralforecast's own distributions are independent over the steps. Here the steps of a patch are jointly Gaussian,
-    N(μ, aA²) with A = UᵀΛU, and the loss is the mean CRPS of the coordinates U(y − μ) along the law's own axes
+    N(μ, aA²) with A = UᵀΛU, and the loss is the mean CRPS of the coordinates U(y − μ) along the distribution's own axes
     (`fern.training.losses`). The 2 + R numbers of each step are its eigenvalue, its mean and its entries of the R
     reflection vectors. A patch with a step that is masked (missing, or beyond a series' end) does not count.
 
@@ -70,11 +73,11 @@ class EllipsoidLoss(DistributionLoss):  # type: ignore[misc]  # the library has 
     def _domain_map(self, input: Tensor) -> Tensor:  # noqa: A002  the library's name
         return input
 
-    def law(
+    def ellipsoid(
         self,
         distr_args: Tensor,  # (B, h, 2 + R)
     ) -> Ellipsoid:  # batch (B,), event (h,)
-        """The law that a network's numbers stand for."""
+        """The distribution that a network's numbers stand for."""
         horizon = distr_args.shape[1]
         size = min(self.patch_size, horizon)
         missing = -horizon % size
@@ -93,21 +96,21 @@ class EllipsoidLoss(DistributionLoss):  # type: ignore[misc]  # the library has 
 
     def get_distribution(self, distr_args: Tensor, **distribution_kwargs: Any) -> Point:
         """The mean, for point losses in validation."""
-        return Point(self.law(distr_args).mean.unsqueeze(-1))
+        return Point(self.ellipsoid(distr_args).mean.unsqueeze(-1))
 
     def sample(self, distr_args: Tensor, num_samples: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Joint paths (B, h, 1, S), and mean and quantiles in closed form."""
-        law = self.law(distr_args)
-        paths = law.sample((num_samples or self.num_samples,)).permute(1, 2, 0)
-        quantiles = law.icdf(self.quantiles.to(distr_args)[:, None, None]).permute(1, 2, 0)
-        return paths.unsqueeze(2), law.mean[..., None, None], quantiles.unsqueeze(2)
+        distribution = self.ellipsoid(distr_args)
+        paths = distribution.sample((num_samples or self.num_samples,)).permute(1, 2, 0)
+        quantiles = distribution.icdf(self.quantiles.to(distr_args)[:, None, None]).permute(1, 2, 0)
+        return paths.unsqueeze(2), distribution.mean[..., None, None], quantiles.unsqueeze(2)
 
     def __call__(self, y: Tensor, distr_args: Tensor, mask: Tensor | None = None) -> Tensor:
         """The mean whitened CRPS over the patches that are known whole."""
-        law = self.law(distr_args)
+        distribution = self.ellipsoid(distr_args)
         weights = torch.ones_like(y) if mask is None else mask  # (B, h, 1)
-        score = gaussian_crps(law.axis_coordinates(torch.nan_to_num(y[..., 0])), law.axis_stddev)
-        whole = _least_of_patch(weights[..., 0], law.patch_size)
+        score = gaussian_crps(distribution.axis_coordinates(torch.nan_to_num(y[..., 0])), distribution.axis_stddev)
+        whole = _least_of_patch(weights[..., 0], distribution.patch_size)
         return (score * whole).sum() / whole.sum().clamp_min(torch.finfo(score.dtype).tiny)
 
 
@@ -118,7 +121,7 @@ def _least_of_patch(weights: Tensor, size: int) -> Tensor:  # (B, h)
 
 
 def _in_units_of_y(output: Tensor, loc: Tensor | None = None, scale: Tensor | None = None, eps: float = 0.0) -> Tensor:
-    """The law of scale·y + loc."""
+    """The distribution of scale·y + loc."""
     if loc is None or scale is None:
         return output
     eigenvalues, means, vectors = output.tensor_split((1, 2), dim=2)
@@ -138,14 +141,16 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
         normalise: what is taken off each context and given back: ``last``, ``instance`` or ``none``. With
             neuralforecast's distribution losses nothing is taken off here; its scaler does it.
         skip: ``linear`` adds a linear map of the context, ``none`` does not.
-        loss: any loss of neuralforecast. `EllipsoidLoss` (the default) trains the joint law; others train Fern's mean,
+        loss: any loss of neuralforecast. `EllipsoidLoss` (the default) trains the joint distribution; others train
+        Fern's mean,
             or as many outputs a step as they ask for.
-        scaler_type: neuralforecast's scaler; ``identity`` for `EllipsoidLoss`, whose score has the unit of the law, and
+        scaler_type: neuralforecast's scaler; ``identity`` for `EllipsoidLoss`, whose score has the unit of the
+        distribution, and
             ``standard`` for all other losses unless given.
         training_data_availability_threshold: 1.0 learns from whole windows alone, as `fern.FernForecaster` does.
         learning_rate: the highest of one cycle, unless a scheduler is given.
 
-    The other arguments are neuralforecast's own. Intervals are the law's as trained, not calibrated: for that,
+    The other arguments are neuralforecast's own. Intervals are the distribution's as trained, not calibrated: for that,
     `fern.FernForecaster`, or ``prediction_intervals`` of neuralforecast with a point loss. Covariates are not taken.
 
     Example:
@@ -244,7 +249,9 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
             dataloader_kwargs=dataloader_kwargs,
             **{"gradient_clip_val": 1.0, **trainer_kwargs},
         )
-        self.outputs = 1 if joint else self.loss.outputsize_multiplier  # numbers a step, beside those of the law
+        self.outputs = (
+            1 if joint else self.loss.outputsize_multiplier
+        )  # numbers a step, beside those of the distribution
         self.fern = build_model(
             "fern",
             context_length=self.input_size,
@@ -257,31 +264,33 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
             activation=activation,
             normalise=normalise if joint or not loss.is_distribution_output else "none",
             skip=skip,
-            # Only a loss of the law reads its axes.
+            # Only a loss of the distribution reads its axes.
             reflections=self.loss.reflections if joint else 0,
             patch_size=self.loss.patch_size if joint else h,
         )
         self._prepared = False
 
     def forward(self, windows_batch: dict[str, Any]) -> Tensor:  # (B, h, outputs of the loss)
-        """The law's numbers for `EllipsoidLoss`, for other losses the mean of Fern's law."""
+        """The distribution's numbers for `EllipsoidLoss`, for other losses the mean of Fern's distribution."""
         past = windows_batch["insample_y"]  # (B, L, 1)
         if self.training and not self._prepared:
             self.fern.prepare([(past.detach(), past.detach())])
             self._prepared = True
-        law = self.fern(past).ellipsoid
-        assert law is not None  # Fern has one always
+        distribution = self.fern(past).ellipsoid
+        assert distribution is not None  # Fern has one always
         if isinstance(self.loss, EllipsoidLoss):
-            return _numbers(law, reflections=self.loss.reflections)
-        mean: Tensor = law.mean.view(len(past), self.outputs, -1).transpose(1, 2)
+            return _numbers(distribution, reflections=self.loss.reflections)
+        mean: Tensor = distribution.mean.view(len(past), self.outputs, -1).transpose(1, 2)
         return mean
 
 
-def _numbers(law: Ellipsoid, *, reflections: int) -> Tensor:  # batch (B, 1) -> (B, h, 2 + R)
-    assert law.offset is not None
-    vectors = pad(law.reflections[:, 0], (0, 0, 0, reflections - law.reflections.shape[-2]))
-    numbers = torch.cat((law.eigenvalues[:, 0].unsqueeze(2), law.offset[:, 0].unsqueeze(2), vectors), dim=2)
-    return numbers.transpose(2, 3).flatten(1, 2)[:, : law.horizon]  # (B, g, 2 + R, p) -> (B, h, 2 + R)
+def _numbers(distribution: Ellipsoid, *, reflections: int) -> Tensor:  # batch (B, 1) -> (B, h, 2 + R)
+    assert distribution.offset is not None
+    vectors = pad(distribution.reflections[:, 0], (0, 0, 0, reflections - distribution.reflections.shape[-2]))
+    numbers = torch.cat(
+        (distribution.eigenvalues[:, 0].unsqueeze(2), distribution.offset[:, 0].unsqueeze(2), vectors), dim=2
+    )
+    return numbers.transpose(2, 3).flatten(1, 2)[:, : distribution.horizon]  # (B, g, 2 + R, p) -> (B, h, 2 + R)
 
 
 # neuralforecast saves and loads what stands in these registries alone.

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from fern import forecaster as own
 from fern.errors import FernError
+from fern.extras import optional
 from fern.forecaster.inputs import Table
 from fern.forecaster.output import Asked
 from fern.forecaster.prediction import Predicted, Request, predict_series, simulate_series
 from fern.forecaster.scales import scale_of
 from fern.forecaster.state import State, recent_rows
 from fern.forecaster.watching.updating import updated
-from fern.integrations.extras import optional
 from fern.integrations.tables import step_of, table_of
 
 optional("sktime.forecasting.base", extra="sktime")  # without it, an error that names the extra

@@ -8,9 +8,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern.data.frames import Series, read_frame
+from fern.data.frequency import ROWS, Frequency
 from fern.data.missing import interpolated
-from fern.data.tables.frequency import ROWS, Frequency
-from fern.data.tables.native import Native
+from fern.data.native import Native
 from fern.errors import FernError
 from fern.forecaster.inputs import Form, Table
 

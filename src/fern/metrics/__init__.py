@@ -1,4 +1,4 @@
-"""How good a forecast is: point errors, transport distances, effective prediction time, and scores of its law.
+"""How good a forecast is: point errors, transport distances, effective prediction time, and scores of its distribution.
 
 Every metric takes torch tensors or NumPy arrays ``(batch, horizon, channels)`` of equal shape and gives a 0-d float64
 tensor (through which gradients flow, where there are any) or a NumPy float. Nothing is broadcast, and a NaN or an
@@ -6,14 +6,12 @@ infinity is an error that names its place.
 """
 
 from fern.metrics.ept import ept, lyapunov_times
-from fern.metrics.intervals import coverage, interval_width, joint_coverage
 from fern.metrics.objective import ObjectiveWeights, objective
 from fern.metrics.paths import energy_score, variogram_score
 from fern.metrics.point import mae, mse
-from fern.metrics.probabilistic import crps, nll
-from fern.metrics.streaming import METRICS, MetricAccumulator
+from fern.metrics.probabilistic import coverage, crps, interval_width, joint_coverage, nll
+from fern.metrics.streaming import METRICS, MetricAccumulator, per_window
 from fern.metrics.wasserstein import sliced_w2_squared, sphere_directions, w2_squared
-from fern.metrics.windowed import per_window
 
 __all__ = [
     "METRICS",

@@ -23,8 +23,8 @@ S = TypeVar("S", Tensor, np.float64, float)
 class ObjectiveWeights:
     """The weights of the checkpoint score; the defaults are the paper's.
 
-    ``crps`` weighs the mean CRPS of the marginals, with which the score judges a law and not its mean alone. A point
-    forecast is a law without spread, whose CRPS is its absolute error.
+    ``crps`` weighs the mean CRPS of the marginals, with which the score judges a distribution and not its mean alone.
+    A point forecast is a distribution without spread, whose CRPS is its absolute error.
 
     Example:
         >>> round(ObjectiveWeights().score(mse=20.0, mae=2.0, distance=5.0), 6)

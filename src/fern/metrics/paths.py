@@ -1,7 +1,7 @@
 """Scores of whole paths, which see dependence in time: energy and variogram scores.
 
-Both take a law (see ``fern.metrics.laws``) and the truth (B, H, C), take the horizon of a window and channel as one
-vector, and average over windows and channels.
+Both take a distribution (see ``fern.metrics.distributions``) and the truth (B, H, C), take the horizon of a window
+and channel as one vector, and average over windows and channels.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from torch.distributions import Distribution
 
 from fern.errors import FernError
 from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, wide
-from fern.metrics.laws import Estimator, Law, pairs, read_paths, read_truth
+from fern.metrics.distributions import Estimator, ForecastDistribution, pairs, read_paths, read_truth
 
 CHUNK_VALUES = 2**18  # windows are scored in chunks of about so many values, 2 MB, which stay in cache
 SMALLEST_SQUARE = 1e-300  # below it a squared distance counts as zero, where the root has no gradient
@@ -69,7 +69,7 @@ def variogram_scores(
 
 @overload
 def energy_score(
-    law: Distribution | Tensor,
+    distribution: Distribution | Tensor,
     true: Tensor,
     *,
     samples: int | None = ...,
@@ -78,7 +78,7 @@ def energy_score(
 ) -> Tensor: ...
 @overload
 def energy_score(
-    law: Distribution | NumpyArray,
+    distribution: Distribution | NumpyArray,
     true: NumpyArray,
     *,
     samples: int | None = ...,
@@ -86,7 +86,7 @@ def energy_score(
     estimator: Estimator = ...,
 ) -> np.float64: ...
 def energy_score(
-    law: Law,  # batch (B, C), event (H,); or samples (S, B, H, C)
+    distribution: ForecastDistribution,  # batch (B, C), event (H,); or samples (S, B, H, C)
     true: Array,  # (B, H, C)
     *,
     samples: int | None = None,
@@ -108,14 +108,14 @@ def energy_score(
         >>> energy_score(torch.zeros(3, 1, 4, 1), torch.ones(1, 4, 1)).item()
         2.0
     """
-    truth = read_truth(true, law)
-    paths = read_paths(law, truth, samples=samples, generator=generator)
+    truth = read_truth(true, distribution)
+    paths = read_paths(distribution, truth, samples=samples, generator=generator)
     return as_kind("energy_score", energy_scores(paths, truth, estimator=estimator).mean(), true)
 
 
 @overload
 def variogram_score(
-    law: Distribution | Tensor,
+    distribution: Distribution | Tensor,
     true: Tensor,
     *,
     p: float = ...,
@@ -125,7 +125,7 @@ def variogram_score(
 ) -> Tensor: ...
 @overload
 def variogram_score(
-    law: Distribution | NumpyArray,
+    distribution: Distribution | NumpyArray,
     true: NumpyArray,
     *,
     p: float = ...,
@@ -134,7 +134,7 @@ def variogram_score(
     generator: torch.Generator | None = ...,
 ) -> np.float64: ...
 def variogram_score(
-    law: Law,  # batch (B, C), event (H,); or samples (S, B, H, C)
+    distribution: ForecastDistribution,  # batch (B, C), event (H,); or samples (S, B, H, C)
     true: Array,  # (B, H, C)
     *,
     p: float = 0.5,
@@ -158,8 +158,8 @@ def variogram_score(
         >>> variogram_score(path.expand(4, 1, 3, 1), path + 7).item()
         0.0
     """
-    truth = read_truth(true, law)
-    paths = read_paths(law, truth, samples=samples, generator=generator)
+    truth = read_truth(true, distribution)
+    paths = read_paths(distribution, truth, samples=samples, generator=generator)
     return as_kind("variogram_score", variogram_scores(paths, truth, p=p, max_lag=max_lag).mean(), true)
 
 

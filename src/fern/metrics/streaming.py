@@ -1,21 +1,152 @@
-"""Metrics over batches of any size, to the same value as in one go."""
+"""Metrics over batches of any size, equal to those of one batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
-from typing import Self
+from typing import Self, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fern.errors import FernError, unknown_name
-from fern.metrics.arrays import Array, forecast_and_truth
-from fern.metrics.ept import read_std
-from fern.metrics.intervals import require_level
-from fern.metrics.laws import Law
+from fern.metrics.arrays import Array, NumpyArray, forecast_and_truth, require_finite
+from fern.metrics.distributions import ForecastDistribution, Marginals, read_marginals, read_samples
+from fern.metrics.ept import channel_std, exceeded_steps, read_std
 from fern.metrics.objective import PAPER_WEIGHTS, Distance, ObjectiveWeights, require_distance
-from fern.metrics.wasserstein import read_directions, sliced_w2_squared_per_channel, unit_directions
-from fern.metrics.windowed import LEVEL_SCORES, SCORES, Batch
+from fern.metrics.paths import energy_scores, variogram_scores
+from fern.metrics.point import absolute_errors, squared_errors
+from fern.metrics.probabilistic import (
+    covered_shares,
+    crps_values,
+    interval_widths,
+    jointly_covered,
+    negative_log_densities,
+    require_level,
+)
+from fern.metrics.wasserstein import (
+    read_directions,
+    sliced_w2_squared_per_channel,
+    unit_directions,
+    w2_squared_per_window,
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Forecast and truth of some windows, checked, and what single metrics need besides, read when first used."""
+
+    pred: Tensor  # (B, H, C)
+    true: Tensor  # (B, H, C)
+    given_std: Array | Sequence[float] | None  # (C,)
+    given_distribution: ForecastDistribution | None
+    given_samples: Array | None  # (S, B, H, C)
+
+    @cached_property
+    def std(self) -> Tensor:  # (C,)
+        """The training standard deviations."""
+        if self.given_std is None:
+            raise FernError("std: ept needs the training standard deviation of each channel")
+        return channel_std(self.given_std, self.true)
+
+    @cached_property
+    def distribution(self) -> ForecastDistribution:
+        """The forecast distribution."""
+        if self.given_distribution is None:
+            raise FernError(
+                "distribution: none given; scores of a distribution need a distribution, or samples where those do"
+            )
+        return self.given_distribution
+
+    @cached_property
+    def marginals(self) -> Marginals:
+        """The distribution's marginals."""
+        return read_marginals(self.distribution, self.true)
+
+    @cached_property
+    def samples(self) -> Tensor:  # (S, B, H, C)
+        """The samples given, or the distribution if that is samples."""
+        if self.given_samples is not None:
+            return read_samples("samples", self.given_samples, self.true)
+        if isinstance(self.given_distribution, Tensor | np.ndarray):
+            return read_samples("distribution", self.given_distribution, self.true)
+        raise FernError("samples: none given; scores of paths need them (samples, batch, horizon, channels)")
+
+
+SCORES: dict[str, Callable[[Batch], Tensor]] = {
+    "mse": lambda batch: squared_errors(batch.pred, batch.true),
+    "mae": lambda batch: absolute_errors(batch.pred, batch.true),
+    "w2": lambda batch: w2_squared_per_window(batch.pred, batch.true),
+    "ept": lambda batch: exceeded_steps(batch.pred, batch.true, batch.std),
+    "nll": lambda batch: negative_log_densities(batch.distribution, batch.true),
+    "crps": lambda batch: crps_values(batch.marginals, batch.true),
+    "energy_score": lambda batch: energy_scores(batch.samples, batch.true),
+    "variogram_score": lambda batch: variogram_scores(batch.samples, batch.true),
+}
+"""Each gives (B, C)."""
+
+LEVEL_SCORES: dict[str, Callable[[Batch, float], Tensor]] = {
+    "coverage": lambda batch, level: covered_shares(batch.marginals, batch.true, level=level),
+    "joint_coverage": lambda batch, level: jointly_covered(batch.distribution, batch.true, level=level),
+    "interval_width": lambda batch, level: interval_widths(batch.marginals, level=level),
+}
+"""Each gives (B, C) for the regions of a probability."""
+
+
+@overload
+def per_window(
+    metric: str,
+    pred: Tensor,
+    true: Tensor,
+    *,
+    std: Array | Sequence[float] | None = ...,
+    distribution: ForecastDistribution | None = ...,
+    samples: Array | None = ...,
+    level: float = ...,
+) -> Tensor: ...
+@overload
+def per_window(
+    metric: str,
+    pred: NumpyArray,
+    true: NumpyArray,
+    *,
+    std: Array | Sequence[float] | None = ...,
+    distribution: ForecastDistribution | None = ...,
+    samples: Array | None = ...,
+    level: float = ...,
+) -> NumpyArray: ...
+def per_window(
+    metric: str,
+    pred: Array,  # (B, H, C)
+    true: Array,  # (B, H, C)
+    *,
+    std: Array | Sequence[float] | None = None,  # (C,)
+    distribution: ForecastDistribution | None = None,
+    samples: Array | None = None,  # (S, B, H, C)
+    level: float = 0.9,
+) -> Array:  # (B, C)
+    """The values of a metric for each window and channel, whose mean is the metric: what paired tests compare.
+
+    All metrics but ``sliced_w2`` and ``objective``, which belong to a set of windows. ``std`` is for ``ept``,
+    ``distribution`` and ``level`` for the scores of a distribution, ``samples`` for ``energy_score`` and
+    ``variogram_score``.
+
+    Example:
+        >>> import numpy as np
+        >>> per_window("mae", np.array([[[1.0], [2.0]], [[0.0], [0.0]]]), np.zeros((2, 2, 1)))
+        array([[1.5],
+               [0. ]])
+    """
+    if metric not in SCORES and metric not in LEVEL_SCORES:
+        raise unknown_name("metric", metric, [*SCORES, *LEVEL_SCORES])
+    forecast, truth = forecast_and_truth(pred, true)
+    batch = Batch(forecast, truth, std, distribution, samples)
+    values = SCORES[metric](batch) if metric in SCORES else LEVEL_SCORES[metric](batch, level)
+    require_finite(metric, values, ("batch", "channels"))
+    return values if isinstance(true, Tensor) else values.detach().numpy()
+
 
 OF_A_SET = ("sliced_w2", "objective")
 METRICS = (*SCORES, *LEVEL_SCORES, *OF_A_SET)
@@ -38,7 +169,8 @@ class MetricAccumulator:
         directions: (H, L), for ``sliced_w2``: draw them once with ``sphere_directions``. Without them the
             default ones, the same in every accumulator.
         distance: the third part of ``objective``.
-        weights: of its parts. Where ``crps`` has one, `update` takes the law from ``law``; without one the forecast
+        weights: of its parts. Where ``crps`` has one, `update` takes the distribution from ``distribution``; without
+        one the forecast
             is a point, whose CRPS is its absolute error.
         levels: probabilities of the regions of ``coverage``, ``joint_coverage`` and ``interval_width``, whose
             values are named ``coverage_90`` and so on.
@@ -91,14 +223,14 @@ class MetricAccumulator:
         pred: Array,  # (B, H, C)
         true: Array,  # (B, H, C)
         *,
-        law: Law | None = None,
+        distribution: ForecastDistribution | None = None,
         samples: Array | None = None,  # (S, B, H, C)
     ) -> None:
         """Add a batch; bad input leaves everything as it was.
 
-        ``law`` is the predictive law, for the metrics that score one. ``samples`` are joint paths for
+        ``distribution`` is the forecast distribution, for the metrics that score one. ``samples`` are joint paths for
         ``energy_score`` and ``variogram_score``; they are asked for, not drawn here, so that the value does not
-        depend on how the windows are split. A law given as samples serves for both.
+        depend on how the windows are split. A distribution given as samples serves for both.
         """
         with torch.no_grad():
             forecast, truth = forecast_and_truth(pred, true)
@@ -107,7 +239,7 @@ class MetricAccumulator:
                 raise FernError(f"true: (horizon, channels) is {shape} and was {self._shape} in earlier batches")
             if self._directions is not None:
                 unit_directions(self._directions, truth)
-            sums = self._score(Batch(forecast, truth, self._std, law, samples))
+            sums = self._score(Batch(forecast, truth, self._std, distribution, samples))
             kept = [(forecast.clone(), truth.clone())] if self._keeps_windows else []
         self._add(sums, kept, len(truth), shape)
 
@@ -194,7 +326,7 @@ class MetricAccumulator:
         """The sum of each metric's values over the batch's windows and channels."""
         totals = []
         for metric in self._summed():
-            if metric == "crps" and batch.given_law is None and "crps" not in self.metrics:
+            if metric == "crps" and batch.given_distribution is None and "crps" not in self.metrics:
                 totals.append(SCORES["mae"](batch).sum())  # the objective of a point forecast
             elif metric in SCORES:
                 totals.append(SCORES[metric](batch).sum())

@@ -7,16 +7,7 @@ import torch
 from torch import Tensor
 
 from fern.errors import FernError
-from fern.metrics.arrays import (
-    Array,
-    NumpyArray,
-    Scalar,
-    as_kind,
-    blockwise,
-    forecast_and_truth,
-    to_tensor,
-    wide,
-)
+from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, blockwise, forecast_and_truth, to_tensor, wide
 
 PROJECTIONS = 500
 """The paper's number of directions."""

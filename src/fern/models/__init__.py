@@ -1,6 +1,6 @@
 """Forecasters under one contract: Fern, the baselines and the naive references."""
 
-from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, PointForecaster, Sees
+from fern.models.base import Criterion, FittedForecaster, Forecast, Forecaster, ModelConfig, PointForecaster, Sees
 from fern.models.baselines.analog import Analog, AnalogConfig
 from fern.models.baselines.dlinear import DLinear, DLinearConfig
 from fern.models.baselines.koopa import Koopa, KoopaConfig
@@ -10,13 +10,12 @@ from fern.models.baselines.pfnn import PFNN, PFNNConfig
 from fern.models.baselines.polymap import Polymap, PolymapConfig
 from fern.models.baselines.timemixer import TimeMixer, TimeMixerConfig
 from fern.models.fern import Fern, FernConfig
-from fern.models.fitted import FittedForecaster
 from fern.models.footprint import multiply_adds, parameter_count
-from fern.models.initialise import initialise
 from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
 from fern.models.oracle import OracleForecaster
 from fern.models.registry import (
     build_model,
+    initialise,
     model_config,
     model_entry,
     model_names,

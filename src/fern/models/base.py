@@ -14,18 +14,20 @@ word                symbol  meaning
 ``patch_size``      p       consecutive time steps that are handled as one vector
 ``patches``         g       ceil(H / p)
 ``reflections``     R       Householder reflections in each patch's rotation
-``samples``         S       joint paths drawn from the predictive law, ``(S, B, H, C)``
+``samples``         S       joint paths drawn from the forecast distribution, ``(S, B, H, C)``
 ``rows``            N       B·C, the series of a batch when each channel is treated on its own
 ==================  ======  ==========================================================================
 
 Arrays at every public boundary are ``(batch, time, channels)``.
-"""
+
+
+The contract of models that are fitted to rows: in closed form or by keeping the rows, never by gradient."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -80,7 +82,7 @@ class Forecast:
 
     ``mean``       ``(B, H, C)``, the point forecast. In training mode it is what a point loss must see: a model that
                    trains with noise (Fern) puts one transported draw there, as dropout would.
-    ``ellipsoid``  the law, with batch shape ``(B, C)`` and event shape ``(H,)``; None for models without one.
+    ``ellipsoid``  the distribution, with batch shape ``(B, C)`` and event shape ``(H,)``; None for models without one.
     ``samples``    ``(S, B, H, C)``, the joint paths that were asked for; None when none were.
     """
 
@@ -119,26 +121,26 @@ class Forecast:
 Criterion = Callable[[Forecast, Tensor], Tensor]
 """A loss: the forecast of a batch and its future ``(B, H, C)`` to a scalar.
 
-One with an attribute ``law_alone`` that is true reads the law of the forecast and never its ``mean``, so that a model
-that draws its mean in training need not draw it.
+One with an attribute ``distribution_alone`` that is true reads the distribution of the forecast and never its
+``mean``, so that a model that draws its mean in training need not draw it.
 """
 
 
 class Forecaster(nn.Module, ABC):
     """A model that forecasts windows: ``model(past) -> Forecast``.
 
-    A model with a law of its own implements `forecast`; one that only predicts a point inherits from
+    A model with a distribution of its own implements `forecast`; one that only predicts a point inherits from
     `PointForecaster`. Three further hooks have defaults that suit most models:
 
     - `prepare`: statistics of the training windows that are not learnt by gradient (Koopa's spectrum, a mean);
     - `loss`: what one training step minimises (PFNN brings its own);
-    - ``initialise_parameters(generator)`` on any part with parameters of its own, see `fern.models.initialise`.
+    - ``initialise_parameters(generator)`` on any part with parameters of its own, see `fern.models.registry`.
 
     Randomness comes from the ``generator`` that is passed, or from torch's default generator when none is. That
     holds for dropout too, provided it is `fern.models.layers.Dropout`.
     """
 
-    has_law: ClassVar[bool] = False
+    has_distribution: ClassVar[bool] = False
     """Whether the model can draw samples."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -165,12 +167,14 @@ class Forecaster(nn.Module, ABC):
         """Forecast each window; ``samples`` asks for that many joint paths beside the mean."""
         self._check_past(past)
         require_whole("samples", samples, 0)
-        if samples and not self.has_law:
-            raise FernError(f"samples: got {samples}, but {type(self).__name__} has no law to draw from; needs 0")
+        if samples and not self.has_distribution:
+            raise FernError(
+                f"samples: got {samples}, but {type(self).__name__} has no distribution to draw from; needs 0"
+            )
         with drawing_from(self, generator):
             try:
                 made = self.forecast(past, samples=samples, generator=generator)
-            except FernError:  # a law that is none
+            except FernError:  # a distribution that is none
                 if not self.training:
                     self._refuse_if_large(past)
                 raise
@@ -259,7 +263,7 @@ class Forecaster(nn.Module, ABC):
 
 
 class PointForecaster(Forecaster):
-    """A forecaster without a law: it implements `predict`."""
+    """A forecaster without a distribution: it implements `predict`."""
 
     @abstractmethod
     def predict(
@@ -291,3 +295,82 @@ def require_finite(name: str, values: Tensor) -> None:  # (B, T, C)
             f"{name}: got {value} at window {window}, time step {step}, channel {channel} "
             f"({int(bad.sum())} such values); needs finite numbers"
         )
+
+
+JUDGED = 128
+"""Validation windows on which settings are chosen; `fern.training.train` spreads them evenly over all there are."""
+
+
+class FittedForecaster(PointForecaster):
+    """A forecaster that learns from rows, in one go, and chooses its open settings on validation windows.
+
+    A model of this kind implements `fit_rows` and `predict` and names in ``open_settings`` those settings of its config
+    that are None until validation has chosen them. `fern.training.train` calls `fit` where other models are trained, so
+    benchmark, stress tests and `FernForecaster` treat it as they treat any model.
+
+    What is fitted belongs in buffers. A choice belongs in the config: after `fit` it has no open setting left, so that
+    a file of the model tells what was chosen, and a model built with those settings fits without choosing.
+    """
+
+    open_settings: tuple[str, ...] = ()
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self._asked = config
+
+    @property
+    def chooses(self) -> bool:
+        """True: open settings are chosen on all of the validation windows, without a gradient."""
+        return True
+
+    def fit(
+        self,
+        stretches: Sequence[Tensor],  # each (T_i, C): unbroken rows, oldest first
+        past: Tensor,  # (n, L, C), of validation windows
+        future: Tensor,  # (n, H, C)
+    ) -> None:
+        """Learn from the rows; what the settings leave open is chosen by the MSE on the validation windows.
+
+        Rows of the windows' futures must not be among the stretches: a model that has seen them by heart would choose
+        to repeat them.
+
+        Example:
+            >>> from fern.models import build_model
+            >>> rows = torch.sin(torch.arange(400.0) / 5)[:, None]
+            >>> model = build_model("analog", context_length=40, horizon=20, channels=1)
+            >>> model.fit([rows[:300]], rows[None, 300:340], rows[None, 340:360])
+            >>> bool((model(rows[None, 330:370]).mean - rows[None, 370:390]).abs().max() < 0.2)
+            True
+        """
+        self._check_past(past)
+        self.check_future(past, future)
+        require_finite("future", future)
+        for place, rows in enumerate(stretches):
+            if rows.ndim != 2 or rows.shape[1] != self.config.channels or not bool(torch.isfinite(rows).all()):
+                raise FernError(
+                    f"stretches: entry {place} has shape {tuple(rows.shape)}, needs (time, {self.config.channels}) "
+                    "of finite numbers"
+                )
+        longest, needed = max((len(rows) for rows in stretches), default=0), self.config.horizon + 1
+        if longest < needed:
+            raise FernError(f"stretches: the longest has {longest} rows, needs at least {needed} (the horizon and one)")
+        self.config = self._asked
+        with torch.no_grad():
+            chosen = self.fit_rows(stretches, past, future)
+        self.config = replace(self._asked, **chosen)
+
+    @abstractmethod
+    def fit_rows(self, stretches: Sequence[Tensor], past: Tensor, future: Tensor) -> dict[str, Any]:
+        """Fill the buffers and give the chosen ``open_settings``; called by `fit`, which has checked the arguments."""
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The open settings as they are now: None where nothing was chosen yet."""
+        return {name: getattr(self.config, name) for name in self.open_settings}
+
+    def require_fitted(self, buffer: Tensor) -> None:
+        """Refuse to forecast while a buffer that `fit_rows` fills is empty or not a number."""
+        if buffer.numel() == 0 or bool(buffer.isnan().any()):
+            raise FernError(
+                f"model: {type(self).__name__} is not fitted yet; train it, or call fit(rows, past, future)"
+            )

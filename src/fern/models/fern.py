@@ -40,15 +40,15 @@ class FernConfig(ModelConfig):
     ``noise``        a, the *variance* of z and of y0.
     ``activation``   of the features: relu, gelu, silu or tanh.
     ``mean``         ``transported``: y = A(y0 + t), so the mean is At. ``direct``: y = A·y0 + μ, see `Fern`.
-    ``normalise``    what is taken off each context of each channel and given back to the law: nothing, its mean and
-                     deviation (``instance``), or its last value and deviation (``last``). See `Normaliser`.
+    ``normalise``    what is taken off each context of each channel and given back to the distribution: nothing, its
+                     mean and deviation (``instance``), or its last value and deviation (``last``). See `Normaliser`.
     ``skip``         ``linear`` adds a linear map of the (normalised) context to the mean, shared over channels.
     ``channels_seen``  ``own``: a channel's forecast sees its own context. ``all``: one encoder reads the contexts of
-                     all channels together and its head has a law for each; the number of channels is then part of
-                     the weights. The skip reads the channel's own context either way.
+                     all channels together and its head has a distribution for each; the number of channels is then
+                     part of the weights. The skip reads the channel's own context either way.
     ``smoothing``    the width (odd) of two moving averages that the mean path takes in evaluation, over the borders
-                     of patches; 1 leaves it as it is. The law keeps its shape and is moved. Rotations mix the steps
-                     of a patch, and what they mix is not smooth by itself; see docs/method.md.
+                     of patches; 1 leaves it as it is. The distribution keeps its shape and is moved. Rotations mix
+                     the steps of a patch, and what they mix is not smooth by itself; see docs/method.md.
     ``head_spread``  of the starting weights of φ and of Λ and t in ψ, relative to PyTorch's default. The paper's small
                      one starts near the identity, so as a function that is nearly linear in the context: what is left
                      of a fit by polynomials it finds late (`fern.models.rolled`).
@@ -170,8 +170,8 @@ class Fern(Forecaster):
     linear layer and an activation, shared over the layers; the φ are linear; ψ has one hidden layer. Scales and
     eigenvalues are soft-clamped to [0, 5.5], shifts to [-15, 15] (`fern.models.fern_parts.softclamp`). In every second
     layer s_x is block-complex: neighbours in time are multiplied as complex numbers, bounds [-4.5, 4.5]. The last layer
-    has no x-update, because nothing would read it. The law is an `Ellipsoid`: a coordinate of its mean stays within
-    ±5.5·15·√p, so series of another magnitude must be scaled first.
+    has no x-update, because nothing would read it. The distribution is an `Ellipsoid`: a coordinate of its mean stays
+    within ±5.5·15·√p, so series of another magnitude must be scaled first.
 
     What is random, and what it does to the error:
 
@@ -180,19 +180,19 @@ class Fern(Forecaster):
       that on z asks for a forecast that is smooth in z.
     - *Evaluation mode* takes the mean path, z = 0 and y0 = 0: no randomness, and none of the terms above.
     - ``samples=n`` draws n joint paths, each with its own z and y0. One path has the squared error of the training
-      draw; the average of n paths has 1/n of its random part. The ``ellipsoid`` is the law at z = 0: it leaves out
-      the spread that z adds, the samples have it.
+      draw; the average of n paths has 1/n of its random part. The ``ellipsoid`` is the distribution at z = 0: it
+      leaves out the spread that z adds, the samples have it.
 
     ``mean="direct"``: y = A·y0 + μ with μ straight from ψ, the offset of the ellipsoid. The transport then shapes the
-    noise only: a law can be sharp (small Λ) wherever its mean lies, and a loss of the law moves the mean as fast where
-    it is sharp as where it is wide. So it is what a law is trained with, from normalised contexts, where ψ has bounds
-    for widths instead of the paper's (`fern.models.fern_parts.heads`). It is also our reading of the paper's ablations
-    "only encoder" (no repeated translation) and, with ``layers=0``, "no encoder and no mean updates": with no shift
-    at all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper reports 27 and 194; 194 is the
-    error of the best constant).
+    noise only: a distribution can be sharp (small Λ) wherever its mean lies, and a loss of the distribution moves the
+    mean as fast where it is sharp as where it is wide. So it is what a distribution is trained with, from normalised
+    contexts, where ψ has bounds for widths instead of the paper's (`fern.models.fern_parts.heads`). It is also our
+    reading of the paper's ablations "only encoder" (no repeated translation) and, with ``layers=0``, "no encoder and
+    no mean updates": with no shift at all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper
+    reports 27 and 194; 194 is the error of the best constant).
 
-    With ``normalise`` the encoder reads contexts without level and spread, and the law is brought back into the units
-    of the data exactly (`Ellipsoid.affine`), its eigenvalues too.
+    With ``normalise`` the encoder reads contexts without level and spread, and the distribution is brought back into
+    the units of the data exactly (`Ellipsoid.affine`), its eigenvalues too.
 
     Example:
         >>> model = Fern(FernConfig(context_length=48, horizon=36, channels=3)).eval()
@@ -201,7 +201,7 @@ class Fern(Forecaster):
         (torch.Size([2, 36, 3]), torch.Size([5, 2, 36, 3]), torch.Size([2, 3]))
     """
 
-    has_law = True
+    has_distribution = True
     config: FernConfig
 
     def __init__(self, config: FernConfig) -> None:
@@ -242,12 +242,12 @@ class Fern(Forecaster):
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The forecast of the mode the model is in; see the class."""
         seen = self._seen(past)
-        law = self._law(seen, self._latent(seen, generator))
+        distribution = self._distribution(seen, self._latent(seen, generator))
         size = (*seen.size, self.config.horizon)
-        path = law.push(self._noise(past, size, generator)) if self.training else law.mean
+        path = distribution.push(self._noise(past, size, generator)) if self.training else distribution.mean
         drawn = self._paths(seen, samples, generator) if samples else None
         # Contiguous: torch's losses are several times slower in the backward pass of a transposed view.
-        return Forecast(mean=path.transpose(1, 2).contiguous(), ellipsoid=law, samples=drawn)
+        return Forecast(mean=path.transpose(1, 2).contiguous(), ellipsoid=distribution, samples=drawn)
 
     def loss(
         self,
@@ -257,14 +257,16 @@ class Fern(Forecaster):
         *,
         generator: Generator | None = None,
     ) -> Tensor:
-        """The criterion on the forecast. One that reads the law alone needs no y0: the mean is then the law's own."""
-        if not getattr(criterion, "law_alone", False):
+        """The criterion on the forecast. One that reads the distribution alone needs no y0: the mean is then the
+        distribution's own.
+        """
+        if not getattr(criterion, "distribution_alone", False):
             return super().loss(past, future, criterion, generator=generator)
         self._check_past(past)
         self.check_future(past, future)
         seen = self._seen(past)
-        law = self._law(seen, self._latent(seen, generator))
-        return criterion(Forecast(mean=law.mean.transpose(1, 2), ellipsoid=law), future)
+        distribution = self._distribution(seen, self._latent(seen, generator))
+        return criterion(Forecast(mean=distribution.mean.transpose(1, 2), ellipsoid=distribution), future)
 
     def encode(
         self,
@@ -298,14 +300,16 @@ class Fern(Forecaster):
         size = (seen.rows.shape[0], self.config.latent)
         return self._noise(seen.rows, size, generator) if self.training else seen.rows.new_zeros(size)
 
-    def _law(self, seen: _Seen, z: Tensor, copies: tuple[int, ...] = ()) -> Ellipsoid:  # of batch (*copies, B, C)
+    def _distribution(
+        self, seen: _Seen, z: Tensor, copies: tuple[int, ...] = ()
+    ) -> Ellipsoid:  # of batch (*copies, B, C)
         rows = seen.rows.repeat(*copies, 1) if copies else seen.rows
         parts = self._network(rows, z)
         eigenvalues, place, vectors = (part.view(*copies, *seen.size, *part.shape[1:]) for part in parts)
         shift, offset = (None, place) if self.config.mean == "direct" else (place, None)
         if seen.skip is not None:
             offset = seen.skip if offset is None else offset + seen.skip
-        law = Ellipsoid(
+        distribution = Ellipsoid(
             eigenvalues,
             shift,
             vectors,
@@ -317,9 +321,9 @@ class Fern(Forecaster):
             validate_args=not self.training and not torch.compiler.is_compiling(),
         )
         if self.config.smoothing > 1 and not self.training:
-            path = law.mean
-            law = law.affine(1.0, smoothed(path, self.config.smoothing) - path)
-        return law if seen.frame is None else law.affine(seen.frame.scale, seen.frame.level)
+            path = distribution.mean
+            distribution = distribution.affine(1.0, smoothed(path, self.config.smoothing) - path)
+        return distribution if seen.frame is None else distribution.affine(seen.frame.scale, seen.frame.level)
 
     def _network(self, rows: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """ψ after the coupling layers; for few rows without gradients in one compiled call."""
@@ -342,8 +346,10 @@ class Fern(Forecaster):
         drawn = []
         for start in range(0, samples, at_once):
             count = min(at_once, samples - start)
-            law = self._law(seen, self._noise(seen.rows, (count * rows, self.config.latent), generator), (count,))
-            drawn.append(law.push(self._noise(seen.rows, (count, *seen.size, self.config.horizon), generator)))
+            distribution = self._distribution(
+                seen, self._noise(seen.rows, (count * rows, self.config.latent), generator), (count,)
+            )
+            drawn.append(distribution.push(self._noise(seen.rows, (count, *seen.size, self.config.horizon), generator)))
         return torch.cat(drawn).transpose(-1, -2)
 
 

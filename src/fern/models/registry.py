@@ -1,17 +1,138 @@
-"""Models by name: registering, settings by name, building."""
+"""Models by name: registering, presets, building, and starting values drawn from a generator."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from math import sqrt
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Generator
+from torch import Generator, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
+from fern.checks import is_whole, require_memory, shown
 from fern.errors import FernError, unknown_name
 from fern.models.base import Forecaster, ModelConfig
-from fern.models.initialise import initialise
-from fern.models.outlines import outline_of
 from fern.settings import from_mapping
+
+
+@runtime_checkable
+class StartsItself(Protocol):
+    """A part that draws the starting values of its own parameters."""
+
+    def initialise_parameters(self, generator: Generator | None) -> None:
+        """Set every parameter that belongs to this part itself (not to its children)."""
+
+
+def initialise(module: nn.Module, generator: Generator | None) -> None:
+    """Draw all parameters of a module anew: the same generator state gives the same bits.
+
+    Linear maps and convolutions start as PyTorch's defaults do: weights and biases uniform within ±1/√(fan in).
+    Normalisations start as the identity. Any other part with parameters of its own must have a method
+    ``initialise_parameters(generator)``, which takes precedence.
+
+    Example:
+        >>> layer = nn.Linear(4, 2)
+        >>> initialise(layer, torch.Generator().manual_seed(7))
+        >>> first = layer.weight.clone()
+        >>> initialise(layer, torch.Generator().manual_seed(7))
+        >>> torch.equal(layer.weight, first)
+        True
+    """
+    with torch.no_grad():
+        for part in module.modules():
+            if next(part.parameters(recurse=False), None) is not None:
+                _initialise_part(part, generator)
+
+
+def _initialise_part(part: nn.Module, generator: Generator | None) -> None:
+    if isinstance(part, StartsItself):
+        part.initialise_parameters(generator)
+    elif isinstance(part, nn.Linear | _ConvNd):
+        bound = 1.0 / sqrt(part.weight[0].numel())
+        for parameter in part.parameters(recurse=False):
+            parameter.uniform_(-bound, bound, generator=generator)
+    elif isinstance(part, nn.LayerNorm | nn.GroupNorm | nn.RMSNorm | _BatchNorm | _InstanceNorm):
+        part.reset_parameters()  # draws nothing
+    elif isinstance(part, nn.Embedding):
+        part.weight.normal_(generator=generator)
+    else:
+        raise TypeError(f"{type(part).__name__} has parameters of its own: give it initialise_parameters(generator)")
+
+
+MOST_PARTS = 200_000
+"""Modules, parameters and buffers of a model; more take hours to put together, and no model here has thousands."""
+
+_TOO_LARGE = ("overflow", "too large", "invalid shape", "unpack", "out of range", "maximum", "not enough memory")
+
+
+def outline_of(name: str, build: Callable[[Any], Forecaster], config: ModelConfig) -> Forecaster | None:
+    """The model on torch's ``meta`` device, which takes no memory; None where its constructor looks at values.
+
+    Sizes that this machine cannot hold are a `FernError`.
+    """
+    sizes = _sizes(config)
+    try:
+        with (
+            registering(MOST_PARTS, None, refusal=f"{name}: its settings ask for sizes beyond any machine ({sizes})"),
+            torch.random.fork_rng(devices=[]),
+            torch.device("meta"),
+        ):
+            outline = build(config)
+    except FernError:
+        raise
+    except (NotImplementedError, RuntimeError, TypeError, OverflowError, MemoryError) as error:
+        if isinstance(error, OverflowError | MemoryError) or any(sign in str(error).lower() for sign in _TOO_LARGE):
+            raise FernError(f"{name}: its settings ask for sizes beyond any machine ({sizes})") from None
+        return None
+    values = [*outline.parameters(), *outline.buffers()]
+    needed = sum(float(value.numel()) * value.element_size() for value in values if value.device.type == "meta")
+    window = 4.0 * config.channels * (config.context_length + config.horizon)  # a model without weights sees one, too
+    require_memory(f"{name}: a model of these sizes ({sizes})", needed + window)
+    return outline
+
+
+@contextmanager
+def registering(parts: int, numbers: int | None, *, refusal: str) -> Iterator[None]:
+    """Give up a model that registers more than these parts or numbers (None: any) within the block."""
+    counted = {"parts": 0, "numbers": 0}
+    here = threading.get_ident()
+
+    def count(module: nn.Module, name: str, part: Any) -> None:
+        if threading.get_ident() != here:  # hooks are global, other threads may build models of their own
+            return
+        counted["parts"] += 1
+        if isinstance(part, torch.Tensor):
+            counted["numbers"] += part.numel()
+        if counted["parts"] > parts or (numbers is not None and counted["numbers"] > numbers):
+            raise FernError(refusal)
+
+    hooks = [
+        register_module_parameter_registration_hook(count),
+        register_module_buffer_registration_hook(count),
+        register_module_module_registration_hook(count),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _sizes(config: ModelConfig) -> str:
+    """The largest numbers among the settings, which are those to look at."""
+    numbers = [(name, value) for name, value in asdict(config).items() if is_whole(value, least=1)]
+    largest = sorted(numbers, key=lambda entry: -entry[1])[:3]
+    return ", ".join(f"{name} {shown(value)}" for name, value in largest)
+
 
 Presets = Mapping[str, Mapping[str, Any]]
 """Settings by name, as published for a paper or a dataset."""

@@ -13,8 +13,8 @@ from fern.errors import FernError
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, require_finite
 from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.flow import LEAST_UNIT, Earlier, PolynomialFlow
+from fern.models.periodic_grid import Layout, Ring
 from fern.models.registry import register_model
-from fern.models.ring import Layout, Ring
 from fern.transport import Ellipsoid
 
 REACH = 8
@@ -139,13 +139,13 @@ class RolledFern(Forecaster):
 
     *On a ring* P, B and the network are one map for every channel, of its neighbours x_{c-r}, …, x_{c+r}:
     level, scale, range and weights are shared, so that a window teaches it as often as there are channels. Waves that
-    the training rows do not have are taken out of every state (`fern.models.ring.strong_waves`): what becomes of them
-    the rows do not tell, and rolled on they would grow.
+    the training rows do not have are taken out of every state (`fern.models.periodic_grid.strong_waves`): the rows
+    do not determine what becomes of them, and in a recursive forecast they would grow.
 
-    The law is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over later
-    patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it. Trained
-    by squared error, as the preset ``chaos`` does, neither has learnt a width. `learn_spread` gives the particles one,
-    from windows that were not trained on.
+    The distribution is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over
+    later patches is not in it. ``samples`` are particles, whose every patch starts from its own past: they have it.
+    Trained by squared error, as the preset ``chaos`` does, neither has learnt a width. `learn_spread` gives the
+    particles one, from windows that were not trained on.
 
     Example:
         >>> config = RolledFernConfig(context_length=48, horizon=60, channels=3, seen=12, step=24)
@@ -154,7 +154,7 @@ class RolledFern(Forecaster):
         (torch.Size([2, 60, 3]), torch.Size([4, 2, 60, 3]), torch.Size([2, 3]))
     """
 
-    has_law = True
+    has_distribution = True
     config: RolledFernConfig
     spread: Tensor  # (step·C, step·C), lower triangular
     carried: Tensor  # ()
@@ -252,10 +252,10 @@ class RolledFern(Forecaster):
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The path rolled on from its own mean (in training: from draws), and the particles."""
         x = self.flow.standardised(past)
-        path, laws = self._rolled(x, ceil(self.config.horizon / self.config.rows_made), generator)
-        law = _joined(laws, horizon=self.config.horizon).affine(self.flow.scale, self.flow.level)
+        path, distributions = self._rolled(x, ceil(self.config.horizon / self.config.rows_made), generator)
+        distribution = _joined(distributions, horizon=self.config.horizon).affine(self.flow.scale, self.flow.level)
         drawn = self._particles(x, samples, generator) if samples else None
-        return Forecast(mean=self.flow.restored(path[:, : self.config.horizon]), ellipsoid=law, samples=drawn)
+        return Forecast(mean=self.flow.restored(path[:, : self.config.horizon]), ellipsoid=distribution, samples=drawn)
 
     def loss(
         self,
@@ -274,12 +274,14 @@ class RolledFern(Forecaster):
         config = self.config
         patches = min(config.unroll, ceil(config.horizon / config.rows_made))
         steps = min(patches * config.rows_made, config.horizon)
-        path, laws = self._rolled(self.flow.standardised(past), patches, generator)
+        path, distributions = self._rolled(self.flow.standardised(past), patches, generator)
         wanted = self.flow.without_weak_waves(self.flow.standardised(future[:, :steps]))
         # Errors first and units then: the quotients of values by a small unit would lose their difference to rounding.
-        law = _joined(laws, horizon=steps).affine(1.0, -wanted.transpose(1, 2)).affine(1.0 / self.flow.unit)
+        distribution = (
+            _joined(distributions, horizon=steps).affine(1.0, -wanted.transpose(1, 2)).affine(1.0 / self.flow.unit)
+        )
         error = (path[:, :steps] - wanted) / self.flow.unit
-        return criterion(Forecast(mean=error, ellipsoid=law), torch.zeros_like(error))
+        return criterion(Forecast(mean=error, ellipsoid=distribution), torch.zeros_like(error))
 
     def _rolled(
         self,
@@ -287,15 +289,15 @@ class RolledFern(Forecaster):
         patches: int,
         generator: Generator | None,
     ) -> tuple[Tensor, list[Ellipsoid]]:  # (B, patches·step, C)
-        """The path, and the law of each patch given the path before it."""
+        """The path, and the distribution of each patch given the path before it."""
         x = self.flow.without_weak_waves(x[:, -self.config.rows_seen :])
-        made, laws = [], []
+        made, distributions = [], []
         for _ in range(patches):
             base, found = self.flow(x), self.patch.forecast(self.flow.context(x), samples=0, generator=generator)
             made.append(self.flow.without_weak_waves(base + self.flow.unit * found.mean))
-            laws.append(self._law(base, found))
+            distributions.append(self._distribution(base, found))
             x = self.flow.after(x, made[-1])
-        return torch.cat(made, dim=1), laws
+        return torch.cat(made, dim=1), distributions
 
     def _particles(self, x: Tensor, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
         """Paths that roll on from their own draws: of the ellipsoid, or of the spread where one was learnt."""
@@ -318,7 +320,7 @@ class RolledFern(Forecaster):
         paths = torch.cat(made, dim=1)[:, : config.horizon]
         return self.flow.restored(paths).view(samples, batch, config.horizon, config.channels)
 
-    def _law(self, base: Tensor, found: Forecast) -> Ellipsoid:  # (B, step, C)
+    def _distribution(self, base: Tensor, found: Forecast) -> Ellipsoid:  # (B, step, C)
         """Of one patch, standardised: that of the network about the flow, its mean without weak waves."""
         assert found.ellipsoid is not None
         return found.ellipsoid.affine(self.flow.unit, (base + self._taken_off(base, found)).transpose(1, 2))
@@ -332,17 +334,17 @@ class RolledFern(Forecaster):
         return self.flow.without_weak_waves(mean) - mean
 
 
-def _joined(laws: list[Ellipsoid], *, horizon: int) -> Ellipsoid:
-    """The laws of successive patches as one, independent given the path they were made on.
+def _joined(distributions: list[Ellipsoid], *, horizon: int) -> Ellipsoid:
+    """The distributions of successive patches as one, independent given the path they were made on.
 
     Their means are its offset: a last patch that is cut keeps the mean it had whole.
     """
     return Ellipsoid(
-        torch.cat([law.eigenvalues for law in laws], dim=-2),
+        torch.cat([distribution.eigenvalues for distribution in distributions], dim=-2),
         None,
-        torch.cat([law.reflections for law in laws], dim=-3),
-        offset=torch.stack([law.mean for law in laws], dim=-2),
-        base_variance=laws[0].base_variance,
+        torch.cat([distribution.reflections for distribution in distributions], dim=-3),
+        offset=torch.stack([distribution.mean for distribution in distributions], dim=-2),
+        base_variance=distributions[0].base_variance,
         horizon=horizon,
         validate_args=False,
     )

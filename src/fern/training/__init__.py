@@ -1,14 +1,12 @@
 """Training: one loop for every model, with explicit stopping rules and runs that survive a crash."""
 
-from fern.training.config import TrainConfig
-from fern.training.divergence import Diverged
-from fern.training.entry import train
-from fern.training.presets import PRESETS, Preset
-from fern.training.records.history import EpochRecord, History, RecencyRow
-from fern.training.records.result import TrainResult
-from fern.training.saving.checkpoint import resumable
-from fern.training.seeds import generator_for
+from fern.training.checkpoints import resumable
+from fern.training.config import PRESETS, Preset, TrainConfig
+from fern.training.evaluation import Diverged
+from fern.training.history import EpochRecord, History, RecencyRow
+from fern.training.random_state import generator_for
 from fern.training.stopping import StoppingRule, StoppingState
+from fern.training.trainer import TrainResult, train
 
 __all__ = [
     "PRESETS",

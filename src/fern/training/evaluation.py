@@ -1,29 +1,100 @@
-"""The figures of a model over all windows of a set."""
+"""The metrics of a model over a set of windows, and the check that a run has not diverged."""
 
+from collections.abc import Iterable
 from copy import copy
 from functools import reduce
-from typing import TYPE_CHECKING
+from math import isfinite
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fern.data.windows import Windows
+from fern.errors import FernError
 from fern.metrics import MetricAccumulator, sphere_directions
 from fern.models import Forecaster
 from fern.training.config import TrainConfig
-from fern.training.divergence import NotFinite
-from fern.training.machine.processes import of_all
-from fern.training.records.history import MetricValues
+from fern.training.history import MetricValues
+from fern.training.runtime import of_all
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
+Named = Iterable[tuple[str, nn.Parameter]]
+
+
+class Diverged(FernError):  # noqa: N818 - what happened to the run, which is what the benchmark records
+    """A loss, gradient, weight or forecast of a run became NaN or infinite.
+
+    ``epoch`` and ``step`` (within the epoch) count from 1; ``step`` is None when validation showed it. ``group`` is
+    the part of the model where the first bad number was found, None when only the loss is bad.
+
+    Example:
+        >>> raise Diverged("the loss is nan", epoch=2, step=17, group=None)
+        Traceback (most recent call last):
+            ...
+        fern.training.evaluation.Diverged: diverged at epoch 2, step 17: the loss is nan
+    """
+
+    def __init__(self, what: str, *, epoch: int, step: int | None, group: str | None, remedy: str = "") -> None:
+        place = f"epoch {epoch}" if step is None else f"epoch {epoch}, step {step}"
+        super().__init__(f"diverged at {place}: {what}{remedy}")
+        self.what, self.epoch, self.step, self.group, self.remedy = what, epoch, step, group, remedy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What a copy in another process is made of."""
+        return _again, (self.what, self.epoch, self.step, self.group, self.remedy)
+
+
+class NotFinite(FernError):  # noqa: N818 - what was found, of which `Diverged` is made
+    """A forecast of an evaluation is NaN or infinite."""
+
+
+def _again(what: str, epoch: int, step: int | None, group: str | None, remedy: str) -> Diverged:
+    return Diverged(what, epoch=epoch, step=step, group=group, remedy=remedy)
+
+
+def of_gradients(named: Named, *, loss: float, epoch: int, step: int, remedy: str) -> Diverged:
+    """The error for a step whose loss, or the norm of whose gradient, is not finite."""
+    found = _first_bad(((name, p.grad) for name, p in named if p.grad is not None), "gradient")
+    group, what = found or (None, "the norm of the gradient overflows" if isfinite(loss) else "")
+    parts = [part for part in ("" if isfinite(loss) else f"the loss is {loss}", what) if part]
+    return Diverged(", ".join(parts), epoch=epoch, step=step, group=group, remedy=remedy)
+
+
+def of_weights(named: Named, *, epoch: int, step: int, remedy: str) -> Diverged:
+    """The error for weights whose norm is not finite."""
+    found = _first_bad(((name, p.detach()) for name, p in named), "weight")
+    group, what = found or (None, "the norm of the weights overflows")
+    return Diverged(what, epoch=epoch, step=step, group=group, remedy=remedy)
+
+
+def group_of(name: str) -> str:
+    """The parameter group of a parameter: the part of the model it belongs to.
+
+    Example:
+        >>> group_of("heads_x.0.linear.weight"), group_of("scale")
+        ('heads_x.0.linear', 'scale')
+    """
+    return name.rsplit(".", 1)[0]
+
+
+def _first_bad(tensors: Iterable[tuple[str, Tensor | None]], kind: str) -> tuple[str, str] | None:
+    bad = [(name, value) for name, value in tensors if value is not None and not bool(torch.isfinite(value).all())]
+    if not bad:
+        return None
+    name, value = bad[0]
+    number = value[~torch.isfinite(value)][0].item()
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    return group_of(name), f"the {kind} of {name}{more}, parameter group {group_of(name)!r}, holds {number}"
+
+
 class Evaluator:
     """Scores the forecasts of a model: mse, mae, the distance and the objective, every window once.
 
-    Where the objective gives the CRPS a weight, it is that of the model's law, and a figure of its own; the CRPS of a
-    model without a law is its absolute error.
+    Where the objective gives the CRPS a weight, it is that of the model's distribution, and a figure of its own; the
+    CRPS of a model without a distribution is its absolute error.
 
     The directions of ``sliced_w2`` are drawn once, by seed 0, and serve all epochs and runs, so that
     objectives compare.
@@ -40,14 +111,14 @@ class Evaluator:
     def _accumulator(self, model: Forecaster) -> MetricAccumulator:
         """An empty accumulator of the figures."""
         return MetricAccumulator(
-            [*self._metrics, "crps"] if self._judges_law_of(model) else self._metrics,
+            [*self._metrics, "crps"] if self._judges_distribution_of(model) else self._metrics,
             directions=self._directions,
             distance=self._config.distance,
             weights=self._config.objective,
         )
 
-    def _judges_law_of(self, model: Forecaster) -> bool:
-        return model.has_law and self._config.objective.crps > 0
+    def _judges_distribution_of(self, model: Forecaster) -> bool:
+        return model.has_distribution and self._config.objective.crps > 0
 
     def figures(
         self, model: Forecaster, windows: Windows, fabric: "Fabric", *, most: int | None = None
@@ -78,7 +149,9 @@ class Evaluator:
                 mean = made.mean.to(future.dtype)
                 if not bool(torch.isfinite(mean.sum())) and not bool(torch.isfinite(mean).all()):
                     return None
-                gathered.update(mean, future, law=made.ellipsoid if self._judges_law_of(model) else None)
+                gathered.update(
+                    mean, future, distribution=made.ellipsoid if self._judges_distribution_of(model) else None
+                )
         finally:
             model.train(was_training)
         return gathered

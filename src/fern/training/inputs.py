@@ -11,8 +11,8 @@ from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import Forecaster
 from fern.training.config import TrainConfig
-from fern.training.losses import require_law
-from fern.training.records.history import MetricValues
+from fern.training.history import MetricValues
+from fern.training.losses import require_distribution
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def require_inputs_fit(model: Forecaster, config: TrainConfig, data: WindowSets)
     for name, windows in data.named().items():
         if windows is not None:
             _require_windows(name, windows, model)
-    require_law(config.weights, model)
+    require_distribution(config.weights, model)
 
 
 def _require_windows(name: str, windows: Windows, model: Forecaster) -> None:

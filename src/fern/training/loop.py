@@ -11,18 +11,16 @@ from torch import Generator, Tensor, nn
 
 from fern.data.windows import Windows
 from fern.models import Criterion, Forecaster
+from fern.training.checkpoints import Checkpoints
 from fern.training.config import TrainConfig
-from fern.training.divergence import Diverged, NotFinite, of_gradients, of_weights
-from fern.training.evaluation import Evaluator
+from fern.training.evaluation import Diverged, Evaluator, NotFinite, of_gradients, of_weights
+from fern.training.history import EpochRecord, MetricValues
 from fern.training.inputs import WindowSets
-from fern.training.machine.processes import of_all
-from fern.training.order import EpochOrder, Share
-from fern.training.records.history import EpochRecord, MetricValues
-from fern.training.records.progress import Progress
-from fern.training.records.tracking import Tracker
+from fern.training.logging import Progress, Tracker
+from fern.training.optimisation import Schedule
+from fern.training.random_state import EpochOrder, Share
 from fern.training.run import Tensors, TrainingRun
-from fern.training.saving.checkpoint import Checkpoints
-from fern.training.schedule import Schedule
+from fern.training.runtime import of_all
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import huber_loss, l1_loss, mse_loss
 
 from fern.errors import FernError, unknown_name
-from fern.metrics.gaussian import gaussian_crps
+from fern.metrics.distributions import gaussian_crps
 from fern.metrics.paths import energy_scores
 from fern.metrics.probabilistic import negative_log_densities
 from fern.models import Forecast, Forecaster
@@ -21,8 +21,8 @@ Weights = dict[str, float]
 """Names of losses to their weights in the sum."""
 
 POINT_LOSSES = ("huber", "mse", "mae")
-LAW_LOSSES = ("nll", "crps", "whitened_crps", "beta_nll", "energy")
-LOSSES = (*POINT_LOSSES, *LAW_LOSSES)
+DISTRIBUTION_LOSSES = ("nll", "crps", "whitened_crps", "beta_nll", "energy")
+LOSSES = (*POINT_LOSSES, *DISTRIBUTION_LOSSES)
 
 BETA = 0.5
 """The β of ``beta_nll``: half way from the likelihood (0) to the squared error (1) in what it asks of the mean."""
@@ -52,11 +52,11 @@ def loss_weights(loss: str | Mapping[str, float]) -> Weights:
     return {name: float(weight) for name, weight in weights.items()}
 
 
-def require_law(weights: Weights, model: Forecaster) -> None:
-    """Refuse a loss of the law for a model that has none."""
-    wanting = [name for name in weights if name in LAW_LOSSES]
-    if wanting and not model.has_law:
-        raise FernError(f"loss: {wanting[0]} scores a predictive law, and {type(model).__name__} has none")
+def require_distribution(weights: Weights, model: Forecaster) -> None:
+    """Refuse a loss of the distribution for a model that has none."""
+    wanting = [name for name in weights if name in DISTRIBUTION_LOSSES]
+    if wanting and not model.has_distribution:
+        raise FernError(f"loss: {wanting[0]} scores a forecast distribution, and {type(model).__name__} has none")
 
 
 def criterion(
@@ -72,8 +72,8 @@ def criterion(
       forecast (for Fern: of one transported draw, which is the paper's training objective).
     - ``nll``: the negative log-likelihood per step; ``crps``: of the marginals, in closed form; ``energy``: the
       energy score of paths, from ``energy_samples`` draws by ``generator``. They train the whole ellipsoid.
-    - ``whitened_crps``: with the coordinates w = U(y - μ) along the law's own axes and their deviations σⱼ = √a λⱼ,
-      the mean of CRPS(N(0, σⱼ²), wⱼ) (Zheng and Sun, 2024): in the unit of the data as ``crps``, less drawn by
+    - ``whitened_crps``: with the coordinates w = U(y - μ) along the distribution's own axes and their deviations σⱼ =
+      √a λⱼ, the mean of CRPS(N(0, σⱼ²), wⱼ) (Zheng and Sun, 2024): in the unit of the data as ``crps``, less drawn by
       outliers than ``nll``, and it trains the axes too: it is least where they are those of the covariance.
     - ``beta_nll``: the mean of sg(σⱼ)^2β (½(wⱼ/σⱼ)² + log σⱼ + ½ log 2π), β = ½, where sg stops the gradient (Seitzer
       et al., 2022). The slope in the mean is then w/σ² · σ: a window that fits badly is not given up, as by ``nll``.
@@ -86,29 +86,33 @@ def criterion(
     """
 
     def energy(forecast: Forecast, future: Tensor) -> Tensor:
-        paths = _law(forecast, "energy").rsample((energy_samples,), generator=generator)
+        paths = _distribution(forecast, "energy").rsample((energy_samples,), generator=generator)
         return energy_scores(paths.transpose(-1, -2), future).mean().to(future.dtype)
 
     terms: dict[str, Callable[[Forecast, Tensor], Tensor]] = {
         "huber": lambda forecast, future: huber_loss(_mean(forecast, future), future, delta=huber_delta),
         "mse": lambda forecast, future: mse_loss(_mean(forecast, future), future),
         "mae": lambda forecast, future: l1_loss(_mean(forecast, future), future),
-        "nll": lambda forecast, future: negative_log_densities(_law(forecast, "nll"), future).mean().to(future.dtype),
+        "nll": lambda forecast, future: (
+            negative_log_densities(_distribution(forecast, "nll"), future).mean().to(future.dtype)
+        ),
         "crps": _crps,
         "whitened_crps": _whitened_crps,
         "beta_nll": _beta_nll,
         "energy": energy,
     }
     chosen = tuple((terms[name], weight) for name, weight in weights.items())
-    return Mixture(chosen, law_alone=all(name in LAW_LOSSES for name in weights))
+    return Mixture(chosen, distribution_alone=all(name in DISTRIBUTION_LOSSES for name in weights))
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """A weighted sum of losses. ``law_alone``: it reads the law of a forecast and never its ``mean``."""
+    """A weighted sum of losses. ``distribution_alone``: it reads the distribution of a forecast and never its
+    ``mean``.
+    """
 
     terms: tuple[tuple[Callable[[Forecast, Tensor], Tensor], float], ...]
-    law_alone: bool
+    distribution_alone: bool
 
     def __call__(self, forecast: Forecast, future: Tensor) -> Tensor:
         """The loss of a batch."""
@@ -126,26 +130,28 @@ def _mean(forecast: Forecast, future: Tensor) -> Tensor:
 
 
 def _crps(forecast: Forecast, future: Tensor) -> Tensor:
-    law = _law(forecast, "crps")
-    return gaussian_crps(future.transpose(1, 2) - law.mean, law.stddev).mean()
+    distribution = _distribution(forecast, "crps")
+    return gaussian_crps(future.transpose(1, 2) - distribution.mean, distribution.stddev).mean()
 
 
 def _whitened_crps(forecast: Forecast, future: Tensor) -> Tensor:
-    return gaussian_crps(*_along_axes(_law(forecast, "whitened_crps"), future)).mean().to(future.dtype)
+    return gaussian_crps(*_along_axes(_distribution(forecast, "whitened_crps"), future)).mean().to(future.dtype)
 
 
 def _beta_nll(forecast: Forecast, future: Tensor) -> Tensor:
-    error, stddev = _along_axes(_law(forecast, "beta_nll"), future)
+    error, stddev = _along_axes(_distribution(forecast, "beta_nll"), future)
     density = 0.5 * (error / stddev).square() + stddev.log() + 0.5 * log(2 * pi)
     return (stddev.detach() ** (2 * BETA) * density).mean().to(future.dtype)
 
 
-def _along_axes(law: Ellipsoid, future: Tensor) -> tuple[Tensor, Tensor]:  # (B, C, H) each
-    """The error along the law's own axes, and the deviations there."""
-    return law.axis_coordinates(future.transpose(1, 2).to(law.eigenvalues.dtype)), law.axis_stddev
+def _along_axes(distribution: Ellipsoid, future: Tensor) -> tuple[Tensor, Tensor]:  # (B, C, H) each
+    """The error along the distribution's own axes, and the deviations there."""
+    return distribution.axis_coordinates(
+        future.transpose(1, 2).to(distribution.eigenvalues.dtype)
+    ), distribution.axis_stddev
 
 
-def _law(forecast: Forecast, name: str) -> Ellipsoid:
+def _distribution(forecast: Forecast, name: str) -> Ellipsoid:
     if forecast.ellipsoid is None:
         raise FernError(f"loss: {name} needs a model whose forecasts have an ellipsoid, this one's have none")
     return forecast.ellipsoid

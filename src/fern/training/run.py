@@ -11,10 +11,10 @@ from fern.checks import require_number, require_whole, shown
 from fern.errors import FernError
 from fern.models import Forecaster
 from fern.models.storage import require_fit
-from fern.training.averaging import AveragedWeights
-from fern.training.machine.processes import of_all
-from fern.training.records.history import EpochRecord, History, history_from_list
-from fern.training.seeds import foreign_state, set_foreign_state
+from fern.training.history import EpochRecord, History, history_from_list
+from fern.training.optimisation import AveragedWeights
+from fern.training.random_state import foreign_state, set_foreign_state
+from fern.training.runtime import of_all
 from fern.training.stopping import Reason, StoppingState, stopping_state
 
 if TYPE_CHECKING:

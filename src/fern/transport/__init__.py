@@ -1,4 +1,4 @@
-"""The transport map of Fern: Householder reflections, the SPD push, and the Gaussian law they make."""
+"""The transport map of Fern: Householder reflections, the SPD push, and the Gaussian distribution they make."""
 
 from fern.transport.bures import w2_squared
 from fern.transport.ellipsoid import EIGENVALUE_FLOOR, Ellipsoid

@@ -13,18 +13,7 @@ import numpy as np
 from numba import njit
 
 from fern.caching import cached_njit
-from fern.transport._lanes import (
-    LANES,
-    add,
-    fma,
-    load,
-    mul,
-    neg,
-    reflection_weight,
-    store,
-    transpose,
-    zero,
-)
+from fern.transport._lanes import LANES, add, fma, load, mul, neg, reflection_weight, store, transpose, zero
 
 Array = Any  # a one-dimensional contiguous array of float32 or float64
 Value = Any  # a `Lanes` value

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from fern.errors import FernError
 from fern.transport._checks import common_shape
-from fern.transport._precision import wide_dtype
+from fern.transport._views import wide_dtype
 from fern.transport.ellipsoid import Ellipsoid
 
 
 def w2_squared(first: Ellipsoid, second: Ellipsoid) -> Tensor:  # (*batch)
-    """W2² of two laws with the same patches: |m1 - m2|² + Σ_patches tr(Σ1 + Σ2 - 2 (Σ1^½ Σ2 Σ1^½)^½).
+    """W2² of two distributions with the same patches: |m1 - m2|² + Σ_patches tr(Σ1 + Σ2 - 2 (Σ1^½ Σ2 Σ1^½)^½).
 
     Here Σ^½ = √a A is known in factored form, so the only decomposition is one `eigvalsh` of A1 A2² A1 a
     patch: O(p³) time and O(p²) memory, in float64. Eigenvalues below the rounding error of the largest count
@@ -40,10 +40,10 @@ def w2_squared(first: Ellipsoid, second: Ellipsoid) -> Tensor:  # (*batch)
     return (apart + spread.clamp_min(0.0)).to(torch.promote_types(first.shift.dtype, second.shift.dtype))
 
 
-def _total_variance(law: Ellipsoid) -> Tensor:  # (*batch)
-    missing = law.patches * law.patch_size - law.horizon
-    squares = law.eigenvalues.to(wide_dtype(law.shift.device)).square()
-    return law.base_variance * (squares.sum((-2, -1)) - missing)
+def _total_variance(distribution: Ellipsoid) -> Tensor:  # (*batch)
+    missing = distribution.patches * distribution.patch_size - distribution.horizon
+    squares = distribution.eigenvalues.to(wide_dtype(distribution.shift.device)).square()
+    return distribution.base_variance * (squares.sum((-2, -1)) - missing)
 
 
 def _check_alike(first: Ellipsoid, second: Ellipsoid) -> None:

@@ -1,4 +1,4 @@
-"""The predictive law of Fern: independent patches, each a Gaussian ellipsoid in factored form."""
+"""The forecast distribution of Fern: independent patches, each a Gaussian ellipsoid in factored form."""
 
 import math
 from typing import Any, ClassVar, Self
@@ -10,8 +10,7 @@ from torch.nn.functional import pad
 
 from fern.errors import FernError
 from fern.transport import _checks
-from fern.transport._diagonal import spd_square_diagonal
-from fern.transport._views import MapViews
+from fern.transport._views import MapViews, spd_square_diagonal
 from fern.transport.householder import reflect, spd_push
 
 # With eigenvalues of order 1 to 10 the condition number stays below 1/eps of float32, so that `inverse` and
@@ -22,9 +21,9 @@ NO_SAMPLE_SHAPE = torch.Size()
 
 
 class Ellipsoid(MapViews):
-    r"""The law of y = Uᵀ Λ U (y0 + t) + o with y0 ~ N(0, aI), independently for each of g patches of length p.
+    r"""The distribution of y = Uᵀ Λ U (y0 + t) + o with y0 ~ N(0, aI), independently for each of g patches of length p.
 
-    In each patch U is a product of R Householder reflections (`fern.transport.reflect`), so the law is
+    In each patch U is a product of R Householder reflections (`fern.transport.reflect`), so the distribution is
     N(At + o, aA²) with the symmetric Jacobian A = Uᵀ Λ U, the optimal transport map from N(0, aI) plus shift
     (paper, "Methods", Alg. 1, where o = 0). Nothing is stored but Λ, t, o and the R vectors; no method builds a
     dense matrix except `jacobian`, `patch_jacobians` and `covariance_matrix`. Nothing is cached: keep what is
@@ -37,11 +36,12 @@ class Ellipsoid(MapViews):
         base_variance: a, the variance of y0.
         horizon: H with (g-1)p < H <= gp; the last patch then has H - (g-1)p steps: its vectors are cut to
             their first entries, which decouples the rest exactly, and the rest is dropped.
-        eigenvalue_floor: eigenvalues below it are raised to it, in every method alike: one law, whose samples
+        eigenvalue_floor: eigenvalues below it are raised to it, in every method alike: one distribution, whose samples
             have the density `log_prob` and whose `push` has the inverse `inverse`. (The gradient of a raised
             eigenvalue is zero.) Without a floor a zero eigenvalue has no density. A number, or a tensor that
             broadcasts with the eigenvalues: a floor is in the units of y, and `affine` scales it with them.
-        offset: (\*batch, g, p), o; None for none. It places the law without A: a mean that is given as At needs
+        offset: (\*batch, g, p), o; None for none. It places the distribution without A: a mean that is given as At
+        needs
             t = A⁻¹ mean, which is large where A is small.
         validate_args: shapes are always checked; values (finite, not negative) where True, or where None and
             torch's `Distribution.set_default_validate_args` is on, as it is unless Python runs with -O or
@@ -52,8 +52,8 @@ class Ellipsoid(MapViews):
     zeros, a missing ``offset`` stays None.
 
     Example:
-        >>> law = Ellipsoid(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 0.5]]), torch.zeros(1, 0, 2))
-        >>> law.mean, law.variance
+        >>> distribution = Ellipsoid(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 0.5]]), torch.zeros(1, 0, 2))
+        >>> distribution.mean, distribution.variance
         (tensor([3., 1.]), tensor([0.1000, 0.4000]))
     """
 
@@ -122,7 +122,7 @@ class Ellipsoid(MapViews):
         self._validate_args = checked
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
-        """The same law with more batch dimensions; no memory is allocated."""
+        """The same distribution with more batch dimensions; no memory is allocated."""
         new = self._like(_instance)
         shift = self.shift if self._shifted else None
         parts = (self.eigenvalues, shift, self.reflections, self.offset)
@@ -134,20 +134,23 @@ class Ellipsoid(MapViews):
         scale: float | Tensor,  # > 0, broadcasts with (*batch) or (*batch, 1)
         shift: float | Tensor = 0.0,  # broadcasts with (*batch), (*batch, 1) or (*batch, H)
     ) -> Self:
-        """The law of scale·y + shift, exactly: eigenvalues and their floor are scaled, the offset is scaled and moved.
+        """The distribution of scale·y + shift, exactly: eigenvalues and their floor are scaled, the offset is scaled
+        and moved.
 
         Both arguments are read by their number of dimensions: one more than the batch has makes the last one that of
-        the steps. So the eigen-summaries of a law of scaled data become those in the units of the data.
+        the steps. So the eigen-summaries of a distribution of scaled data become those in the units of the data.
 
         Example:
-            >>> law = Ellipsoid(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 0.5]]), torch.zeros(1, 0, 2))
-            >>> moved = law.affine(10.0, 5.0)
+            >>> distribution = Ellipsoid(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 0.5]]), torch.zeros(1, 0, 2))
+            >>> moved = distribution.affine(10.0, 5.0)
             >>> moved.mean, moved.spectral_radius
             (tensor([35., 15.]), tensor([20.]))
         """
         by, to = (self._steps_of(name, value) for name, value in (("scale", scale), ("shift", shift)))
         if by.shape[-1] != 1:
-            raise FernError(f"scale: got shape {tuple(by.shape)}, needs one number for each law, not for each step")
+            raise FernError(
+                f"scale: got shape {tuple(by.shape)}, needs one number for each distribution, not for each step"
+            )
         if self._validate_args:
             _checks.finite("scale", by)
             _checks.finite("shift", to)
@@ -167,7 +170,7 @@ class Ellipsoid(MapViews):
         return new
 
     def _like(self, instance: Any) -> Self:
-        """A new law with the plain settings of this one."""
+        """A new distribution with the plain settings of this one."""
         new: Self = self._get_checked_instance(Ellipsoid, instance)  # type: ignore[no-untyped-call]
         for name in ("horizon", "patches", "patch_size", "base_variance", "eigenvalue_floor"):
             setattr(new, name, getattr(self, name))
@@ -213,7 +216,7 @@ class Ellipsoid(MapViews):
         with torch.no_grad():
             return self.rsample(sample_shape, generator=generator)
 
-    # --- the law -------------------------------------------------------------------------------------------
+    # --- the distribution -------------------------------------------------------------------------------------------
 
     @property
     def mean(self) -> Tensor:  # (*batch, H)
@@ -244,13 +247,15 @@ class Ellipsoid(MapViews):
         return -0.5 * (squared + self.horizon * math.log(2 * math.pi * self.base_variance)) - self._log_det()
 
     def mahalanobis(self, value: Tensor) -> Tensor:  # (..., H) -> (..., *batch)
-        """The distance sqrt((y - m)ᵀ Σ⁻¹ (y - m)) of each value from the law."""
+        """The distance sqrt((y - m)ᵀ Σ⁻¹ (y - m)) of each value from the distribution."""
         self._check_event("value", value)
         length: Tensor = torch.linalg.vector_norm(self._source(value), dim=(-2, -1))
         return length / math.sqrt(self.base_variance)
 
     def axis_coordinates(self, value: Tensor) -> Tensor:  # (..., H) -> (..., *batch, H)
-        """U (value - mean), along the law's own axes: independent under the law, of deviations `axis_stddev`."""
+        """U (value - mean), along the distribution's own axes: independent under the distribution, of deviations
+        `axis_stddev`.
+        """
         self._check_event("value", value)
         apart = self._to_patches(value)
         apart = apart if self.offset is None else apart - self.offset
@@ -259,7 +264,7 @@ class Ellipsoid(MapViews):
 
     @property
     def axis_stddev(self) -> Tensor:  # (*batch, H)
-        """√a Λ, the deviations along the law's own axes."""
+        """√a Λ, the deviations along the distribution's own axes."""
         return self._to_horizon(self.eigenvalues) * math.sqrt(self.base_variance)
 
     def entropy(self) -> Tensor:  # (*batch)
@@ -267,7 +272,7 @@ class Ellipsoid(MapViews):
         return 0.5 * self.horizon * math.log(2 * math.pi * math.e * self.base_variance) + self._log_det()
 
     def cdf(self, value: Tensor) -> Tensor:  # broadcasts with (*batch, H)
-        """P(y_k <= value_k) of each step k on its own (the marginals, not the joint law)."""
+        """P(y_k <= value_k) of each step k on its own (the marginals, not the joint distribution)."""
         self._check_pointwise("value", value)
         probability: Tensor = torch.special.ndtr((value - self.mean) / self.stddev)
         return probability

@@ -1,12 +1,161 @@
-"""Products of Householder reflections and the symmetric positive map built on them, in O(R·n)."""
+"""Products of Householder reflections and the symmetric positive map built on them, in O(R·n).
+
+The forward pass uses the fastest engine (compiled on the CPU, torch operations elsewhere); the backward pass
+retraces it instead of storing it. Batch shapes broadcast without copying the reflections.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from fern.errors import FernError
-from fern.transport import _checks
-from fern.transport._autograd import Push, Reflect
-from fern.transport._grouping import Grouping
+from fern.transport import _checks, _compiled, _steps
+from fern.transport._checks import common_shape
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which batch dimensions number the sets of reflections, and which only repeat them.
+
+    Dimensions along which all set tensors (vectors, eigenvalues) have length 1, or repeat by ``expand``, are
+    moved to the front of x, as right-hand sides that share a set. Where x has the batch shape of the sets
+    behind any number of leading dimensions nothing moves (``batch`` is None), which costs no operation.
+    """
+
+    dtype: torch.dtype
+    batch: torch.Size | None = None
+    shared: tuple[int, ...] = ()  # lengths of the batch dimensions of the sets, 1 where shared
+    order: tuple[int, ...] = ()  # the shared dimensions of the batch, then the others
+
+    @classmethod
+    def of(cls, x: Tensor, *parts: tuple[Tensor, int]) -> Self:
+        """The grouping for x (..., p) and set tensors with their number of core dimensions."""
+        first, core = parts[0]
+        sets = first.shape[:-core]
+        if all(
+            part.shape[:-core] == sets and part.dtype == x.dtype and 0 not in part.stride() for part, core in parts
+        ) and (x.shape[x.ndim - 1 - len(sets) : -1] == sets):
+            return cls(x.dtype)
+        given = [part.shape[:-core] for part, core in parts]
+        message = f"batch shapes {(*map(tuple, given), tuple(x.shape[:-1]))} do not broadcast to one shape"
+        batch = common_shape(message, *given, x.shape[:-1])
+        packed = common_shape(message, *(_unexpanded(*part).shape[: -part[1]] for part in parts))
+        shared = (*[1] * (len(batch) - len(packed)), *packed)
+        repeats = [d for d in range(len(batch)) if shared[d] == 1]
+        dtype = x.dtype
+        for part, _ in parts:
+            dtype = torch.promote_types(dtype, part.dtype)
+        return cls(dtype, batch, shared, (*repeats, *(d for d in range(len(batch)) if shared[d] != 1)))
+
+    def sets(self, part: Tensor, core: int) -> Tensor:  # (..., *core) -> (*sets, *core)
+        """A set tensor, broadcast to all sets."""
+        if self.batch is None:
+            return part
+        spread = _unexpanded(part, core).to(self.dtype).expand(*self.shared, *part.shape[-core:])
+        return spread.reshape(*(length for length in self.shared if length != 1), *part.shape[-core:])
+
+    def sides(self, x: Tensor) -> Tensor:  # (..., p) -> (*sides, *sets, p)
+        """The right-hand sides of all sets."""
+        if self.batch is None:
+            return x
+        return x.to(self.dtype).expand(*self.batch, x.shape[-1]).permute(*self.order, -1)
+
+    def undo(self, y: Tensor) -> Tensor:  # (*sides, *sets, p) -> (*batch, p)
+        """A result of the shape `sides` gives, in the broadcast shape of the arguments."""
+        if self.batch is None:
+            return y
+        return y.permute(*sorted(range(len(self.order)), key=self.order.__getitem__), -1)
+
+
+def _unexpanded(tensor: Tensor, core: int) -> Tensor:
+    """The tensor without the repeats that ``expand`` made (stride 0) in its batch dimensions."""
+    for d in range(tensor.ndim - core):
+        if tensor.stride(d) == 0 and tensor.shape[d] > 1:
+            tensor = tensor.narrow(d, 0, 1)
+    return tensor
+
+
+Gradients = tuple[Tensor | None, ...]
+
+
+class _Engine(Protocol):
+    """What `_compiled` and `_steps` both offer."""
+
+    def reflect(self, vectors: Tensor, x: Tensor, *, back: bool) -> Tensor: ...
+    def reflect_backward(self, vectors: Tensor, y: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]: ...
+    def push(self, vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]: ...
+    def push_backward(
+        self, vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+def _engine(x: Tensor) -> _Engine:
+    # torch.compile traces and fuses the torch operations; it cannot look into a Numba kernel.
+    return _compiled if _compiled.fits(x) and not torch.compiler.is_compiling() else _steps
+
+
+class _Reflect(torch.autograd.Function):
+    """U x, or Uᵀ x where ``back``. Keeps its two arguments and its result, from which the way back is walked."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        vectors: Tensor,  # (*sets, R, p)
+        x: Tensor,  # (*sides, *sets, p)
+        back: bool,
+    ) -> Tensor:
+        y = _engine(x).reflect(vectors, x, back=back)
+        ctx.save_for_backward(vectors, x, y)
+        ctx.back = back
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Gradients:
+        vectors, x, y = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return *_recorded(_steps.reflect(vectors, x, back=ctx.back), (vectors, x), grad), None
+        if not ctx.needs_input_grad[0]:
+            return None, _engine(x).reflect(vectors, grad, back=not ctx.back), None
+        return *_engine(y).reflect_backward(vectors, y, grad, back=ctx.back), None
+
+
+class _Push(torch.autograd.Function):
+    """Uᵀ Λ U x. Keeps its three arguments and U x: O(R·n) numbers, none per reflection."""
+
+    @staticmethod
+    def plain(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> Tensor:
+        """The map without a record."""
+        return _engine(x).push(vectors, eigenvalues, x)[0]
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        vectors: Tensor,  # (*sets, R, p)
+        eigenvalues: Tensor,  # (*sets, p)
+        x: Tensor,  # (*sides, *sets, p)
+    ) -> Tensor:
+        y, turned = _engine(x).push(vectors, eigenvalues, x)
+        ctx.save_for_backward(vectors, eigenvalues, x, turned)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Gradients:
+        vectors, eigenvalues, x, turned = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            inputs = (vectors, eigenvalues, x)
+            return _recorded(_steps.push(*inputs)[0], inputs, grad)
+        if not any(ctx.needs_input_grad[:2]):  # the map is symmetric: it is its own adjoint
+            return None, None, _engine(x).push(vectors, eigenvalues, grad)[0]
+        return _engine(x).push_backward(vectors, eigenvalues, turned, grad)
+
+
+def _recorded(y: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> Gradients:
+    """Gradients that can be differentiated again: autograd follows the plain loop."""
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    found = iter(torch.autograd.grad(y, wanted, grad, create_graph=True))
+    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)
 
 
 def reflect(
@@ -65,8 +214,8 @@ def spd_push(
     grouping = Grouping.of(x, (vectors, 2), (eigenvalues, 1))
     arguments = grouping.sets(vectors, 2), grouping.sets(eigenvalues, 1), grouping.sides(x)
     if not torch.is_grad_enabled():  # nothing to record: autograd's own bookkeeping takes longer than a small push
-        return grouping.undo(Push.plain(*arguments))
-    result: Tensor = Push.apply(*arguments)  # type: ignore[no-untyped-call]
+        return grouping.undo(_Push.plain(*arguments))
+    result: Tensor = _Push.apply(*arguments)  # type: ignore[no-untyped-call]
     return grouping.undo(result)
 
 
@@ -75,7 +224,7 @@ def _turn(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
     _checks.one_device(vectors=vectors, x=x)
     grouping = Grouping.of(x, (vectors, 2))
     arguments = grouping.sets(vectors, 2), grouping.sides(x)
-    result: Tensor = Reflect.apply(*arguments, back)  # type: ignore[no-untyped-call]
+    result: Tensor = _Reflect.apply(*arguments, back)  # type: ignore[no-untyped-call]
     return grouping.undo(result)
 
 

@@ -17,12 +17,11 @@ import pytest
 from rich.console import Console
 
 from fern.data.auditing.audit import AuditReport, audit
-from fern.data.auditing.audit_json import to_dict
-from fern.data.auditing.audit_text import render
+from fern.data.auditing.output import render, to_dict
+from fern.data.auditing.page import audit_page
 from fern.data.datasets import load
 from fern.data.splits import Part, split
 from fern.errors import FernError
-from fern.report.pages.audit import audit_page
 
 # The paper's tables of zero patterns: total, %, isolated, clustered.
 ETTH1 = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fern.data.auditing.policy import PAPER_POLICY, Policy, in_words, read_policy
-from fern.data.tables.frequency import Frequency, frequency_of
+from fern.data.frequency import Frequency, frequency_of
 from fern.errors import FernError
 
 

@@ -5,12 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fern.data.auditing.scan.column import ColumnScan, ColumnStatistics
-from fern.data.auditing.scan.common import CommonValues
-from fern.data.auditing.scan.picture import STRETCHES, PictureScan
-from fern.data.auditing.scan.quantiles import NORMAL_MAD, ROOM, QuantileScan
-from fern.data.auditing.scan.runs import EXACT_LENGTHS, RunScan, runs_of
-from fern.data.auditing.scan.walk import WalkScan
+from fern.data.auditing.scan import STRETCHES, ColumnScan, ColumnStatistics, PictureScan, WalkScan
+from fern.data.auditing.scan_runs import EXACT_LENGTHS, RunScan, runs_of
+from fern.data.auditing.scan_values import NORMAL_MAD, ROOM, CommonValues, QuantileScan
 
 # Few different values, zeros and holes: runs of every kind.
 columns = st.lists(

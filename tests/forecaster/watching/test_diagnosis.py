@@ -61,7 +61,7 @@ def test_other_rows_can_be_diagnosed(fitted: FernForecaster, panel: pd.DataFrame
     assert fitted.diagnose(new).profile["truth"].mean() == pytest.approx(1e4, rel=0.01)
 
 
-def test_a_model_without_a_law_has_its_coverage_alone(panel: pd.DataFrame) -> None:
+def test_a_model_without_a_distribution_has_its_coverage_alone(panel: pd.DataFrame) -> None:
     forecaster = FernForecaster(horizon=7, model="dlinear", epochs=1, progress="silent", threads=1).fit(panel)
     found = forecaster.diagnose()
     assert found.profile is None

@@ -53,7 +53,7 @@ def test_one_row_at_a_time_is_the_same_as_all_at_once(
     for row in range(12):
         copy.update(more.iloc[row : row + 1])
     one, other = (forecaster.predict(level=[50, 80]) for forecaster in (at_once, copy))
-    # Laws of one window and of twelve differ in the last bits, and so do the factors.
+    # Distributions of one window and of twelve differ in the last bits, and so do the factors.
     pd.testing.assert_frame_equal(one, other, rtol=1e-5)
 
 
@@ -92,9 +92,9 @@ def test_rows_that_do_not_follow_are_refused_and_change_nothing(
     pd.testing.assert_frame_equal(copy.predict(), before)
 
 
-def test_a_law_of_several_series_needs_radii_of_one(copy: FernForecaster, panel: pd.DataFrame) -> None:
+def test_a_distribution_of_several_series_needs_radii_of_one(copy: FernForecaster, panel: pd.DataFrame) -> None:
     copy.update(later(panel, "mid", 10))
     with pytest.raises(FernError, match="give a frame of one series"):
-        copy.forecast_law()
+        copy.forecast_distribution()
     whole = pd.concat([panel.loc[panel["unique_id"] == "mid"], later(panel, "mid", 10)])
-    assert copy.forecast_law(whole).mean.shape == (1, 7, 1)
+    assert copy.forecast_distribution(whole).mean.shape == (1, 7, 1)

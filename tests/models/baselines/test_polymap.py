@@ -109,7 +109,7 @@ def test_constant_channels_are_forecast_as_they_are() -> None:
 def test_the_rows_that_are_used_are_the_newest_of_each_stretch(
     share: float, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fern.models.baselines._polymap_solving._MOST_ROWS", most)
+    monkeypatch.setattr("fern.models.baselines.polymap._MOST_ROWS", most)
 
     def changed(slow: float, fast: float) -> Tensor:
         """Turning slowly in the first half, fast in the second."""

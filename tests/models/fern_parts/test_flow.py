@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from fern.models.fern_parts.flow import JUDGED, PolynomialFlow, _Even
-from fern.models.ring import Ring
+from fern.models.periodic_grid import Ring
 from fern.systems import scenario, simulate
 
 SIZES: dict[str, Any] = {"seen": 8, "step": 4, "degree": 3, "earlier": "chosen", "margin": 0.1, "ring": None}

@@ -1,4 +1,4 @@
-"""Smoothing takes off what changes from step to step, and moves the law without changing its shape."""
+"""Smoothing takes off what changes from step to step, and moves the distribution without changing its shape."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def test_a_path_shorter_than_the_window_is_averaged_as_far_as_it_reaches(steps: 
     assert made.isfinite().all()
 
 
-def test_the_law_is_moved_and_keeps_its_shape() -> None:
+def test_the_distribution_is_moved_and_keeps_its_shape() -> None:
     size = {"context_length": 48, "horizon": 30, "channels": 2, "patch_size": 12, "latent": 4}
     plain, smooth = (build_model("fern", **size, smoothing=width).eval() for width in (1, 5))
     smooth.load_state_dict(plain.state_dict())

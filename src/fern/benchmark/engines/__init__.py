@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from fern.benchmark.engines.base import Advanced, Engine, Event, Finished, Lost, share_threads
 from fern.benchmark.plan import Plan
 from fern.errors import FernError, unknown_name
-from fern.training.machine.cluster import usable_cores
+from fern.training.runtime import usable_cores
 
 __all__ = ["Advanced", "Engine", "EngineName", "Event", "Finished", "Lost", "open_engine", "share_threads"]
 

@@ -5,10 +5,10 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from fern.benchmark.execute import Outcome
-from fern.benchmark.run import Run
+from fern.benchmark.runs import Run
 from fern.checks import require_memory, shown
 from fern.errors import FernError
-from fern.training.machine.hardware import PROCESS_BYTES, require_threads
+from fern.training.runtime import PROCESS_BYTES, require_threads
 
 
 @dataclass(frozen=True)

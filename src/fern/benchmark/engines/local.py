@@ -14,11 +14,11 @@ from typing import Self
 
 from fern.benchmark.engines.base import Advanced, Event, Finished, Lost
 from fern.benchmark.execute import Workbench, Workplace, execute_run
-from fern.benchmark.run import Run
+from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError
 from fern.processes import end_with_parent, how_it_ended, spawned
-from fern.training.records.history import EpochRecord
+from fern.training.history import EpochRecord
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Read by the libraries when they are loaded, so a worker must be born with them."""

@@ -17,10 +17,10 @@ from fern.benchmark.engines.local import THREAD_VARIABLES
 from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
 from fern.benchmark.plan import Plan
 from fern.benchmark.problem import Dataset
-from fern.benchmark.run import Run
+from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError, NotWritten
-from fern.training.machine.cluster import RaySession
+from fern.training.runtime import RaySession
 
 
 class RayEngine:

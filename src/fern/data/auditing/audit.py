@@ -13,16 +13,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern.data.auditing.policy import PAPER_POLICY, ColumnVerdict, Policy, judge
-from fern.data.auditing.scan.column import OUTLIER_LIMIT, ColumnScan, ColumnStatistics
+from fern.data.auditing.scan import OUTLIER_LIMIT, ColumnScan, ColumnStatistics
+from fern.data.columns import Roles
+from fern.data.csv_files import readable
 from fern.data.frames import by_series, step_of
+from fern.data.frequency import Frequency
+from fern.data.native import unwrap
+from fern.data.reading import BATCH_ROWS, Reading, Source, open_source, table_source
 from fern.data.splits import Part
-from fern.data.tables.frequency import Frequency
-from fern.data.tables.native import unwrap
-from fern.data.tables.opening import readable
-from fern.data.tables.readers import BATCH_ROWS, Reading, Source, open_source, table_source
-from fern.data.tables.roles import Roles
-from fern.data.tables.stamps import numbers_of
-from fern.data.tables.timegrid import GridScan, TimeGrid, grid_without_time
+from fern.data.time_grid import GridScan, TimeGrid, grid_without_time
+from fern.data.timestamps import numbers_of
 from fern.errors import FernError
 
 

@@ -1,18 +1,62 @@
-"""The paper's preprocessing policy: what becomes of a column with zeros, stuck or missing values, and why."""
+"""The paper's preprocessing policy: what is done with zeros, stuck values, sentinels and missing values, and why."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
 from fern.checks import require_number, require_whole, shown
-from fern.data.auditing.scan.column import ColumnStatistics
-from fern.data.auditing.scan.runs import RunLengths
-from fern.data.tables.frequency import Frequency, parse_duration
+from fern.data.auditing.scan import ColumnStatistics
+from fern.data.auditing.scan_runs import RunLengths, RunScan, runs_of
+from fern.data.frequency import Frequency, parse_duration
 from fern.errors import FernError
 from fern.settings import STRICT, from_mapping, read_toml
+
+SentinelKind = Literal["code", "stuck"]
+
+
+@dataclass(frozen=True)
+class Sentinel:
+    """A run of one value that is no measurement."""
+
+    kind: SentinelKind
+    first: int
+    length: int
+    value: float
+
+    @property
+    def reason(self) -> str:
+        """Why it is none."""
+        return "missing-value code" if self.kind == "code" else f"stuck for {self.length:,} rows"
+
+
+def sentinels(
+    values: NDArray[np.float64],  # (T,), missing ones NaN
+    *,
+    stuck_after: float,
+) -> list[Sentinel]:
+    """Runs of missing-value codes, and of one value other than zero for more than ``stuck_after`` rows.
+
+    Example:
+        >>> values = np.concatenate([np.arange(1.0, 50.0), [-9999.0, 7.0, 7.0, 7.0, 7.0]])
+        >>> [(found.kind, found.first, found.length) for found in sentinels(values, stuck_after=3)]
+        [('code', 49, 1), ('stuck', 50, 4)]
+    """
+    scan = RunScan()
+    scan.add(values)
+    scan.close()
+    codes = np.array([code for code, _, _ in scan.codes()], dtype=np.float32)
+    runs = runs_of(values)
+    coded = np.isin(runs.values.astype(np.float32), codes)
+    stuck = np.isfinite(runs.values) & (runs.values != 0) & (runs.lengths > stuck_after)
+    return [
+        Sentinel("code" if np.float32(value) in codes else "stuck", first, length, value)
+        for first, length, value in runs.where(coded | stuck)
+    ]
 
 
 def _duration(value: Any) -> Any:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fern.data.tables.csvfile import one_line
+from fern.data.csv_files import one_line
 from fern.errors import FernError, unknown_name
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fern.errors import FernError
 from fern.forecaster.bulk.chunks import Chunk, read_chunk
-from fern.training.machine.cluster import RaySession
+from fern.training.runtime import RaySession
 
 Folder = Mapping[str, bytes]
 """A saved forecaster: the files of its folder by name."""

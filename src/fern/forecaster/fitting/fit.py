@@ -18,7 +18,7 @@ from fern.forecaster.watching.findings import MOST_SERIES, PROFILE_WINDOWS, Find
 from fern.models import FittedForecaster, Forecaster, build_model
 from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.inputs import batch_size_for
-from fern.training.records.progress import Mode
+from fern.training.logging import Mode
 
 LEAST_STEPS, STEPS = 1000, 1500
 """Optimiser steps of a whole training, unless early stopping ends it."""
@@ -117,8 +117,8 @@ def fit_model(
     most = work.calibration_windows()
     late = learnt.residuals(judged, "calibration", most=most)
     early = learnt.residuals(result.model, "validation", most=most)
-    # A model without a law has a ball of radius 1 around its forecast, which says nothing about its errors.
-    how = settings.calibration if model.has_law else replace(settings.calibration, law_windows=0.0)
+    # A model without a distribution has a ball of radius 1 around its forecast, which says nothing about its errors.
+    how = settings.calibration if model.has_distribution else replace(settings.calibration, distribution_windows=0.0)
     calibration = fit_calibration(late, early, settings=how)
     findings = findings_of(judged, series, learnt, late, early, how)
     notes += calibration.notes

@@ -6,8 +6,8 @@ from itertools import pairwise
 from math import ceil, gcd
 
 from fern.data.frames import Series
+from fern.data.frequency import Frequency
 from fern.data.splits import Part
-from fern.data.tables.frequency import Frequency
 from fern.errors import FernError
 
 CONTEXT_PER_HORIZON = 3.5

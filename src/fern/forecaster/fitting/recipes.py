@@ -15,12 +15,12 @@ class Recipe:
 
 
 FERN = (
-    Recipe("level", {"preset": "level"}, {"preset": "law"}),
-    Recipe("state", {"preset": "state"}, {"preset": "law", "loss": "crps"}),
+    Recipe("level", {"preset": "level"}, {"preset": "distribution"}),
+    Recipe("state", {"preset": "state"}, {"preset": "distribution", "loss": "crps"}),
 )
 """By the presets of `fern.models` and `fern.training`: ``level`` for series whose level and spread drift, ``state`` for
 systems whose level is part of their state (chaotic ones). There the CRPS of each step, dearer to compute, gives the
-better law; see docs/decisions.md."""
+better distribution; see docs/decisions.md."""
 
 
 def recipes_for(model: str, settings: Mapping[str, Any] | None) -> tuple[Recipe, ...]:

@@ -1,4 +1,4 @@
-"""Windows of many series in model units, and the residuals of held-out windows under a model's law."""
+"""Windows of many series in model units, and the residuals of held-out windows under a model's distribution."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from fern.data.frames import Series
 from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError
+from fern.forecaster.distributions import distribution_of
 from fern.forecaster.fitting.plan import Plan, SeriesParts, stride_for
-from fern.forecaster.laws import law_of
 from fern.forecaster.scales import Scale
 from fern.models import Forecaster
 
@@ -63,16 +63,18 @@ class Learnt:
         return self._windows([parts.validation for parts in self.parts], most=most)
 
     def residuals(self, model: Forecaster, part: HeldOut, *, most: int) -> Residuals:
-        """What the truth of held-out windows is under the model's laws; about ``most`` windows over all series."""
+        """What the truth of held-out windows is under the model's distributions; about ``most`` windows over all
+        series.
+        """
         found = [
-            Residuals.of(law_of(model, past), future, origins=rows, series=series)
+            Residuals.of(distribution_of(model, past), future, origins=rows, series=series)
             for past, future, rows, series in self.held_out(part, most=most)
         ]
         if found:
             return Residuals.joined(found)
         channels = self.values[0].shape[1]
-        law = law_of(model, torch.zeros(1, self.plan.context_length, channels))
-        return Residuals.none(channels=channels, horizon=self.plan.horizon, patch_size=law.patch_size)
+        distribution = distribution_of(model, torch.zeros(1, self.plan.context_length, channels))
+        return Residuals.none(channels=channels, horizon=self.plan.horizon, patch_size=distribution.patch_size)
 
     def count(self, part: HeldOut, *, most: int) -> int:
         """How many windows `held_out` gives."""

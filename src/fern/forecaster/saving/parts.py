@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from fern.calibration import Calibration, CoverageCourse, CoverageRow, OnlineCalibration
-from fern.calibration.course import BINS
-from fern.data.tables.frequency import Frequency, Unit
-from fern.data.tables.native import FrameKind, Native
+from fern.calibration.coverage import BINS
+from fern.data.frequency import Frequency, Unit
+from fern.data.native import FrameKind, Native
 from fern.diagnostics import EigenProfile, Rates, Rules
 from fern.errors import FernError, unknown_name
 from fern.forecaster.inputs import Form

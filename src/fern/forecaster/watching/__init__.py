@@ -1,1 +1,1 @@
-"""A fitted forecaster over time: rows that came later, what its law says about itself, pictures."""
+"""A fitted forecaster over time: rows that came later, what its distribution says about itself, pictures."""

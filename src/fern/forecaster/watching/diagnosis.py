@@ -1,4 +1,4 @@
-"""What is known of a law, as frames of the kind that came in."""
+"""What is known of a distribution, as frames of the kind that came in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from fern.diagnostics import warnings as alarms_of
+from fern.diagnostics import detect_alarms
 from fern.forecaster.inputs import Table
 from fern.forecaster.state import State
 from fern.forecaster.watching.findings import COVERAGE_WINDOWS, MOST_SERIES, Findings, Profiled, covered, profile_of
@@ -19,10 +19,11 @@ FIGURES = ("spectral_radius", "trace", "log_det")
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """Four frames; those that need a law, or more rows than there are, are None.
+    """Four frames; those that need a distribution, or more rows than there are, are None.
 
     Attributes:
-        profile: at each held-out row forecast, truth and mean absolute error in the units of the data, and the law's
+        profile: at each held-out row forecast, truth and mean absolute error in the units of the data, and the
+        distribution's
             spectral radius, trace and log-determinant in model units (paper, "eigen-profile").
         warnings: stretches that a rule flags, with the rule's rates.
         rates: each rule's hit rate, false-alarm rate and lift where it was learnt and on later rows.
@@ -48,7 +49,7 @@ def examined(state: State, table: Table) -> Findings:
     scaled = [state.scale(one.name, one.values).apply(one.values) for one in table.series]
     learnt = {one.name: one.rules for one in state.findings.profiled} if state.findings is not None else {}
     profiled: list[Profiled] = []
-    if state.model.has_law:
+    if state.model.has_distribution:
         for one, values in list(zip(table.series, scaled, strict=True))[:MOST_SERIES]:
             found = profile_of(state.model, one, values, rules=learnt.get(one.name))
             if found is not None:
@@ -119,7 +120,7 @@ def _warnings(state: State, profiled: Sequence[Profiled]) -> Any:
     begins: list[Any] = []
     ends: list[Any] = []
     for one in profiled:
-        for alarm in alarms_of(one.profile, one.rules) if one.rules is not None else ():
+        for alarm in detect_alarms(one.profile, one.rules) if one.rules is not None else ():
             measured = one.measured.get(alarm.rule)
             row: dict[str, Any] = {state.form.identifier: one.name} if state.form.identifier is not None else {}
             row |= {} if state.form.long else {"channel": state.channel_names[alarm.channel]}

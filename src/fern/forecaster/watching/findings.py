@@ -1,4 +1,4 @@
-"""What held-out rows show of a law: eigen-profile, warnings with measured rates, coverage."""
+"""What held-out rows show of a distribution: eigen-profile, warnings with measured rates, coverage."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,8 +20,8 @@ from fern.calibration import (
 )
 from fern.data.frames import Series
 from fern.diagnostics import EigenProfile, Rates, Rules, eigenprofile, learn_rules, measured_rates
+from fern.forecaster.distributions import distribution_of
 from fern.forecaster.fitting.windows import HeldOut, Learnt
-from fern.forecaster.laws import law_of
 from fern.models import Forecaster
 
 MOST_SERIES, MOST_ROWS = 12, 2000
@@ -55,7 +55,8 @@ class Profiled:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Profiles of some series (none for a model without a law), and coverage on windows the radii are not from.
+    """Profiles of some series (none for a model without a distribution), and coverage on windows the radii are not
+    from.
 
     ``course`` is how the coverage of 90 % intervals went, window by window, and the PIT.
     """
@@ -73,13 +74,13 @@ def findings_of(
     validation: Residuals,
     settings: CalibrationSettings,
 ) -> Findings:
-    """What a fit can say of its law before the model is trained once more on all rows.
+    """What a fit can say of its distribution before the model is trained once more on all rows.
 
     Rules are learnt on validation rows and measured on calibration rows. Coverage is that of radii from the earlier
     half of the calibration windows on the later half, so a little pessimistic: the forecaster has radii from all.
     """
     profiled = []
-    if model.has_law:
+    if model.has_distribution:
         kept = [one for one, parts in zip(series, learnt.plan.parts, strict=True) if parts is not None]
         for one, values, parts in list(zip(kept, learnt.values, learnt.parts, strict=True))[:MOST_SERIES]:
             first = max(parts.validation.start - learnt.plan.context_length, 0)
@@ -136,7 +137,7 @@ def covered(
     series: NDArray[np.int64],
 ) -> tuple[tuple[CoverageRow, ...], CoverageCourse]:
     """The coverage of every kind of region at the usual levels, with n_eff and error bars, and its course."""
-    forecast = calibration.apply(law_of(model, past))
+    forecast = calibration.apply(distribution_of(model, past))
     report = coverage_report(forecast, future, origins=origins.tolist(), series=series.tolist(), levels=LEVELS, paths=0)
     course = coverage_course(forecast, future, origins=origins.tolist(), row=report.row("margin", COURSE_LEVEL))
     return report.rows, course

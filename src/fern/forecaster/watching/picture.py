@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fern.checks import require_whole
-from fern.data.tables.frequency import last_stamps
+from fern.data.frequency import last_stamps
 from fern.forecaster.output import Asked
 from fern.forecaster.prediction import Request, batch_of, calibrated, predict_series, simulate_series
 from fern.forecaster.state import Recent, State
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fern.forecaster.forecaster import FernForecaster
-    from fern.report.figures.fan import Fans
+    from fern.plot.forecasts import Fans
 
 MOST_PANELS = 12
 HISTORY_PER_HORIZON, LEAST_HISTORY = 3, 30
 JOINT_PATHS, MOST_JOINT, LEVEL = 1000, 4, 90.0
-"""Paths that the joint law of two steps is seen from, the series it is drawn for, the share of paths that it holds."""
+"""Paths that the joint distribution of two steps is seen from, the series it is drawn for, the share of paths that it
+holds.
+"""
 
 
 def picture(
@@ -36,7 +38,7 @@ def picture(
     joint: tuple[int, int] | None,
 ) -> "Figure":
     """The figure of `FernForecaster.plot`."""
-    from fern.report.figures.fan import fan_figure
+    from fern.plot.forecasts import fan_figure
 
     return fan_figure(fans_of(forecaster, df, level=level, h=h, band=band, history=history, joint=joint))
 
@@ -51,9 +53,10 @@ def fans_of(
     history: int | None = None,
     joint: tuple[int, int] | None = None,
 ) -> "Fans":
-    """What is drawn of a forecast: the fan of each series and channel, with the joint law of two steps if asked for."""
-    from fern.report.figures.ellipses import Joint
-    from fern.report.figures.fan import Fan, Fans, Interval
+    """What is drawn of a forecast: the fan of each series and channel, with the joint distribution of two steps if
+    asked for.
+    """
+    from fern.plot.forecasts import Fan, Fans, Interval, Joint
 
     state, asked = forecaster._fitted(), Asked.of(level=level, quantiles=None)
     steps = forecaster._steps(h)

@@ -8,15 +8,15 @@ import torch
 
 from fern.calibration import OnlineCalibration
 from fern.data.frames import Series
-from fern.data.tables.frequency import Frequency
-from fern.data.tables.stamps import as_text
+from fern.data.frequency import Frequency
+from fern.data.timestamps import as_text
 from fern.errors import FernError, unknown_name
+from fern.forecaster.distributions import distribution_of
 from fern.forecaster.inputs import Table
-from fern.forecaster.laws import law_of
 from fern.forecaster.state import Recent, State
 
 AT_ONCE = 4096
-"""Windows times channels whose laws are held at once."""
+"""Windows times channels whose distributions are held at once."""
 
 
 def updated(state: State, table: Table) -> State:
@@ -100,6 +100,6 @@ def _followed(state: State, after: Recent, *, new: int) -> OnlineCalibration | N
     at_once = max(1, AT_ONCE // scaled.shape[1])
     for start in range(0, len(origins), at_once):
         rows = origins[start : start + at_once, None]
-        law = law_of(state.model, torch.from_numpy(scaled[rows + np.arange(-length, 0)]))
-        follower = follower.update(law, scaled[rows + np.arange(patch)])
+        distribution = distribution_of(state.model, torch.from_numpy(scaled[rows + np.arange(-length, 0)]))
+        follower = follower.update(distribution, scaled[rows + np.arange(patch)])
     return follower

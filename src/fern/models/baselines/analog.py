@@ -10,8 +10,7 @@ from torch import Tensor
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ChannelsSeen, ModelConfig, Sees
-from fern.models.fitted import FittedForecaster
+from fern.models.base import ChannelsSeen, FittedForecaster, ModelConfig, Sees
 from fern.models.registry import register_model
 
 Level = Literal["kept", "removed"]

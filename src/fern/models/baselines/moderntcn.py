@@ -3,17 +3,57 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import gelu, pad
 
+from fern.caching import cached_njit
 from fern.checks import require_whole
 from fern.errors import FernError
 from fern.models.base import ModelConfig, PointForecaster, Sees
-from fern.models.baselines import _depthwise_kernels as loops
 from fern.models.layers import Dropout, RevIN, compiled
 from fern.models.registry import register_model
+
+Array = Any  # of float32, contiguous
+
+
+@cached_njit(nogil=True, error_model="numpy")
+def convolve(rows: Array, weights: Array, out: Array) -> None:
+    """out[r, b, n] = Σ_j weights[r, j] rows[r, b, n + j - k // 2], zeros beyond the ends; rows (R, B, N)."""
+    length, taps = rows.shape[2], weights.shape[1]
+    half = taps // 2
+    padded = np.zeros(length + taps - 1, rows.dtype)
+    for r in range(rows.shape[0]):
+        for b in range(rows.shape[1]):
+            for n in range(length):
+                padded[half + n] = rows[r, b, n]
+                out[r, b, n] = np.float32(0.0)
+            for j in range(taps):
+                weight = weights[r, j]
+                for n in range(length):
+                    out[r, b, n] += weight * padded[n + j]
+
+
+@cached_njit(nogil=True, error_model="numpy")
+def correlate(rows: Array, grad: Array, out: Array) -> None:
+    """out[r, j] = Σ_bn grad[r, b, n] rows[r, b, n + j - k // 2]: the gradient of `convolve` in its weights."""
+    length, taps = rows.shape[2], out.shape[1]
+    half = taps // 2
+    padded = np.zeros(length + taps - 1, rows.dtype)
+    sums = np.empty((taps, length), rows.dtype)  # of each place, so that no sum runs along a row: lanes stay apart
+    for r in range(rows.shape[0]):
+        sums[:] = np.float32(0.0)
+        for b in range(rows.shape[1]):
+            for n in range(length):
+                padded[half + n] = rows[r, b, n]
+            for j in range(taps):
+                for n in range(length):
+                    sums[j, n] += grad[r, b, n] * padded[n + j]
+        for j in range(taps):
+            out[r, j] = sums[j].sum()
+
 
 SHORT = 9
 """Up to this length a kernel is applied by a compiled loop."""
@@ -281,13 +321,13 @@ class _ShortConvolution(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         rows, weights = ctx.saved_tensors
         grad_weights = torch.empty_like(weights)
-        loops.correlate(rows.contiguous().numpy(), grad.contiguous().numpy(), grad_weights.numpy())
+        correlate(rows.contiguous().numpy(), grad.contiguous().numpy(), grad_weights.numpy())
         return _convolved(grad, weights.flip(1)), grad_weights
 
 
 def _convolved(rows: Tensor, weights: Tensor) -> Tensor:
     out = torch.empty(rows.shape)
-    loops.convolve(rows.detach().contiguous().numpy(), weights.detach().contiguous().numpy(), out.numpy())
+    convolve(rows.detach().contiguous().numpy(), weights.detach().contiguous().numpy(), out.numpy())
     return out
 
 

@@ -44,7 +44,7 @@ class Network:
         heads_z: Iterable[nn.Module],
         head: TransportHead,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The parts of the law, in patches."""
+        """The parts of the distribution, in patches."""
         groups = (
             [*features, head.hidden],
             [_linear(part) for part in heads_x],

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fern.models.fern_parts.polynomial import RIDGE, STATES_A_TERM, MakeUp
 from fern.models.fern_parts.row_statistics import RowStatistics
-from fern.models.ring import Ring, strong_waves
+from fern.models.periodic_grid import Ring, strong_waves
 
 Earlier = Literal["chosen", "none"]
 """Whether the earlier rows may be taken beside the polynomial of the newest."""

@@ -15,7 +15,7 @@ EIGENVALUES = SoftBounds(EIGENVALUE_FLOOR, SCALE.high)
 """The paper's [0, 5.5], begun at the floor of `Ellipsoid`: below it an eigenvalue would have no gradient."""
 
 DIRECT_EIGENVALUES = SoftBounds(EIGENVALUE_FLOOR, 100.0, bend=EIGENVALUES.knee)
-"""Of a law whose mean does not pass A: only its width is left to say, and that may be small or large.
+"""Of a distribution whose mean does not pass A: only its width is left to say, and that may be small or large.
 
 With a = 0.1 the deviations reach from 3e-5 to 31 (of the context's own, where it is normalised): sharp enough for the
 first steps of a chaotic system, wide enough for a walk that leaves its context. The condition number, at most 1e6,

@@ -1,4 +1,4 @@
-"""The level and the spread that are taken off a context, and given back to the law of its future."""
+"""The level and the spread that are taken off a context, and given back to the distribution of its future."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Normaliser(nn.Module):
 
     The scale is √(variance + floor² + rounding²): a context without spread is divided by the floor, not by 0. The
     floor is learnt by `prepare`, `SPREAD_FLOOR` of the mean deviation of the training contexts in each channel, so that
-    a law stays as wide there as the data make sense of; a channel that never moves, and a model that was not
+    a distribution stays as wide there as the data make sense of; a channel that never moves, and a model that was not
     prepared, divide a constant by 1. The rounding is that of numbers as large as the level: a series near 1e6 in
     float32 has no spread below 0.5. No gradient passes level and scale.
 

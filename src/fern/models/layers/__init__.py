@@ -1,14 +1,20 @@
 """Layers that more than one model uses, one purpose a file."""
 
-from fern.models.layers.activation import ACTIVATIONS, activation
 from fern.models.layers.attention import attend
-from fern.models.layers.blocks import in_blocks
-from fern.models.layers.decomposition import decompose, moving_average, require_kernel, weights_on_average
+from fern.models.layers.basic import (
+    ACTIVATIONS,
+    RevIN,
+    Statistics,
+    activation,
+    decompose,
+    end_padded_patches,
+    in_blocks,
+    moving_average,
+    require_kernel,
+    weights_on_average,
+)
 from fern.models.layers.dropout import Dropout, compiled, drawing_from, require_rate
-from fern.models.layers.feedforward import added_feedforward, feedforward
-from fern.models.layers.patches import end_padded_patches
-from fern.models.layers.perceptron import Perceptron
-from fern.models.layers.revin import RevIN, Statistics
+from fern.models.layers.feedforward import Perceptron, added_feedforward, feedforward
 
 __all__ = [
     "ACTIVATIONS",

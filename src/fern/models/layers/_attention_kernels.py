@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from fern.caching import cached_njit
-from fern.models.layers._lane_functions import (
+from fern.models.layers._elementwise_kernels import (
     LOG2_E,
     exponential,
     hashed,

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fern.errors import FernError
-from fern.models.layers import _dropout_kernels as kernels
+from fern.models.layers import _elementwise_kernels as kernels
 
 Keys = tuple[np.uint32, np.uint32, np.uint32, np.float32]
 """Two random keys, the last of 2¹⁶ values that is kept, and the scale of what is kept: 1 where nothing is dropped."""

@@ -1,19 +1,16 @@
-"""Linear map, GELU, dropout, linear map, in blocks of vectors that stay in the processor's cache.
+"""Feed-forward layers (linear, GELU, dropout, linear) in blocks that stay in the processor's cache, and perceptrons."""
 
-The inner vectors are several times as wide as the outer ones: whole, they would go to memory and back some ten times
-a training step, which costs more than the products where the outer ones are narrow. In blocks they never leave the
-cache: the first product is computed again for the gradient rather than kept.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import gelu
 
-from fern.models.layers import _gelu_kernels as kernels
+from fern.models.layers import _elementwise_kernels as kernels
+from fern.models.layers.basic import activation as named_activation
 from fern.models.layers.dropout import NONE_DROPPED, Dropout, Keys, compiled
 
 BLOCK = 1 << 17  # inner numbers a block: half a megabyte
@@ -144,3 +141,38 @@ def _inner(scratch: Tensor, inner: int, part: slice) -> Tensor:  # (inner, size 
 
 def _flat(tensor: Tensor) -> Any:
     return tensor.view(-1).numpy()
+
+
+class Perceptron(nn.Module):
+    """Linear maps between the given widths, with an activation and dropout after each but the last.
+
+    Example:
+        >>> import torch
+        >>> Perceptron((3, 8, 2), activation="relu")(torch.zeros(5, 3)).shape
+        torch.Size([5, 2])
+    """
+
+    def __init__(self, widths: Sequence[int], *, activation: str, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths))
+        self.activate = named_activation(activation)
+        self.dropout = Dropout(dropout)
+
+    @property
+    def linear_maps(self) -> list[nn.Linear]:
+        """The maps in order."""
+        return [part for part in self.maps if isinstance(part, nn.Linear)]
+
+    def forward(
+        self,
+        x: Tensor,  # (..., first width)
+    ) -> Tensor:  # (..., last width)
+        """The maps in turn."""
+        if self.activate is nn.functional.gelu and len(self.maps) == 2:
+            first, second = ((part.weight, part.bias) for part in self.linear_maps)
+            return feedforward(x, first, second, self.dropout)
+        rows = x.reshape(-1, x.shape[-1])  # in place on a view of more dimensions, an activation makes autograd copy
+        for linear in self.maps[:-1]:
+            rows = self.dropout(self.activate(linear(rows)))
+        last: Tensor = self.maps[-1](rows)
+        return last.view(*x.shape[:-1], -1)

@@ -1,0 +1,281 @@
+"""Forecasters from outside, named ``module:callable`` or by a folder."""
+
+import hashlib
+import inspect
+import sys
+import warnings
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fern.benchmark.adapters.callables import ForecastFunction, FunctionForecaster, ModuleForecaster
+from fern.benchmark.adapters.chronos import ChronosForecaster, is_chronos
+from fern.benchmark.adapters.libraries import (
+    Builder,
+    adapter_of,
+    builder_of,
+    extra_for,
+    library_version,
+    split_settings,
+)
+from fern.errors import FernError
+from fern.extras import MissingExtra, optional
+from fern.models import Forecaster, ModelConfig
+
+FORECASTER_MANIFEST = "forecaster.json"
+"""The file by which a folder that `FernForecaster.save` wrote is known."""
+
+
+def is_saved_forecaster(folder: Path) -> bool:
+    """Whether `FernForecaster.save` wrote this folder."""
+    return (folder / FORECASTER_MANIFEST).is_file()
+
+
+def load_saved_forecaster(folder: Path) -> Forecaster:
+    """The point forecasts of a saved `FernForecaster`.
+
+    Its module is imported by name: the benchmark takes any library's forecasters, and depends on none, ours included.
+    """
+    wrapper: Callable[[Path], Forecaster] = import_module("fern.integrations.saved_forecaster").SavedForecaster
+    return wrapper(folder)
+
+
+def folder_builder(folder: Path, *, where: str) -> Builder:
+    """What gives the model of a folder."""
+    if not is_saved_forecaster(folder) and not is_chronos(folder):
+        raise FernError(
+            f"{where}: holds neither a saved FernForecaster (forecaster.json) nor a Chronos model (config.json)"
+        )
+
+    def build(*, context_length: int, horizon: int, channels: int) -> Forecaster:
+        if is_saved_forecaster(folder):
+            return load_saved_forecaster(folder)
+        return ChronosForecaster(folder, context_length=context_length, horizon=horizon, channels=channels)
+
+    return build
+
+
+def folder_fingerprint(folder: Path) -> str:
+    """12 hexadecimal digits of the SHA-256 of the names, sizes and, up to a megabyte each, contents of its files.
+
+    A saved forecaster's manifest holds the checksums of the rest; of large weights the beginning will do.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        digest.update(f"{path.name} {path.stat().st_size} ".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(1 << 20))
+    return digest.hexdigest()[:12]
+
+
+Floats = NDArray[np.float32]
+Form = Literal["batch", "window"]
+SIZES = ("context_length", "horizon", "channels")
+_PROBE = 3  # windows by which a function's form is found out
+
+
+def imported(text: str, *, what: str = "TARGET") -> Any:
+    """The callable that ``module:callable`` or a folder names; of a known library's forecaster, what builds the model.
+
+    Example:
+        >>> imported("fern.metrics:msee")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: TARGET fern.metrics:msee: fern.metrics was imported, but has no 'msee': ...
+    """
+    where = f"{what} {text}"
+    if is_folder(text):
+        return folder_builder(Path(text), where=where)
+    module, _, called = text.partition(":")
+    try:
+        name, settings = split_settings(called)
+    except FernError as error:
+        raise FernError(f"{where}: {error}") from None
+    if not module or not name:
+        raise FernError(f"{where}: needs a module and a callable in it, such as my_package.models:forecast")
+    extra = extra_for(module)
+    try:
+        found: Any = import_module(module) if extra is None else optional(module, extra=extra)
+    except MissingExtra as error:
+        raise FernError(f"{where}: {error}") from None
+    except SystemExit as error:
+        raise FernError(f"{where}: {module} cannot be imported: it called sys.exit({error.code!r})") from None
+    except BaseException as error:  # noqa: BLE001  whatever a user's module does when it is imported
+        raise FernError(f"{where}: {module} cannot be imported: {type(error).__name__}: {error}") from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise FernError(f"{where}: {_missing(module, part, found)}")
+        found = getattr(found, part)
+    adapter = adapter_of(found)
+    if adapter is not None:
+        if settings and not isinstance(found, type):
+            raise FernError(f"{where}: is an object, so the settings {settings} cannot be given to it")
+        return builder_of(found, adapter, settings)
+    if settings:
+        raise FernError(f"{where}: takes no settings; only the classes of a known library do")
+    if not callable(found) or (isinstance(found, type) and not builds(found)):
+        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+        raise FernError(f"{where}: is {kind}, needs a callable taking (context, horizon) or ({', '.join(SIZES)})")
+    return found
+
+
+def source_fingerprint(text: str) -> str:
+    """12 hexadecimal digits of the SHA-256 of the file that holds a ``module:callable``; its own imports do not count.
+
+    Of a known library the version counts too; of a folder, its files.
+
+    Example:
+        >>> len(source_fingerprint("fern.metrics:mse"))
+        12
+    """
+    if is_folder(text):
+        return folder_fingerprint(Path(text))
+    imported(text, what="outside model")
+    file = getattr(sys.modules[text.partition(":")[0]], "__file__", None)
+    content = Path(file).read_bytes() if file else text.encode()
+    return hashlib.sha256(content + library_version(text).encode()).hexdigest()[:12]
+
+
+def is_folder(text: str) -> bool:
+    """Whether an outside model is named by its folder; module names have no slashes."""
+    return ("/" in text or "\\" in text) and Path(text).is_dir()
+
+
+def builds(found: object) -> bool:
+    """Whether a callable builds models: it has the parameters ``context_length``, ``horizon`` and ``channels``.
+
+    Example:
+        >>> builds(lambda context, horizon: context[-horizon:])
+        False
+    """
+    try:
+        return set(SIZES) <= inspect.signature(found).parameters.keys()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+
+
+def built(builder: Callable[..., Forecaster | nn.Module], sizes: ModelConfig, *, seed: int) -> Forecaster:
+    """The untrained model that a builder gives; torch's own generator, seeded, gives its starting weights."""
+    wanted = {name: getattr(sizes, name) for name in SIZES}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = builder(**wanted)
+    if isinstance(model, Forecaster):
+        require_sizes(model.config, sizes)
+        return model
+    if isinstance(model, nn.Module):
+        return ModuleForecaster(model, **wanted)
+    raise FernError(f"built {type(model).__name__}, needs a fern Forecaster or a torch.nn.Module")
+
+
+def outside_model(text: str, sizes: ModelConfig, *, seed: int) -> Forecaster:
+    """The model that ``module:callable`` stands for: what a builder builds, or the function itself.
+
+    A function's form is found out by a few windows of noise.
+    """
+    found = imported(text, what="outside model")
+    if builds(found):
+        try:
+            return built(found, sizes, seed=seed)
+        except Exception as error:  # whatever a user's builder does
+            told = str(error) if isinstance(error, FernError) else f"raised {type(error).__name__}: {error}"
+            raise FernError(f"outside model {text}: {told}") from error
+    windows = np.random.default_rng(seed).standard_normal((_PROBE + 1, sizes.context_length, sizes.channels))
+    try:
+        form = form_of(found, windows.astype(np.float32), sizes.horizon)
+    except FernError as error:
+        raise FernError(f"outside model {text}: {error}") from None
+    return as_model(found, sizes, takes=form, name=text)
+
+
+def require_sizes(has: ModelConfig, needs: ModelConfig) -> None:
+    """Refuse a model of other lengths or channels."""
+    for name in SIZES:
+        if getattr(has, name) != getattr(needs, name):
+            raise FernError(f"the model's {name} is {getattr(has, name)}, needs {getattr(needs, name)}")
+
+
+def as_model(function: ForecastFunction, sizes: ModelConfig, *, takes: Form, name: str | None = None) -> Forecaster:
+    """A function as a model."""
+    return FunctionForecaster(
+        function,
+        context_length=sizes.context_length,
+        horizon=sizes.horizon,
+        channels=sizes.channels,
+        takes=takes,
+        name=name,
+    )
+
+
+def form_of(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:
+    """The form in which a few windows (n, L, C) give the right shape; a function that takes both must agree in both."""
+    # A probe of as many windows as the horizon has steps could have the right shape by accident.
+    probe = contexts[: _PROBE + (horizon == _PROBE)]
+    asked: dict[Form, Floats] = {"batch": probe, "window": probe[0]}
+    fitting: dict[Form, Any] = {}
+    troubles: dict[Form, str] = {}
+    for form, context in asked.items():
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):  # the other form may well be nonsense to it
+                warnings.simplefilter("ignore")
+                given = function(context.copy(), horizon)
+            shape = tuple(np.shape(given))
+        except Exception as error:  # noqa: BLE001  told when neither form will do
+            troubles[form] = f"raised {type(error).__name__}: {error}"
+            continue
+        wanted = (*context.shape[:-2], horizon, context.shape[-1])
+        if shape == wanted or (wanted[-1] == 1 and shape == wanted[:-1]):
+            fitting[form] = given
+        else:
+            troubles[form] = f"returned shape {shape}, needs {wanted}"
+    if len(fitting) == 2 and not _agree(fitting["batch"], fitting["window"]):
+        if not _agree(fitting["batch"], function(probe.copy(), horizon)[0]):
+            return "batch"  # it draws at random: no two answers agree
+        raise FernError(
+            "returns different forecasts for a batch (B, L, C) and for its windows (L, C) one by one; "
+            "say which it takes: batch or window"
+        )
+    if fitting:
+        return "batch" if "batch" in fitting else "window"
+    if len(set(troubles.values())) == 1:
+        raise FernError(troubles["batch"])
+    raise FernError(
+        f"for a batch {probe.shape}: {troubles['batch']}; for a window {probe[0].shape}: {troubles['window']}"
+    )
+
+
+def _agree(batch: Any, window: Any) -> bool:
+    """Whether a batch's first answer is that of its first window; other things than floats are not compared."""
+    first, alone = (
+        given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else np.asarray(given)
+        for given in (batch[0], window)
+    )
+    if not all(np.issubdtype(values.dtype, np.floating) for values in (first, alone)):
+        return True
+    return bool(np.allclose(first.ravel(), alone.ravel(), rtol=1e-3, atol=1e-6, equal_nan=True))
+
+
+def _missing(module: str, name: str, owner: object) -> str:
+    own = Path(*module.split(".")).with_suffix(".py").absolute()
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if own.is_file() and (file is None or Path(file).resolve() != own.resolve()):
+        return f"{module} is another module than {own.name} in the current folder; give yours a name of its own"
+    near = get_close_matches(name, [entry for entry in dir(owner) if not entry.startswith("_")], n=3)
+    hint = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"{module} was imported, but has no {name!r}{hint}"
+
+
+def look_in(folder: str) -> None:
+    """Have modules found in a folder that are found nowhere else: what lies there takes the place of no other module.
+
+    Only for a ``module:callable`` that somebody has named; nothing else is imported from a folder of data.
+    """
+    if folder not in sys.path:
+        sys.path.append(folder)

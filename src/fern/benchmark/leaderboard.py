@@ -1,0 +1,253 @@
+"""The leaderboard of a task: who is ahead, and every figure beside the paper's and the oracle's."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fern.benchmark.results import Row, direction_of, title_of
+from fern.benchmark.tables.build import KINDS, kind_of
+from fern.benchmark.tables.cells import Case, Cell, Grid, Spot, best_marked, fill_grid
+from fern.benchmark.tables.labels import seen_by
+from fern.benchmark.tables.published import beside_paper, compared_figures, has_table
+from fern.benchmark.tables.ranking import AgainstBest, Standings
+from fern.benchmark.tables.rendering import cell_text
+from fern.benchmark.tasks import ORACLE, Task
+from fern.html.figures import drawing
+from fern.html.markup import Entry, Head, Html, element, joined, listing, number
+from fern.plot.scores import critical_difference_figure
+
+_MARKS = {1: "best", 2: "second best"}
+_FLOORS = ("oracle_mse", "regret")
+# An error up to so many times the best is shaded so; the rest is plain.
+_SHADES = ((1.0, "h1"), (1.1, "h2"), (1.5, "h3"), (3.0, "h4"))
+
+
+@dataclass(frozen=True)
+class Board:
+    """The rows of one task, sorted into a grid, with the cells that its kind of table shows."""
+
+    name: str
+    kind: str
+    grid: Grid
+    metrics: tuple[str, ...]
+    cells: Mapping[Spot, Cell]
+
+    @property
+    def floors(self) -> tuple[str, ...]:
+        """What is known of the best possible forecast, where it is."""
+        return tuple(name for name in _FLOORS if any(spot.metric == name for spot in self.cells))
+
+    def lines(self, case: Case) -> list[str]:
+        """The models that have a run of this case, or should have."""
+        return [
+            model for model in self.grid.models if any(Spot(*case, model, name) in self.cells for name in self.metrics)
+        ]
+
+    def runs(self, case: Case, model: str) -> list[Row]:
+        """The runs of a model on a case, by seed."""
+        names = self.grid.names
+        mine = [
+            row
+            for row in self.grid.rows
+            if (names[row.key].dataset, row.horizon, names[row.key].model) == (*case, model)
+        ]
+        return sorted(mine, key=lambda row: row.seed)
+
+    def paper(self, spot: Spot) -> float | None:
+        """The paper's number."""
+        cell = self.cells.get(spot)
+        return None if cell is None else cell.paper
+
+
+def board_of(name: str, rows: Sequence[Row], task: Task | None) -> Board:
+    """The board of a task's rows; with the task itself, runs that are not there yet are shown as missing."""
+    kind = kind_of(name, rows)
+    grid = fill_grid(rows, expected=task)
+    known = {metric for row in grid.rows for metric in Grid.figures_of(row)}
+    metrics = tuple(metric for metric in KINDS[kind].metrics if metric in known) or ("mse",)
+    if "ept_lyapunov" in known and "ept" in metrics:
+        place = metrics.index("ept") + 1
+        metrics = (*metrics[:place], "ept_lyapunov", *metrics[place:])
+    cells = best_marked(grid.cells((*metrics, *_FLOORS, *compared_figures(kind))))
+    return Board(name, kind, grid, metrics, beside_paper(kind, cells) if has_table(kind) else cells)
+
+
+def standings_part(found: Standings, *, name: str) -> Html:
+    """The models of a task in order, what the tests say, and the diagram of ranks."""
+    heads = [
+        Head("model"),
+        Head("average rank", numeric=True),
+        Head("cases won", numeric=True),
+        Head("cases", numeric=True),
+        Head("error over the best", numeric=True, title="geometric mean of this model's error over the best one's"),
+    ]
+    rows = [
+        [
+            Entry(one.model),
+            Entry("–" if one.rank is None else f"{one.rank:.2f}", "" if one.rank is None else one.rank),
+            Entry(str(one.wins)),
+            Entry(str(one.cases)),
+            Entry(
+                "–" if one.relative is None else f"×{one.relative:.3g}", "" if one.relative is None else one.relative
+            ),
+        ]
+        for one in found.models
+    ]
+    parts = [listing(heads, rows, caption=f"Standings by {title_of(found.metric)}"), element("p", {}, found.words)]
+    if found.critical_difference is not None:
+        ranks = [(one.model, one.rank) for one in found.models if one.rank is not None]
+        drawn = critical_difference_figure(ranks, critical_difference=found.critical_difference, alike=found.alike)
+        told = ", ".join(f"{model} {rank:.2f}" for model, rank in ranks)
+        parts.append(
+            drawing(
+                drawn,
+                name=f"{name}-ranks",
+                alt=f"Critical-difference diagram. Average ranks: {told}.",
+                caption="Average ranks, best on the left. A thick bar joins models that the test cannot tell apart.",
+            )
+        )
+    return joined(parts)
+
+
+def heat_map_part(board: Board, *, anchors: Mapping[str, str]) -> Html:
+    """Cases over models: each error over the best of its case, the stronger the colour the closer to it."""
+    metric = board.metrics[0]
+    models = [model for model in board.grid.models if model != ORACLE]
+    if direction_of(metric) >= 0 or len(models) < 2 or len(board.grid.cases) < 2:
+        return Html("")
+    rows = []
+    for case in board.grid.cases:
+        cells = {model: board.cells.get(Spot(*case, model, metric)) for model in models}
+        means = [cell.mean for cell in cells.values() if cell is not None and cell.mean is not None]
+        if len(means) < 2 or min(means) <= 0:
+            continue
+        link = element("a", {"href": f"#{anchors[case[0]]}"}, case[0])
+        line = [Entry(joined([link, f", {case[1]}"]), f"{case[0]}, {case[1]:06d}")]
+        for model in models:
+            cell = cells[model]
+            if cell is None or cell.mean is None:
+                line.append(Entry("" if cell is None else cell_text(cell), "", "trouble" if cell is not None else None))
+                continue
+            ratio = cell.mean / min(means)
+            shade = _shade(board, case, metric, cell)
+            line.append(Entry(f"×{ratio:.2f}" if ratio < 100 else f"×{ratio:.1e}", ratio, shade, number(cell.mean)))
+        rows.append(line)
+    if not rows:
+        return Html("")
+    heads = [Head("dataset, steps"), *(Head(model, numeric=True) for model in models)]
+    caption = f"{title_of(metric)} over the best of the case; the stronger the colour, the closer to it"
+    return joined([element("h3", {}, "At a glance"), listing(heads, rows, caption=caption, tall=len(rows) > 40)])
+
+
+def leaderboard_part(
+    board: Board, against: Mapping[tuple[Case, str], AgainstBest], *, anchors: Mapping[str, str]
+) -> Html:
+    """Every case and model in a line: each metric with the paper's number, the oracle's, regret, rank, verdict."""
+    spots = [(case, model) for case in board.grid.cases for model in board.lines(case)]
+    printed = {
+        metric: any(board.paper(Spot(*case, model, metric)) is not None for case, model in spots)
+        for metric in board.metrics
+    }
+    heads = [Head("dataset"), Head("steps", numeric=True), Head("model"), Head("sees")]
+    for metric in board.metrics:
+        group = title_of(metric)
+        heads.append(Head(group, numeric=True, group=group))
+        if printed[metric]:
+            heads.append(Head(f"paper {group}", numeric=True, group=group))
+            heads.append(Head("ours / paper", numeric=True, group=group))
+    heads += [Head(title_of(metric), numeric=True, group=title_of("mse")) for metric in board.floors]
+    heads += [Head("rank", numeric=True, group=title_of("mse")), Head("against the best", group=title_of("mse"))]
+    ranks = {case: _ranks(board, case) for case in board.grid.cases}
+    rows = [_line(board, case, model, printed, ranks[case], against, anchors) for case, model in spots]
+    caption = (
+        f"{len(rows)} lines: mean over seeds ± standard error; "
+        "the stronger a cell's colour, the closer to the best of its case"
+    )
+    if any(cell.by_last_batch for cell in board.cells.values()):
+        caption += "; ours / paper: of the last batch of test windows, which the paper's numbers are of"
+    return listing(heads, rows, caption=caption, filterable=True, tall=len(rows) > 40)
+
+
+def _line(
+    board: Board,
+    case: Case,
+    model: str,
+    printed: Mapping[str, bool],
+    ranks: Mapping[str, int],
+    against: Mapping[tuple[Case, str], AgainstBest],
+    anchors: Mapping[str, str],
+) -> list[Entry]:
+    dataset, horizon = case
+    runs = board.runs(case, model)
+    line = [
+        Entry(element("a", {"href": f"#{anchors[dataset]}"}, dataset), dataset),
+        Entry(str(horizon)),
+        Entry(model, kind="short"),
+        Entry((seen_by(runs[0]) if runs else None) or "–"),
+    ]
+    for metric in board.metrics:
+        spot = Spot(dataset, horizon, model, metric)
+        cell, paper = board.cells.get(spot), board.paper(spot)
+        line.append(_figure(board, case, metric, cell))
+        if printed[metric]:
+            ratio = None if cell is None else cell.ratio
+            line.append(Entry("" if paper is None else number(paper), "" if paper is None else paper))
+            line.append(Entry("" if ratio is None else f"×{ratio:.2f}", "" if ratio is None else ratio))
+    line += [_plain(board.cells.get(Spot(dataset, horizon, model, metric))) for metric in board.floors]
+    rank, verdict = ranks.get(model), against.get((case, model))
+    line.append(Entry("" if rank is None else str(rank), "" if rank is None else float(rank)))
+    if rank == 1:
+        line.append(Entry("the best", "", "short"))
+    elif verdict is None:
+        line.append(Entry("", ""))
+    else:
+        line.append(_tested(verdict))
+    return line
+
+
+def _figure(board: Board, case: Case, metric: str, cell: Cell | None) -> Entry:
+    if cell is None:
+        return Entry("", "")
+    shown: str = cell_text(replace(cell, paper=None))  # which has a column of its own
+    if cell.place is not None:
+        tag = "strong" if cell.place == 1 else "u"
+        shown = element(tag, {}, shown)
+    kind = "trouble" if cell.trouble() else _shade(board, case, metric, cell)
+    sort = "" if cell.mean is None else float(cell.mean)
+    return Entry(shown, sort, kind, _MARKS.get(cell.place or 0))
+
+
+def _tested(verdict: AgainstBest) -> Entry:
+    if verdict.p_value is None:
+        return Entry("not tested", "", "short", verdict.words)
+    told = "differs" if verdict.differs else "not told apart"
+    return Entry(f"{told}, p = {verdict.p_value:.2g}", None, "short", verdict.words)
+
+
+def _plain(cell: Cell | None) -> Entry:
+    return Entry("", "") if cell is None or cell.mean is None else Entry(number(cell.mean), float(cell.mean))
+
+
+def _shade(board: Board, case: Case, metric: str, cell: Cell) -> str | None:
+    """How close a figure is to the best of its case, where it is an error above 0."""
+    others = [board.cells.get(Spot(*case, model, metric)) for model in board.grid.models if model != ORACLE]
+    means = [one.mean for one in others if one is not None and one.mean is not None]
+    if direction_of(metric) >= 0 or cell.mean is None or not means or min(means) <= 0 or len(means) < 2:
+        return None
+    ratio = cell.mean / min(means)
+    return next((kind for most, kind in _SHADES if 1.0 <= ratio <= most), None)
+
+
+def _ranks(board: Board, case: Case) -> dict[str, int]:
+    """Places by the first metric; diverged runs last, those that failed or are missing without one."""
+    metric = board.metrics[0]
+    direction = direction_of(metric)
+    if direction == 0:
+        return {}
+    scores = {}
+    for model in board.grid.models:
+        cell = board.cells.get(Spot(*case, model, metric))
+        if model == ORACLE or cell is None or (cell.mean is None and not cell.diverged):
+            continue
+        scores[model] = math.inf if cell.diverged or cell.mean is None else -direction * cell.mean
+    return {model: 1 + sum(other < own for other in scores.values()) for model, own in scores.items()}

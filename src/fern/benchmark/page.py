@@ -1,0 +1,373 @@
+"""A folder of results as an HTML page: leaderboards, a section for each dataset, and provenance of every number."""
+
+import csv
+import gzip
+import io
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fern.benchmark.leaderboard import Board, board_of, heat_map_part, leaderboard_part, standings_part
+from fern.benchmark.problem import NOISE
+from fern.benchmark.results import Row, row_to_json
+from fern.benchmark.runs import REVISION
+from fern.benchmark.store import Contents, Store
+from fern.benchmark.tables.build import build_table
+from fern.benchmark.tables.cells import Case, Grid, Spot
+from fern.benchmark.tables.ranking import AgainstBest, against_best, standings
+from fern.benchmark.tasks import ORACLE, Task, is_outside, read_task, task_names
+from fern.errors import FernError
+from fern.html.figures import drawing
+from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
+from fern.html.page import Section, command, details, download, page
+from fern.plot.scores import (
+    BY_TEST,
+    BY_VALIDATION,
+    CaseErrors,
+    ModelErrors,
+    TrainingCurve,
+    errors_figure,
+    training_curves_figure,
+)
+from fern.text import safe_text
+
+OUT = "runs"
+_USUAL = ("paper", "default")
+
+
+def built_in(name: str) -> Task | None:
+    """The built-in task of that name; None where rows are of a task of somebody's own."""
+    return read_task(name) if name in task_names() else None
+
+
+def command_for(rows: Sequence[Row]) -> str:
+    """What makes runs of one model on one dataset at one horizon again, under all of their seeds.
+
+    Example:
+        >>> command_for([Row(task="shock", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
+        ...     context_length=336, horizon=336, split="shock", scaling="none", code_version="1", status="done",
+        ...     metrics={"mse": 1.0}, seed=seed) for seed in (7, 8)])
+        'fern bench run shock --models dlinear --datasets OU_BASE --horizons 336 --seeds 7,8 --out runs'
+    """
+    row = rows[0]
+    words = ["fern", "bench", "run", row.task if row.task in task_names() else f"{row.task}.toml"]
+    words += ["--with", row.model] if is_outside(row.model) else ["--models", _model(row)]
+    words += ["--datasets", row.dataset, "--horizons", str(row.horizon)]
+    if NOISE in row.data_settings:
+        words += ["--noise", repr(row.data_settings[NOISE])]
+    epochs = row.train_settings.get("epochs")
+    if isinstance(epochs, int):
+        words += ["--max-epochs", str(epochs)]
+    words += ["--seeds", ",".join(str(seed) for seed in sorted({one.seed for one in rows})), "--out", OUT]
+    return shlex.join(words)
+
+
+def _model(row: Row) -> str:
+    """The model as the command takes it: with its preset where that does not go without saying."""
+    plain = row.preset in _USUAL or row.preset == row.dataset.partition(":")[0].lower() or row.model == ORACLE
+    return row.model if plain else f"{row.model}:{row.preset}"
+
+
+_MOST_DATA = 2_000_000  # bytes; longer addresses are refused by browsers
+
+
+def commands_part(board: Board, cases: Sequence[Case]) -> Html:
+    """For each line of a dataset the command that makes it again."""
+    heads = [Head("model"), Head("steps", numeric=True), Head("command")]
+    rows = [
+        [Entry(model), Entry(str(case[1])), Entry(command(command_for(runs)), kind="short")]
+        for case in cases
+        for model in board.lines(case)
+        if (runs := board.runs(case, model))
+    ]
+    return listing(heads, rows, caption="Commands that make these numbers again")
+
+
+def runs_part(board: Board, cases: Sequence[Case]) -> Html:
+    """Each run of a dataset: what it gave, on which code, machine and data."""
+    heads = [
+        Head("model"), Head("steps", numeric=True), Head("seed", numeric=True), Head("status"),
+        Head("MSE", numeric=True), Head("windows", numeric=True), Head("epochs", numeric=True),
+        Head("seconds", numeric=True), Head("code"), Head("commit"), Head("torch"), Head("processor"), Head("data"),
+        Head("finished"), Head("row"),
+    ]  # fmt: skip
+    rows = []
+    for case in cases:
+        for model in board.lines(case):
+            for row in board.runs(case, model):
+                mse, seconds = row.metrics.get("mse"), row.seconds.get("total")
+                status = row.status if row.error is None else f"{row.status}: {row.error}"
+                rows.append(
+                    [
+                        Entry(model),
+                        Entry(str(row.horizon)),
+                        Entry(str(row.seed)),
+                        Entry(status, kind="short" if row.status == "done" else "trouble"),
+                        _number(mse),
+                        _number(row.windows),
+                        _number(row.epochs),
+                        _number(seconds),
+                        Entry(row.code_version, kind="short"),
+                        Entry(row.versions.get("commit", "")),
+                        Entry(row.versions.get("torch", "")),
+                        Entry(
+                            f"{row.machine.get('processor', '')}, threads: {row.machine.get('threads', '?')}",
+                            kind="short",
+                        ),
+                        Entry(row.data_fingerprint[:12], title=row.data_fingerprint),
+                        Entry(row.finished[:19].replace("T", " "), kind="short"),
+                        Entry(row.key),
+                    ]
+                )
+    return listing(heads, rows, caption="Runs behind these numbers")
+
+
+def downloads_part(rows: Sequence[Row], folder: str) -> Html:
+    """The figures for a spreadsheet and the rows whole; where they are too many for a link, where they lie."""
+    links = []
+    left_out = []
+    whole = b"".join(row_to_json(row) for row in rows)
+    for text, name, data, kind in (
+        ("figures.csv, one line a run", "figures.csv", figures_csv(rows).encode(), "text/csv;charset=utf-8"),
+        ("rows.json.gz, everything", "rows.json.gz", gzip.compress(whole, mtime=0), "application/gzip"),
+    ):
+        if len(data) <= _MOST_DATA * 3 // 4:
+            links.append(download(text, name, data, kind))
+        else:
+            left_out.append(name)
+    told = f"Too large for a page: {', '.join(left_out)}; the rows lie in {folder}." if left_out else ""
+    return element("p", {}, "Data: ", joined(links, " "), told)
+
+
+def figures_csv(rows: Sequence[Row]) -> str:
+    """One record for each run: its settings, every figure it has, and where it was computed."""
+    settings = ("task", "model", "preset", "dataset", "context_length", "horizon", "split", "scaling", "seed", "status")
+    figures = list(dict.fromkeys(name for row in rows for name in Grid.figures_of(row)))
+    last = ("windows", "epochs", "best_epoch", "code_version", "commit", "data_fingerprint", "finished", "key", "error")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*settings, *(safe_text(name, "csv") for name in figures), *last])
+    for row in rows:
+        found = Grid.figures_of(row)
+        told: list[Any] = [getattr(row, name) for name in settings]
+        told += [found.get(name) for name in figures]
+        told += [row.versions.get(name) if name == "commit" else getattr(row, name) for name in last]
+        writer.writerow([safe_text(value, "csv") if isinstance(value, str) else value for value in told])
+    return out.getvalue()
+
+
+def _number(value: float | None) -> Entry:
+    return Entry("", "") if value is None else Entry(number(float(value)), float(value))
+
+
+_MOST_PROBLEMS = 20
+
+
+def benchmark_page(folder: Store | str) -> str:
+    """The page of the rows in a results folder, as ``fern bench run --out`` makes one.
+
+    Rows that cannot be read, runs that failed, rows of another version of the code and errors of windows that were
+    not kept are told on the page; everything else is shown.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> store = Store(Path(tempfile.mkdtemp()) / "runs").for_writing()
+        >>> "holds no row" in benchmark_page(store)
+        True
+    """
+    store = folder if isinstance(folder, Store) else Store(folder)
+    if not store.folder.is_dir():
+        raise FernError(f"{store.folder}: is not a folder, needs a results folder (fern bench run --out makes one)")
+    there = (store.folder / "rows").is_dir()
+    contents = store.contents() if there else Contents((), ())
+    name = store.folder.resolve().name
+    by_task: dict[str, list[Row]] = {}
+    for row in contents.rows:
+        by_task.setdefault(row.task, []).append(row)
+    problems = [entry.problem for entry in contents.damaged]
+    if not there:
+        problems.append(f"{store.folder}: has no folder 'rows'")
+    parts = [_missing(problems, contents.rows, store)]
+    if contents.rows:
+        parts.append(downloads_part(contents.rows, str(store.folder)))
+    sections = [Section("summary", "Summary", joined([_summary(contents.rows), *parts]))]
+    for place, (task, rows) in enumerate(sorted(by_task.items(), key=_most_first), start=1):
+        sections += _sections(task, rows, store, prefix=f"t{place}")
+    return page(f"Benchmark results: {name}", sections, lead=_lead(contents.rows))
+
+
+def _most_first(task: tuple[str, Sequence[Row]]) -> tuple[int, str]:
+    return -len(task[1]), task[0]
+
+
+def _lead(rows: Sequence[Row]) -> str:
+    if not rows:
+        return "This results folder holds no row."
+    last = max(row.finished for row in rows)[:16].replace("T", " ")
+    models, datasets = {row.model for row in rows}, {row.dataset for row in rows}
+    return (
+        f"{len(rows):,} runs: {len(models)} models on {len(datasets)} datasets. The newest ended {last or 'unknown'}."
+    )
+
+
+def _summary(rows: Sequence[Row]) -> Html:
+    if not rows:
+        return element(
+            "p", {}, "There is nothing to show yet. ", command("fern bench run quick --out runs"), " makes rows."
+        )
+    counts = {status: sum(row.status == status for row in rows) for status in ("done", "diverged", "failed")}
+    told = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
+    return element("p", {}, f"Runs: {told}. Every number below is made again by the command that stands with it.")
+
+
+def _missing(problems: Sequence[str], rows: Sequence[Row], store: Store) -> Html:
+    """What is not as it should be: damaged files, other versions, errors of windows that were not kept."""
+    said = [f"Skipped: {problem}" for problem in problems[:_MOST_PROBLEMS]]
+    if len(problems) > _MOST_PROBLEMS:
+        said.append(f"… and {len(problems) - _MOST_PROBLEMS:,} more files that cannot be read.")
+    if problems:
+        said.append("fern bench run --retry-failed does such runs again.")
+    others: dict[str, int] = {}
+    for row in rows:
+        if not is_outside(row.model) and row.code_version != REVISION:
+            others[row.code_version] = others.get(row.code_version, 0) + 1
+    for version, count in sorted(others.items()):
+        said.append(f"{count:,} runs are of another version of fern ({version}; this one is {REVISION}).")
+    done = [row for row in rows if row.status == "done"]
+    without = sum(not store.windows_path(row.key).is_file() for row in done)
+    if without:
+        said.append(
+            f"{without:,} of {len(done):,} runs come without the errors of each window ({store.folder / 'windows'}): "
+            "for those no difference between two models on one dataset is tested."
+        )
+    return joined([element("h3", {}, "What is missing"), listed(said, kind="notes")]) if said else Html("")
+
+
+def _sections(task: str, rows: Sequence[Row], store: Store, *, prefix: str) -> list[Section]:
+    """The leaderboard of a task, then a section for each of its datasets."""
+    known = built_in(task)
+    title = (known.title if known is not None else "") or f"Task {task}"
+    board = board_of(task, rows, known)
+    against = against_best(board.grid, store)
+    datasets = list(dict.fromkeys(dataset for dataset, _ in board.grid.cases))
+    anchors = {dataset: f"{prefix}-{place}-{_slug(dataset)}" for place, dataset in enumerate(datasets, start=1)}
+    notes = build_table(rows, task=known or task, paper=True).notes
+    links = joined((element("a", {"href": f"#{anchors[dataset]}"}, dataset) for dataset in datasets), " · ")
+    body = [
+        standings_part(standings(board.grid), name=f"{prefix}-standings"),
+        heat_map_part(board, anchors=anchors),
+        element("h3", {}, "Every figure"),
+        leaderboard_part(board, against, anchors=anchors),
+        listed(notes, kind="notes"),
+        element("p", {}, "Datasets: ", links),
+    ]
+    found = [Section(prefix, title, joined(body))]
+    parts = [
+        element(
+            "section", {"id": anchors[dataset]}, element("h3", {}, dataset), _dataset(board, dataset, against, anchors)
+        )
+        for dataset in datasets
+    ]
+    return [*found, Section(f"{prefix}-datasets", f"{title}: datasets", joined(parts))]
+
+
+def _dataset(
+    board: Board, dataset: str, against: Mapping[tuple[tuple[str, int], str], AgainstBest], anchors: Mapping[str, str]
+) -> Html:
+    cases = [case for case in board.grid.cases if case[0] == dataset]
+    drawn = [errors for case in cases if (errors := _errors(board, case)).models]
+    parts: list[Html] = []
+    if drawn:
+        told = "; ".join(
+            f"{case.title}: " + ", ".join(f"{one.model} {number(one.mean)}" for one in case.models)
+            + (f", oracle {number(case.oracle)}" if case.oracle is not None else "")
+            for case in drawn
+        )  # fmt: skip
+        parts.append(
+            drawing(
+                errors_figure(drawn),
+                name=f"{anchors[dataset]}-errors",
+                alt=f"Test MSE on {dataset}. {told}.",
+                caption="Test MSE: a dot is a seed, a bar the mean, a diamond the paper's number, the dashed line the "
+                "error of the best possible forecast.",
+            )
+        )
+    else:
+        parts.append(element("p", {}, "No run of this dataset has ended well; below is what was tried."))
+    parts += [_verdict(board, cases, against), _curves(board, cases, name=anchors[dataset])]
+    parts.append(details("Commands", commands_part(board, cases)))
+    parts.append(details("Runs and where they were computed", runs_part(board, cases)))
+    return joined(parts)
+
+
+def _verdict(
+    board: Board, cases: Sequence[tuple[str, int]], against: Mapping[tuple[tuple[str, int], str], AgainstBest]
+) -> Html:
+    """Who is best in each case, and who cannot be told from it."""
+    said = []
+    for case in cases:
+        done = {
+            model: cell.mean
+            for model in board.lines(case)
+            if model != ORACLE and (cell := board.cells.get(Spot(*case, model, "mse"))) and cell.mean is not None
+        }
+        if len(done) < 2:
+            continue
+        best = min(done, key=lambda model: done[model])
+        tests = {model: against[case, model] for model in done if (case, model) in against}
+        close = [model for model, test in tests.items() if test.p_value is not None and not test.differs]
+        untested = [model for model, test in tests.items() if test.p_value is None]
+        words = f"{case[1]} steps: {best} has the lowest MSE, {number(done[best])}"
+        words += f"; not distinguishable from it: {', '.join(close)}" if close else ""
+        words += f"; not tested: {', '.join(untested)}" if untested else ""
+        said.append(f"{words}.")
+    return listed(said)
+
+
+def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Html:
+    """Errors by epoch, where runs kept those of test windows, too; what choosing by validation costs."""
+    parts = []
+    for dataset, horizon in cases:
+        curves = [
+            TrainingCurve.of(model, history)
+            for model in board.lines((dataset, horizon))
+            for row in board.runs((dataset, horizon), model)
+            if (history := row.epochs_trained()) and all("mse" in (one.test or {}) for one in history)
+        ]
+        if not curves:
+            continue
+        costs = [(curve.name, curve.at(BY_VALIDATION), curve.at(BY_TEST)) for curve in curves]
+        told = "; ".join(
+            f"{model}: epoch {chosen} by validation, test MSE {number(error)}, epoch {best} by test, {number(least)}"
+            for model, (chosen, error), (best, least) in costs
+        )
+        parts.append(
+            drawing(
+                training_curves_figure(curves),
+                name=f"{name}-epochs-{horizon}",
+                alt=f"Errors by epoch on {dataset}, {horizon} steps. {told}.",
+                caption=f"{horizon} steps: the error of every epoch. A square is the epoch that validation chooses, a "
+                "star the one with the least test error; the distance between them is the price of the choice.",
+            )
+        )
+    return joined(parts)
+
+
+def _errors(board: Board, case: tuple[str, int]) -> CaseErrors:
+    """The test MSE of every run that is done; the oracle's, from its own run or from what another's row says."""
+    models = []
+    runs = [row for model in board.lines(case) for row in board.runs(case, model)]
+    floors = [row.metrics["oracle_mse"] for row in runs if "oracle_mse" in row.metrics]
+    for model in board.lines(case):
+        values = tuple(row.metrics["mse"] for row in board.runs(case, model) if row.status == "done")
+        if model == ORACLE:
+            floors = [*values, *floors]
+        elif values:
+            models.append(ModelErrors(model, values, board.paper(Spot(*case, model, "mse"))))
+    return CaseErrors(f"{case[1]} steps", tuple(models), floors[0] if floors else None)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]

@@ -1,0 +1,208 @@
+"""Progress of a sweep: a live table on a terminal, a line per finished run elsewhere, and the remaining time."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fern.benchmark.results import Row
+from fern.benchmark.runs import Run
+from fern.benchmark.store import Damaged
+from fern.benchmark.sweep import Watcher
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Pace:
+    """Estimates from finished runs: those of the same model and dataset, else of the same model, else of all.
+
+    Example:
+        >>> in_words(4000)
+        '1 h 6 min'
+    """
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._seen: dict[tuple[str, ...], list[float]] = {}
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        """Learn from a finished run; failed runs are ignored."""
+        if row.status != "done" or "total" not in row.seconds:
+            return
+        spent = max(row.seconds["total"], row.seconds.get("train", 0.0) + row.seconds.get("evaluate", 0.0))
+        for place in ((row.model, row.dataset), (row.model,), ()):
+            self._seen.setdefault(place, []).append(spent)
+
+    def seconds(self, run: Run) -> float | None:
+        """The expected duration of a run, or None if nothing is known yet."""
+        for place in ((run.settings.model, run.settings.dataset), (run.settings.model,), ()):
+            if place in self._seen:
+                return sum(self._seen[place]) / len(self._seen[place])
+        return None
+
+    def remaining(self, waiting: Iterable[Run], under_way: Sequence[tuple[Run, float]], *, slots: int) -> float | None:
+        """Seconds until all are done; ``under_way`` holds the active runs and their elapsed time."""
+        estimates = [(self.seconds(run), 0.0) for run in waiting]
+        estimates += [(self.seconds(run), spent) for run, spent in under_way]
+        known = [max(0.0, whole - spent) for whole, spent in estimates if whole is not None]
+        if len(known) < len(estimates) or not estimates:
+            return None
+        return max(sum(known) / slots, max(known))
+
+
+def in_words(seconds: float) -> str:
+    """A length of time in two units at most.
+
+    Example:
+        >>> in_words(9.4), in_words(75), in_words(200_000)
+        ('9 s', '1 min 15 s', '2 d 7 h')
+    """
+    whole = round(seconds)
+    for size, name, part, small in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            return f"{whole // size} {name} {whole % size // part} {small}"
+    return f"{whole} s"
+
+
+_RECENT = 8  # finished runs that a live table keeps in sight
+
+
+def watcher_for(console: "Console") -> Watcher:
+    """The live table where the console is a terminal, lines elsewhere."""
+    return LiveTable(console) if console.is_terminal else Lines(console)
+
+
+class _Counting(Watcher):
+    """What both kinds of display know: what is waiting, under way and done."""
+
+    def __init__(self, console: "Console") -> None:
+        self.console = console
+        self.pace = Pace()
+        self.waiting: dict[str, Run] = {}
+        self.under_way: dict[str, tuple[Run, float]] = {}
+        self.epochs: dict[str, str] = {}
+        self.total = self.done = self.bad = 0
+        self.slots = 1
+
+    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
+        """Count the remaining runs, and say what is skipped."""
+        self.pace = Pace(rows)
+        self.waiting = {run.key: run for run in runs}
+        self.done, self.bad, self.slots = len(rows), sum(row.status != "done" for row in rows), slots
+        self.total = len(runs) + len(rows) + len(damaged)
+        self.say(f"{self.total} runs: {len(rows)} done, {len(runs)} remaining, {slots} in parallel")
+        if self.bad:
+            self.say(f"{self.bad} of the finished runs failed or diverged; use --retry-failed to rerun them")
+        for file in damaged:
+            self.say(f"skipped: {file.problem} (use --retry-failed to rerun it)")
+
+    def began(self, run: Run) -> None:
+        """A run moves from waiting to under way."""
+        self.waiting.pop(run.key, None)
+        self.under_way[run.key] = (run, time.monotonic())
+
+    def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
+        """Note the epoch."""
+        self.epochs[run.key] = f"{epoch}/{epochs}"
+
+    def taken(self, run: Run) -> None:
+        """Say that another process is doing the run."""
+        self.say(f"{run.settings.describe()}: being run by another process")
+
+    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+        """A run is done."""
+        self.waiting.pop(run.key, None)
+        self.under_way.pop(run.key, None)
+        self.done += 1
+        self.bad += row.status != "done"
+        self.pace.add(row)
+
+    def lost(self, run: Run, reason: str, *, again: bool) -> None:
+        """Say what happened."""
+        self.say(f"{run.settings.describe()}: {reason}; {'restarting' if again else 'giving up'}")
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def left(self) -> str:
+        """The remaining time, in words."""
+        now = time.monotonic()
+        under_way = [(run, now - began) for run, began in self.under_way.values()]
+        seconds = self.pace.remaining(self.waiting.values(), under_way, slots=self.slots)
+        return "" if seconds is None else f"about {in_words(seconds)} remaining"
+
+
+class Lines(_Counting):
+    """A plain line for each finished run."""
+
+    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+        """The run's line."""
+        super().finished(run, row, elsewhere=elsewhere)
+        self.say(
+            "  ".join(part for part in (f"[{self.done}/{self.total}]", _line(row, elsewhere), self.left()) if part)
+        )
+
+
+class LiveTable(_Counting):
+    """A live table: active runs, recently finished runs, a progress bar and the remaining time."""
+
+    def __init__(self, console: "Console") -> None:
+        super().__init__(console)
+        self._recent: list[Text] = []
+        self._live = Live(console=console, get_renderable=self.picture, refresh_per_second=2, transient=True)
+
+    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
+        """Show the table."""
+        super().start(runs=runs, rows=rows, damaged=damaged, slots=slots)
+        self._live.start()
+
+    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+        """Add the run to the recently finished ones."""
+        super().finished(run, row, elsewhere=elsewhere)
+        style = "" if row.status == "done" else "red"
+        self._recent = [*self._recent, Text(_line(row, elsewhere), style=style)][-_RECENT:]
+
+    def stop(self) -> None:
+        """Remove the table; the summary follows."""
+        self._live.stop()
+
+    def picture(self) -> Group:
+        """The table as it is now."""
+        now = time.monotonic()
+        table = Table("model", "dataset", "horizon", "seed", "epoch", "time", box=None, header_style="bold")
+        for run, began in self.under_way.values():
+            settings = run.settings
+            variant = "" if settings.preset in ("paper", "default") else f":{settings.preset}"
+            table.add_row(
+                settings.model + variant,
+                settings.dataset,
+                str(settings.horizon),
+                str(settings.seed),
+                self.epochs.get(run.key, "-"),
+                in_words(now - began),
+            )
+        failed = f", {self.bad} failed" if self.bad else ""
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            ProgressBar(total=max(1, self.total), completed=self.done, width=40),
+            Text(f"{self.done}/{self.total} runs{failed}"),
+            Text(self.left()),
+        )
+        return Group(*self._recent, table, bar)
+
+
+def _line(row: Row, elsewhere: bool) -> str:
+    """A finished run in one line."""
+    whose = " (by another process)" if elsewhere else ""
+    if row.status != "done":
+        return f"{row.describe()}: {row.status}: {row.error}{whose}"
+    skill = f", skill {row.metrics['skill']:.3f}" if "skill" in row.metrics else ""
+    return f"{row.describe()}: mse {row.metrics['mse']:.4g}{skill}, {in_words(row.seconds['total'])}{whose}"

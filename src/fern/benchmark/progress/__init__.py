@@ -1,1 +1,0 @@
-"""Progress of a sweep: the display and the remaining time."""

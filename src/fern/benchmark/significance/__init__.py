@@ -1,1 +1,0 @@
-"""Whether differences between models are more than chance: rank tests and the distributions behind them."""

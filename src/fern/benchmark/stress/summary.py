@@ -1,0 +1,113 @@
+"""A stress test's outcome for people (a table) and for CI tools (JUnit XML)."""
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+from fern.benchmark.stress.requirements import Requirement
+from fern.benchmark.stress.stress_test import Report, Result
+from fern.files import written_whole
+from fern.text import safe_text
+
+COLUMNS = ("mse", "oracle_mse", "regret", "mae", "wd", "ept", "skill")
+SURVIVES = "returns forecasts"
+"""The name of the JUnit test case of a scenario without requirements."""
+
+_xml = partial(safe_text, medium="xml")
+
+
+def as_text(report: Report) -> str:
+    """The table, and below it what failed and by how much."""
+    lengths = f"{report.settings.context_length} -> {report.settings.horizon} steps"
+    lines = [f"{report.target}, {lengths}", "", *_table(report.results)]
+    failed = [line for result in report.results for line in failures(result)]
+    if failed:
+        lines += ["", "failed:", *(f"  {line}" for line in failed)]
+    lost = sum(not result.survived for result in report.results)
+    total = len(report.results)
+    scenarios = "scenario" if total == 1 else "scenarios"
+    lines += ["", f"survived {total} {scenarios}" if not lost else f"did not survive {lost} of {total} {scenarios}"]
+    return "\n".join(lines)
+
+
+def failures(result: Result) -> list[str]:
+    """A line for each thing that went wrong."""
+    if result.reason is not None:
+        return [f"{result.scenario}: {safe_text(result.reason, 'line')}"]
+    return [f"{result.scenario}: {_shortfall(result, asked)}" for asked in result.broken]
+
+
+def _shortfall(result: Result, asked: Requirement) -> str:
+    value = asdict(result.figures)[asked.metric] if result.figures is not None else float("nan")
+    if value != value:
+        return f"{asked.metric} is undefined here, needs {asked}"
+    return f"{asked.metric} is {value:.4g}, needs {asked} (missed by {asked.miss(value):.3g})"
+
+
+def _table(results: tuple[Result, ...]) -> list[str]:
+    rows: list[tuple[str, ...]] = [("scenario", "windows", *COLUMNS, "")]
+    for result in results:
+        values = None if result.figures is None else asdict(result.figures)
+        cells = ["-" if values is None else f"{values[name]:.4g}" for name in COLUMNS]
+        rows.append((result.scenario, str(result.windows), *cells, "ok" if result.survived else "FAILED"))
+        for rival, reached in result.rivals.items():
+            values = None if reached is None else asdict(reached)
+            cells = ["-" if values is None else f"{values[name]:.4g}" for name in COLUMNS]
+            rows.append((f"  {rival}", "", *cells, ""))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def write_junit(report: Report, path: Path) -> None:
+    """Write the report as JUnit XML: a suite for each scenario, a test case for each of its requirements."""
+    root = ElementTree.Element("testsuites", name=_xml(f"fern stress {report.target}"))
+    suites = [_suite(report.target, result) for result in report.results]
+    for name in ("tests", "failures", "errors", "skipped"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in suites)))
+    root.set("time", f"{sum(result.seconds for result in report.results):.3f}")
+    root.extend(suites)
+    ElementTree.indent(root)
+    with written_whole(path) as temporary:
+        ElementTree.ElementTree(root).write(temporary, encoding="utf-8", xml_declaration=True)
+
+
+def _suite(target: str, result: Result) -> ElementTree.Element:
+    cases = _cases(result)
+    suite = ElementTree.Element("testsuite", name=_xml(result.scenario), tests=str(len(cases)))
+    suite.set("failures", str(sum(trouble is not None for trouble in cases.values())))
+    suite.set("errors", "0")
+    suite.set("skipped", "0")
+    suite.set("time", f"{result.seconds:.3f}")
+    properties = ElementTree.SubElement(suite, "properties")
+    figures = {} if result.figures is None else asdict(result.figures)
+    for rival, reached in result.rivals.items():
+        if reached is not None:
+            figures |= {f"{rival} {name}": value for name, value in asdict(reached).items()}
+    for name, value in {"windows": result.windows, **figures}.items():
+        ElementTree.SubElement(properties, "property", name=name, value=f"{value:.10g}")
+    for name, trouble in cases.items():
+        case = ElementTree.SubElement(suite, "testcase", name=name, classname=_xml(f"{target}.{result.scenario}"))
+        case.set("time", f"{result.seconds / len(cases):.3f}")
+        if trouble is not None:
+            kind = "requirement" if result.reason is None else "forecaster"
+            failure = ElementTree.SubElement(case, "failure", message=_xml(trouble), type=kind)
+            failure.text = _xml(trouble)
+    return suite
+
+
+def _cases(result: Result) -> dict[str, str | None]:
+    """The test cases of a scenario, and what was wrong in each."""
+    if not result.requirements:
+        return {SURVIVES: result.reason}
+    broken = result.broken
+    return {
+        str(asked): None if asked not in broken else result.reason or _shortfall(result, asked)
+        for asked in result.requirements
+    }

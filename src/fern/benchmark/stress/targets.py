@@ -1,0 +1,235 @@
+"""The forecaster under a stress test: what a TARGET names, and how it is asked."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+import torch
+
+from fern.benchmark.adapters.callables import ForecastFunction
+from fern.benchmark.adapters.chronos import is_chronos
+from fern.benchmark.adapters.libraries import Builder, adapter_of, builder_of
+from fern.benchmark.adapters.outside import (
+    FORECASTER_MANIFEST,
+    Floats,
+    as_model,
+    builds,
+    built,
+    folder_builder,
+    form_of,
+    imported,
+    is_saved_forecaster,
+    load_saved_forecaster,
+    look_in,
+    require_sizes,
+)
+from fern.data.splits import Part
+from fern.data.windows import Windows
+from fern.errors import FernError, unknown_name
+from fern.models import Forecaster, ModelConfig, build_model, load_model, model_names
+
+Takes = Literal["auto", "batch", "window"]
+TAKES: tuple[Takes, ...] = ("auto", "batch", "window")
+
+EPOCHS = 5
+TRAINING_WINDOWS = 4096
+VALIDATION_WINDOWS = 512
+SEED = 7
+"""The small training budget of a model given by name; windows are spread evenly over the training set."""
+
+_SAVED = ("model.safetensors", "best.safetensors")  # what a folder with a saved model holds
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """All that a forecaster gets of a scenario: rows to train on, and the contexts to forecast from."""
+
+    rows: Floats  # (T, C), the training and the validation part
+    train: Part
+    validation: Part
+    contexts: Floats  # (n, L, C)
+    horizon: int
+    takes: Takes = "auto"
+
+    @property
+    def config(self) -> ModelConfig:
+        """The lengths and channels."""
+        _, length, channels = self.contexts.shape
+        return ModelConfig(context_length=length, horizon=self.horizon, channels=channels)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A forecaster under test: a model, a function, or what is yet to be trained: a registered model's name, or
+    something that builds a model (see `fern.benchmark.adapters.outside`)."""
+
+    name: str
+    source: Forecaster | ForecastFunction | Builder | str
+
+    @property
+    def config(self) -> ModelConfig | None:
+        """The lengths and channels of a built model; None for what takes any."""
+        return self.source.config if isinstance(self.source, Forecaster) else None
+
+    def prepared(self, material: Material) -> Forecaster | ForecastFunction:
+        """Ready to forecast: what is yet to be trained is trained, a built model is checked to fit."""
+        if isinstance(self.source, Forecaster):
+            require_sizes(self.source.config, material.config)
+            return self.source
+        if isinstance(self.source, str) or builds(self.source):
+            with _errors_as_reasons():
+                return _trained(self.source, material)
+        return cast("ForecastFunction", self.source)
+
+
+def as_target(forecaster: object) -> Target:
+    """The target that a Python object is."""
+    adapter = adapter_of(forecaster)
+    if adapter is not None and not isinstance(forecaster, type):
+        return Target(type(forecaster).__name__, builder_of(forecaster, adapter, {}))
+    if isinstance(forecaster, type) and not builds(forecaster):
+        raise FernError(f"forecaster: got the class {forecaster.__name__}, needs an instance of it")
+    if not callable(forecaster):
+        raise FernError(
+            f"forecaster: got {type(forecaster).__name__}, needs a fern Forecaster, "
+            "a callable taking (context, horizon), or the text of a TARGET"
+        )
+    return Target(getattr(forecaster, "__qualname__", type(forecaster).__name__), forecaster)
+
+
+def open_target(text: str, *, folder: str | None = None) -> Target:
+    """The target of a text: a registered model's name, a saved model's or forecaster's folder, or ``module:callable``.
+
+    A module that is installed nowhere is looked for in ``folder``.
+
+    Example:
+        >>> open_target("last-value").source
+        'last-value'
+        >>> open_target("dlinaer")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: TARGET: unknown model 'dlinaer': did you mean 'dlinear'? ...
+    """
+    if text in model_names():
+        return Target(text, text)
+    path = Path(text)
+    if path.exists():
+        return Target(text, _saved(path))
+    if names_code(text):
+        if folder is not None:
+            look_in(folder)
+        return Target(text, imported(text))
+    raise _unknown(text)
+
+
+def names_code(text: str) -> bool:
+    """Whether a text means ``module:callable``: it is neither a registered model's name nor a file.
+
+    Example:
+        >>> names_code("dlinear"), names_code("my_models:forecast")
+        (False, True)
+    """
+    return ":" in text and text not in model_names() and not Path(text).exists()
+
+
+def forecast(forecaster: Forecaster | ForecastFunction, material: Material) -> Floats:  # (n, H, C)
+    """The forecasts of all contexts, or a `FernError` that says what was wrong with them."""
+    with torch.no_grad(), _errors_as_reasons():
+        model = forecaster if isinstance(forecaster, Forecaster) else _as_model(forecaster, material)
+        with _evaluating(model):
+            mean = model(_as_seen_by(model, material.contexts)).mean
+    wanted = (len(material.contexts), material.horizon, material.contexts.shape[2])
+    if tuple(mean.shape) != wanted:
+        raise FernError(f"returned shape {tuple(mean.shape)}, needs {wanted}")
+    if not bool(torch.isfinite(mean).all()):
+        window, step, channel = (~torch.isfinite(mean)).nonzero()[0].tolist()
+        raise FernError(
+            f"returned {float(mean[window, step, channel])} at window {window}, step {step}, channel {channel}"
+        )
+    made: Floats = mean.detach().cpu().numpy().astype(np.float32)
+    return made
+
+
+def _saved(path: Path) -> Forecaster | Builder:
+    if path.is_file():
+        return load_model(path)
+    if is_saved_forecaster(path):
+        return load_saved_forecaster(path)
+    if is_chronos(path):
+        return folder_builder(path, where=f"TARGET {path}")
+    found = [path / name for name in _SAVED if (path / name).is_file()]
+    if not found:
+        raise FernError(f"TARGET: the folder {path} has no saved model ({' or '.join((*_SAVED, FORECASTER_MANIFEST))})")
+    return load_model(found[0])
+
+
+def _unknown(text: str) -> FernError:
+    reason = unknown_name("model", text, model_names())
+    return FernError(f"TARGET: {reason}; or give a saved model's folder, or module:callable")
+
+
+def _trained(source: str | Builder, material: Material) -> Forecaster:
+    """A registered model, or one that is built, after the quick budget."""
+    from fern.training import TrainConfig, train
+
+    learnt = _thinned(material, material.train, TRAINING_WINDOWS)
+    judged = _thinned(material, material.validation, VALIDATION_WINDOWS)
+    if isinstance(source, str):
+        model = build_model(source, **asdict(material.config))
+        config = TrainConfig(epochs=EPOCHS, seed=SEED)
+    else:
+        model = built(source, material.config, seed=SEED)
+        if not model.chooses:  # what forecasts window by window need not forecast the validation windows as well
+            return model
+        config = TrainConfig(epochs=EPOCHS, seed=SEED, start="given")
+    train(model, learnt, judged, config, progress="silent")
+    return model
+
+
+def _thinned(material: Material, part: Part, at_most: int) -> Windows:
+    lengths = material.config
+    stride = max(1, -(-len(part) // at_most))
+    return Windows(
+        material.rows, context_length=lengths.context_length, horizon=lengths.horizon, part=part, stride=stride
+    )
+
+
+def _as_model(function: ForecastFunction, material: Material) -> Forecaster:
+    """The function as a model, taking batches or single windows as it was said or as it turns out."""
+    takes = material.takes
+    form = form_of(function, material.contexts, material.horizon) if takes == "auto" else takes
+    return as_model(function, material.config, takes=form)
+
+
+def _as_seen_by(model: Forecaster, contexts: Floats) -> torch.Tensor:
+    """Contexts in the type and on the device of the model's weights."""
+    past = torch.from_numpy(contexts)
+    own = next((p for p in model.parameters() if p.is_floating_point()), None)
+    return past if own is None else past.to(own.device, own.dtype)
+
+
+@contextmanager
+def _errors_as_reasons() -> Iterator[None]:
+    """Whatever a forecaster raises within the block is a `FernError` that tells it."""
+    try:
+        yield
+    except FernError:
+        raise
+    except SystemExit as error:
+        raise FernError(f"called sys.exit({error.code!r})") from None
+    except Exception as error:
+        raise FernError(f"raised {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _evaluating(model: Forecaster) -> Iterator[None]:
+    """The model in evaluation mode within the block."""
+    before = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(before)

@@ -1,0 +1,380 @@
+"""From rows to a table: means over seeds with their standard errors, the best marked, the paper's numbers beside ours.
+
+A `Table` is what every renderer in `fern.benchmark.tables.rendering` takes. How one is laid out depends on its kind:
+
+==============  ====================  ======================================  =======================
+kind            a line is             columns                                 the paper's table
+==============  ====================  ======================================  =======================
+``shock``       a dataset             each model's MSE and WD                 ``tab:synthetic``
+``detailed``    dataset, horizon,     MSE, MAE, SWD, EPT                      ``app:table:*``
+                model
+``main``        dataset, model        MSE, MAE, SWD, means over horizons      ``tab:main_results``
+``ablation``    dataset, horizon,     MSE, MAE, WD, EPT, seconds of training  ``tab:app:ablations-…``
+                variant
+``recency``     dataset, horizon,     MSE after epoch 1 and at the best       ``tab:recency-etth1``
+                model                 epochs by validation and by test
+``footprint``   dataset, horizon,     parameters, multiply-adds, seconds      ``app:tab:compute_time``
+                model
+``real``        dataset, horizon,     MSE, MAE, processor seconds, means      the models' own papers
+                model                 over horizons
+``noise``       a dataset and its     each model's MSE and EPT in Lyapunov    none
+                noise                 times
+``long``        dataset, horizon,     MSE, EPT                                none
+                model
+==============  ====================  ======================================  =======================
+
+Where models are lines, EPT in Lyapunov times follows EPT if the exponent of any dataset is known.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fern.benchmark.problem import NOISE
+from fern.benchmark.results import Row, direction_of
+from fern.benchmark.significance import tied_ranks
+from fern.benchmark.tables.cells import Cell, Grid, Spot, best_marked, fill_grid
+from fern.benchmark.tables.published import (
+    averages_beside_paper,
+    beside_paper,
+    compared_figures,
+    contradictions,
+    has_table,
+    paper_notes,
+    paper_title,
+)
+from fern.benchmark.tasks import ORACLE, Task
+from fern.errors import FernError, unknown_name
+
+AVERAGE = "mean"
+"""Stands for the horizon in lines that average over all of them."""
+
+NOISY = (
+    "noise: of observation, as a share of each channel's standard deviation, on the rows that models learn from and "
+    "see; errors are against the true rows. The oracle knows the true state: no filter of noisy rows reaches that "
+    "floor, and the error of the best one is not known."
+)
+
+_MOST_TOLD = 8  # reasons of failed runs listed under a table
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of figures: of one metric, in tables with models across also of one model."""
+
+    metric: str
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table: what it is about, a cell for each column (None where it does not apply)."""
+
+    keys: tuple[str, ...]
+    cells: tuple[Cell | None, ...]
+    starts_block: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table without its looks. ``keys`` names what ``Line.keys`` holds."""
+
+    title: str
+    keys: tuple[str, ...]
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a kind of table is laid out.
+
+    ``across``    models are columns, else lines.
+    ``averages``  whether means over horizons follow, or are all there is.
+    """
+
+    metrics: tuple[str, ...]
+    across: bool = False
+    floor: bool = True
+    averages: Literal["no", "too", "only"] = "no"
+
+
+KINDS: Mapping[str, Layout] = {
+    "shock": Layout(("mse", "wd"), across=True),
+    "main": Layout(("mse", "mae", "swd"), averages="only"),
+    "detailed": Layout(("mse", "mae", "swd", "ept"), averages="too"),
+    "ablation": Layout(("mse", "mae", "wd", "ept", "seconds_train"), floor=False),
+    "recency": Layout(
+        (
+            "validation_mse_epoch_1",
+            "test_mse_epoch_1",
+            "epoch_by_validation",
+            "test_mse_by_validation",
+            "test_best_epoch",
+            "validation_mse_best",
+            "test_mse_best",
+            "test_difference",
+        ),
+        floor=False,
+    ),
+    "footprint": Layout(("parameters", "multiply_adds", "seconds_epoch", "seconds_train"), floor=False),
+    "noise": Layout(("mse", "ept_lyapunov"), across=True),
+    "long": Layout(("mse", "ept")),
+    "real": Layout(("mse", "mae", "seconds_train_cpu"), floor=False, averages="too"),
+}
+
+
+def kind_of(task: str, rows: Sequence[Row]) -> str:
+    """The kind of table that suits a task: its own, or by whether there are several horizons."""
+    if task in KINDS:
+        return task
+    return "detailed" if len({row.horizon for row in rows}) > 1 else "shock"
+
+
+def build_table(
+    rows: Iterable[Row],
+    *,
+    task: str | Task,
+    kind: str | None = None,
+    metrics: Sequence[str] | None = None,
+    paper: bool = False,
+) -> Table:
+    """The table of a task's rows. With the `Task` itself, runs that are not there yet are shown as missing.
+
+    ``kind``     default: the task's own where it is one of ``KINDS``.
+    ``metrics``  in place of the kind's.
+    ``paper``    puts the paper's numbers, and the ratio of ours to them, beside ours.
+
+    Example:
+        >>> given = dict(task="mine", preset="paper", data_fingerprint="ab", context_length=96, horizon=24,
+        ...     split="shock", scaling="none", code_version="1", status="done", dataset="OU_BASE")
+        >>> rows = [
+        ...     Row(**given, model=model, seed=seed, metrics={"mse": mse, "wd": 1.0})
+        ...     for model, seed, mse in (("fern", 7, 1.0), ("fern", 8, 3.0), ("dlinear", 7, 4.0))
+        ... ]
+        >>> table = build_table(rows, task="mine")
+        >>> cell = table.lines[0].cells[0]
+        >>> table.columns[0], cell.mean, cell.standard_error, cell.place
+        (Column(metric='mse', model='fern'), 2.0, 1.0, 1)
+    """
+    name = task if isinstance(task, str) else task.name
+    mine = [row for row in rows if row.task == name]
+    if not mine:
+        raise FernError(f"task {name}: has no rows here; to make some: fern bench run {name} --out DIR")
+    kind = kind_of(name, mine) if kind is None else kind
+    if kind not in KINDS:
+        raise unknown_name("kind of table", kind, KINDS)
+    shown = _known_metrics(metrics, mine) if metrics else _in_lyapunov_times(KINDS[kind], mine)
+    layout = replace(KINDS[kind], metrics=shown)
+    grid = fill_grid(mine, expected=None if isinstance(task, str) else task)
+    printed = kind if paper and has_table(kind) else None
+    figures = (*layout.metrics, "oracle_mse", "regret", "mse", *(compared_figures(kind) if printed else ()))
+    cells = best_marked(grid.cells(figures))
+    if printed is not None:
+        cells = beside_paper(printed, cells)
+    lines = _across(grid, cells, layout) if layout.across else _down(grid, cells, layout, printed)
+    title = (task.title if isinstance(task, Task) else "") or f"Task {name}"
+    notes = _notes(grid, cells, layout, printed)
+    if paper and printed is None:
+        notes = (*notes, "The paper has no such table.")
+    return Table(title, _keys(grid, layout), _columns(grid, layout), tuple(lines), notes)
+
+
+def _known_metrics(metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
+    known = {metric for row in rows for metric in Grid.figures_of(row)}
+    for metric in metrics:
+        if metric not in known:
+            raise unknown_name("metric", metric, known)
+    return tuple(metrics)
+
+
+def _in_lyapunov_times(layout: Layout, rows: Sequence[Row]) -> tuple[str, ...]:
+    """The metrics of a layout, where models are lines with EPT in Lyapunov times after EPT if any row has it."""
+    known = any("ept_lyapunov" in Grid.figures_of(row) for row in rows)
+    if layout.across or not known or "ept" not in layout.metrics:
+        return layout.metrics
+    place = layout.metrics.index("ept") + 1
+    return (*layout.metrics[:place], "ept_lyapunov", *layout.metrics[place:])
+
+
+def _has_floor(grid: Grid, layout: Layout) -> bool:
+    return layout.floor and any("oracle_mse" in row.metrics for row in grid.rows)
+
+
+def _keys(grid: Grid, layout: Layout) -> tuple[str, ...]:
+    if not layout.across:
+        return ("dataset", "horizon", "model")
+    return ("dataset", "horizon") if len({horizon for _, horizon in grid.cases}) > 1 else ("dataset",)
+
+
+def _columns(grid: Grid, layout: Layout) -> tuple[Column, ...]:
+    if not layout.across:
+        floors = [metric for metric in ("oracle_mse", "regret") if metric not in layout.metrics]
+        return tuple(Column(metric) for metric in (*layout.metrics, *(floors if _has_floor(grid, layout) else ())))
+    found = [Column(metric, model) for model in _forecasters(grid) for metric in layout.metrics]
+    if _has_floor(grid, layout):
+        found += [Column("oracle_mse"), Column("regret")]
+    return tuple(found)
+
+
+def _forecasters(grid: Grid) -> list[str]:
+    """All models but the oracle: its error stands in a column of its own."""
+    return [model for model in grid.models if model != ORACLE]
+
+
+def _across(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line]:
+    """A line a dataset (and horizon), models across, then the oracle's MSE, the least regret, and average ranks."""
+    keys, models = _keys(grid, layout), _forecasters(grid)
+    lines = []
+    for dataset, horizon in grid.cases:
+        found: list[Cell | None] = [
+            cells.get(Spot(dataset, horizon, model, metric)) for model in models for metric in layout.metrics
+        ]
+        if _has_floor(grid, layout):
+            found += [_floor(grid, cells, dataset, horizon), _least_regret(cells, dataset, horizon, models)]
+        lines.append(Line((dataset, str(horizon))[: len(keys)], tuple(found)))
+    ranks = {metric: average_ranks(grid, cells, metric, models) for metric in layout.metrics}
+    averaged: list[Cell | None] = [ranks[metric].get(model) for model in models for metric in layout.metrics]
+    if any(averaged):
+        padding: list[Cell | None] = [None] * (2 if _has_floor(grid, layout) else 0)
+        blanks = ("",) * (len(keys) - 1)
+        lines.append(Line(("average rank", *blanks), (*averaged, *padding), starts_block=True))
+    return lines
+
+
+def _down(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> list[Line]:
+    """A line for each dataset, horizon and model; then means over horizons, then average ranks."""
+    metrics = [column.metric for column in _columns(grid, layout)]
+    lines = []
+    for dataset, horizon in grid.cases if layout.averages != "only" else ():
+        models = [model for model in grid.models if Spot(dataset, horizon, model, "mse") in cells]
+        for place, model in enumerate(models):
+            found = tuple(cells.get(Spot(dataset, horizon, model, metric)) for metric in metrics)
+            lines.append(Line((dataset, str(horizon), model), found, starts_block=place == 0))
+    if layout.averages != "no":
+        lines += _means_over_horizons(grid, cells, layout, paper)
+    ranks = {metric: average_ranks(grid, cells, metric, _forecasters(grid)) for metric in layout.metrics}
+    for place, model in enumerate(_forecasters(grid)):
+        averaged = tuple(ranks.get(metric, {}).get(model) for metric in metrics)
+        if any(averaged):
+            lines.append(Line(("average rank", "", model), averaged, starts_block=place == 0))
+    return lines
+
+
+def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> list[Line]:
+    """For each dataset with several horizons, the mean of each model that has them all.
+
+    The standard error comes from those of the horizons, as in the paper: sqrt(Σ se²) / number of horizons.
+    """
+    averaged: dict[Spot, Cell] = {}
+    metrics = [column.metric for column in _columns(grid, layout)]
+    compared = compared_figures(paper) if paper is not None else ()
+    for dataset in dict.fromkeys(dataset for dataset, _ in grid.cases):
+        horizons = [horizon for name, horizon in grid.cases if name == dataset]
+        if len(horizons) < 2:
+            continue
+        for model in grid.models:
+            for metric in (*metrics, *compared):
+                parts = [cells.get(Spot(dataset, horizon, model, metric)) for horizon in horizons]
+                if whole := _mean_cell(parts):
+                    averaged[Spot(dataset, 0, model, metric)] = whole
+    averaged = best_marked(averaged)
+    if paper is not None:
+        averaged = averages_beside_paper(paper, averaged, grid.cases)
+    lines: list[Line] = []
+    for dataset, model in dict.fromkeys((spot.dataset, spot.model) for spot in averaged):
+        found = tuple(averaged.get(Spot(dataset, 0, model, metric)) for metric in metrics)
+        first = not lines or lines[-1].keys[0] != dataset
+        lines.append(Line((dataset, AVERAGE, model), found, starts_block=first))
+    return lines
+
+
+def _mean_cell(parts: Sequence[Cell | None]) -> Cell | None:
+    present = [part for part in parts if part is not None and part.complete and part.mean is not None]
+    if len(present) < len(parts):
+        return None
+    errors = [part.standard_error for part in present if part.standard_error is not None]
+    return Cell(
+        mean=sum(part.mean for part in present if part.mean is not None) / len(parts),
+        standard_error=sum(e * e for e in errors) ** 0.5 / len(parts) if len(errors) == len(parts) else None,
+        done=min(part.done for part in present),
+    )
+
+
+def average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: Sequence[str]) -> dict[str, Cell]:
+    """Each model's mean rank over the cases in which all have a figure or diverged (which ranks last)."""
+    direction = direction_of(metric)
+    if direction == 0 or len(models) < 2:
+        return {}
+    ranks = []
+    for dataset, horizon in grid.cases:
+        found = [cells.get(Spot(dataset, horizon, model, metric)) for model in models]
+        scores = [_score(cell, direction) for cell in found]
+        if all(score is not None for score in scores):
+            ranks.append(tied_ranks([score for score in scores if score is not None]))
+    if not ranks:
+        return {}
+    return {
+        model: Cell(mean=float(sum(rank[place] for rank in ranks) / len(ranks)), done=len(ranks))
+        for place, model in enumerate(models)
+    }
+
+
+def _score(cell: Cell | None, direction: int) -> float | None:
+    """What a cell is ranked by, lower being better; None where it cannot be ranked."""
+    if cell is None or cell.failed or cell.missing:
+        return None
+    if cell.diverged:
+        return float("inf")
+    return None if cell.mean is None else -direction * cell.mean
+
+
+def _floor(grid: Grid, cells: Mapping[Spot, Cell], dataset: str, horizon: int) -> Cell | None:
+    """The oracle's MSE: its own run's, or what another model's row says of it."""
+    own = cells.get(Spot(dataset, horizon, ORACLE, "mse"))
+    if own is not None and own.mean is not None:
+        return replace(own, place=None)
+    for model in grid.models:
+        said = cells.get(Spot(dataset, horizon, model, "oracle_mse"))
+        if said is not None and said.mean is not None:
+            return Cell(mean=said.mean, done=said.done)
+    return None
+
+
+def _least_regret(cells: Mapping[Spot, Cell], dataset: str, horizon: int, models: Sequence[str]) -> Cell | None:
+    found = [cells.get(Spot(dataset, horizon, model, "regret")) for model in models]
+    known = [cell for cell in found if cell is not None and cell.mean is not None]  # what is missing stands in the cell
+    return min((replace(cell, place=None) for cell in known), key=lambda cell: cell.mean or 0.0, default=None)
+
+
+def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> tuple[str, ...]:
+    seeds = (
+        f"Mean over {grid.seeds_in_words()}, ± standard error." if len(grid.seeds) > 1 else f"{grid.seeds_in_words()}."
+    )
+    notes = [f"{seeds} Best and second best are marked; the oracle is not."]
+    notes += [note for note in (grid.seen(), grid.trained(), grid.horizons_in_lyapunov_times()) if note]
+    if _has_floor(grid, layout):
+        least = "of the best model" if layout.across else "of each model"
+        notes.append(
+            f"oracle: MSE of the best possible forecast. regret ({least}): (MSE − oracle MSE) / training variance."
+        )
+    if any(row.data_settings.get(NOISE) for row in grid.rows):
+        notes.append(NOISY)
+    complete = sum(
+        all(_score(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in _forecasters(grid))
+        for case in grid.cases
+    )
+    if len(_forecasters(grid)) > 1 and direction_of(layout.metrics[0]):
+        notes.append(
+            f"Average rank: over the {complete} of {len(grid.cases)} cases that every model has; diverged runs last."
+        )
+    notes += grid.what_is_missing()
+    notes += grid.troubles(most=_MOST_TOLD)
+    if paper is not None:
+        matched = sum(cell.paper is not None for cell in cells.values())
+        source = f"paper: {paper_title(paper)}; × is our number divided by the paper's."
+        notes.append(source if matched else f"{source} It has no number for these runs.")
+        if matched:
+            notes += [*paper_notes(paper), *(f"The paper: {text}" for text in contradictions(paper))]
+    return tuple(notes)

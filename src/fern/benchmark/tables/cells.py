@@ -1,0 +1,331 @@
+"""The cells of a table: rows gathered by dataset, horizon, model and metric, and averaged over seeds."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+from typing import NamedTuple, TypeVar
+
+from fern.benchmark.problem import dataset_name
+from fern.benchmark.results import LAST, Row, direction_of
+from fern.benchmark.tables.labels import Names, dataset_label, labels_of_task, name_rows, newest, seen_by
+from fern.benchmark.tasks import ORACLE, Task, is_outside
+from fern.errors import FernError
+from fern.systems import SCENARIOS, Scenario
+from fern.systems.scenarios import scenario_from_mapping
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+_SEEN = {
+    "own": "Its own channel alone",
+    "near": "all channels by one map of its neighbours on a ring",
+    "all": "all channels",
+}
+
+Case = tuple[str, int]
+"""A dataset and a horizon: what models are compared on."""
+
+
+class Spot(NamedTuple):
+    """Where a cell belongs."""
+
+    dataset: str
+    horizon: int
+    model: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure over seeds, and how many runs gave it.
+
+    ``place``  1 for the best, 2 for the second best of those it is compared with.
+    ``paper``  the paper's number.
+    ``by_last_batch``, ``last_batch``  whether that number is of the last batch of test windows, and our figure over it.
+    ``divisible``  whether ours divided by the paper's means anything.
+    """
+
+    mean: float | None = None
+    standard_error: float | None = None
+    done: int = 0
+    diverged: int = 0
+    failed: int = 0
+    missing: int = 0
+    place: int | None = None
+    paper: float | None = None
+    by_last_batch: bool = False
+    last_batch: float | None = None
+    divisible: bool = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether every seed gave a figure."""
+        return self.mean is not None and not (self.diverged or self.failed or self.missing)
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the paper's, both over the same windows; None where ours is not known or it says nothing."""
+        ours = self.last_batch if self.by_last_batch else self.mean
+        return ours / self.paper if ours is not None and self.paper and self.divisible else None
+
+    def trouble(self) -> str:
+        """What keeps the cell from being complete, in a word or two; empty when nothing does.
+
+        Example:
+            >>> Cell(mean=1.0, done=1, diverged=1).trouble(), Cell(missing=2).trouble(), Cell(mean=1.0).trouble()
+            ('1 diverged', 'missing', '')
+        """
+        counts = [(self.diverged, "diverged"), (self.failed, "failed"), (self.missing, "missing")]
+        present = [(count, word) for count, word in counts if count]
+        if len(present) == 1 and not self.done:
+            return present[0][1]
+        return ", ".join(f"{count} {word}" for count, word in present)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The rows of a table by case, model and seed, in the task's order.
+
+    ``names``       what the model and dataset of each row are called, by its key.
+    ``superseded``  rows left out because a newer one of the same settings is there.
+    ``absent``      cases, models and seeds that the task has and no row is about.
+    """
+
+    rows: tuple[Row, ...]
+    names: Mapping[str, Names]
+    cases: tuple[Case, ...]
+    models: tuple[str, ...]
+    seeds: tuple[int, ...]
+    planned: bool
+    superseded: int
+    absent: tuple[str, ...]
+
+    @staticmethod
+    def figures_of(row: Row) -> dict[str, float]:
+        """All figures of a row under the names that tables use."""
+        found = dict(row.metrics)
+        found |= {f"seconds_{name}": value for name, value in row.seconds.items()}
+        for name, value in (("parameters", row.parameters), ("multiply_adds", row.multiply_adds)):
+            if value is not None:
+                found[name] = float(value)
+        step = lyapunov_times_a_step(row)
+        if step is not None and "ept" in row.metrics:
+            found["ept_lyapunov"] = step * row.metrics["ept"]
+        return found | _recency(row)
+
+    def cells(self, metrics: Iterable[str]) -> dict[Spot, Cell]:
+        """A cell for each case, model and metric; where no run was planned (an oracle of real data) there is none."""
+        grouped: dict[tuple[str, int, str], list[Row]] = {}
+        for row in self.rows:
+            names = self.names[row.key]
+            grouped.setdefault((names.dataset, row.horizon, names.model), []).append(row)
+        found = {}
+        for dataset, horizon in self.cases:
+            known = any("oracle_mse" in row.metrics for row in self.rows if self.names[row.key].dataset == dataset)
+            for model in self.models:
+                runs = grouped.get((dataset, horizon, model), [])
+                if not runs and (model == ORACLE and not known):
+                    continue
+                for metric in dict.fromkeys(metrics):
+                    cell = self._cell(runs, metric)
+                    if cell is not None:
+                        found[Spot(dataset, horizon, model, metric)] = cell
+        return found
+
+    def _cell(self, runs: Sequence[Row], metric: str) -> Cell | None:
+        diverged = sum(row.status == "diverged" for row in runs)
+        failed = sum(row.status == "failed" for row in runs)
+        missing = max(0, len(self.seeds) - len(runs)) if self.planned else int(not runs)
+        done = [row for row in runs if row.status == "done"]
+        values = [figures[metric] for figures in map(self.figures_of, done) if metric in figures]
+        if done and not values:
+            return None  # the metric does not apply
+        if not done and direction_of(metric) == 0 and not missing:
+            return None
+        return Cell(
+            mean=fmean(values) if values else None,
+            standard_error=stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None,
+            done=len(values),
+            diverged=diverged,
+            failed=failed,
+            missing=missing,
+        )
+
+    def seeds_in_words(self) -> str:
+        """How many seeds, and which.
+
+        A model without anything random gives the same figure under every seed; its standard error is 0.
+        """
+        return f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)} ({', '.join(map(str, self.seeds))})"
+
+    def what_is_missing(self) -> list[str]:
+        """Notes about what is not in the table."""
+        notes = [f"No row yet: {', '.join(self.absent)}."] if self.absent else []
+        if self.superseded:
+            notes.append(
+                f"{self.superseded} older rows with the same settings but other data values or code were skipped."
+            )
+        versions = sorted({row.code_version for row in self.rows if not is_outside(row.model)})
+        if len(versions) > 1:
+            notes.append(f"Rows of several versions of the code stand side by side: {', '.join(versions)}.")
+        return notes
+
+    def trained(self) -> str:
+        """By which protocol the models were trained, for at most how many epochs; empty where none was."""
+        found = {(row.train_settings["preset"], row.train_settings["epochs"]) for row in self.rows if _is_trained(row)}
+        told = (f"preset {preset}, at most {epochs} epoch{'s' * (epochs > 1)}" for preset, epochs in sorted(found))
+        return f"Training: {'; '.join(told)}." if found else ""
+
+    def seen(self) -> str:
+        """Which models see which channels; empty where it is not known of any."""
+        kinds: dict[str, list[str]] = {}
+        for model in self.models:
+            row = next(row for row in self.rows if self.names[row.key].model == model)
+            kind = seen_by(row)
+            if kind is not None:
+                kinds.setdefault(kind, []).append(model)
+        told = (f"{_SEEN[kind]}: {', '.join(kinds[kind])}" for kind in _SEEN if kind in kinds)
+        return f"What the forecast of a channel sees. {'; '.join(told)}." if kinds else ""
+
+    def horizons_in_lyapunov_times(self) -> str:
+        """How long the horizons are for the systems whose exponent is known; empty where there is none."""
+        found: dict[str, list[str]] = {}
+        for dataset in dict.fromkeys(dataset for dataset, _ in self.cases):
+            step = next(lyapunov_times_a_step(row) for row in self.rows if self.names[row.key].dataset == dataset)
+            if step is not None:
+                lengths = [f"{step * horizon:.2f}" for name, horizon in self.cases if name == dataset]
+                found.setdefault(", ".join(lengths), []).append(dataset)
+        told = "; ".join(f"{', '.join(names)} {lengths}" for lengths, names in found.items())
+        return f"Horizons in Lyapunov times (LT), where the exponent is known: {told}." if found else ""
+
+    def troubles(self, *, most: int) -> list[str]:
+        """What went wrong in runs that failed or diverged."""
+        told = [f"{row.status}: {row.describe()}: {row.error}" for row in self.rows if row.status != "done"]
+        more = [f"… and {len(told) - most} more that failed or diverged."] if len(told) > most else []
+        return [*told[:most], *more]
+
+
+def lyapunov_times_a_step(row: Row) -> float | None:
+    """How many Lyapunov times a step of the row's data takes; None where the exponent is not known."""
+    plan = _scenario_of(row)
+    exponent = None if plan is None else plan.lyapunov_exponent
+    return None if plan is None or exponent is None else plan.dt * exponent
+
+
+def _scenario_of(row: Row) -> Scenario | None:
+    """The scenario that a row holds whole, else the premade one of its name; None where there is none."""
+    held = row.data_settings.get("scenario")
+    if held is None:
+        return SCENARIOS.get(row.dataset)
+    try:
+        return scenario_from_mapping(held, where=row.dataset)
+    except FernError:  # of a system that is not registered here
+        return None
+
+
+def fill_grid(rows: Sequence[Row], *, expected: Task | None) -> Grid:
+    """Sort rows into a grid. Of rows that differ only in the values of the data or in code the newest counts.
+
+    With a task, cases, models and seeds come in its order, and each model is expected on each case under each seed.
+    """
+    kept = tuple(newest(rows))
+    names = name_rows(kept)
+    cases = {(names[row.key].dataset, row.horizon): (names[row.key].plain_dataset, row.horizon) for row in kept}
+    models = {names[row.key].model: names[row.key].plain_model for row in kept}
+    planned_cases = _planned_cases(expected) if expected else []
+    planned_models = labels_of_task(expected) if expected else []
+    used = {row.seed for row in kept}
+    wanted = list(expected.seeds) if expected else []
+    absent = [
+        f"{dataset} at {horizon}" for dataset, horizon in planned_cases if (dataset, horizon) not in cases.values()
+    ]
+    absent += [model for model in planned_models if model not in models.values()]
+    absent += [f"seed {seed}" for seed in wanted if seed not in used]
+    return Grid(
+        rows=kept,
+        names=names,
+        cases=tuple(_in_order(cases, planned_cases)),
+        models=tuple(_in_order(models, planned_models)),
+        seeds=tuple(_in_order({seed: seed for seed in sorted(used)}, wanted)),
+        planned=expected is not None,
+        superseded=len(rows) - len(kept),
+        absent=tuple(absent),
+    )
+
+
+def best_marked(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
+    """The cells with the best and the second best of each case and metric marked; equal figures share a mark.
+
+    The oracle does not compete, nor does a model of which a run diverged or failed. While a run is missing nothing is
+    marked there: it could be the best.
+    """
+    groups: dict[tuple[str, int, str], list[Spot]] = {}
+    for spot in cells:
+        if spot.model != ORACLE and direction_of(spot.metric):
+            groups.setdefault((spot.dataset, spot.horizon, spot.metric), []).append(spot)
+    marked = dict(cells)
+    for (_, _, metric), group in groups.items():
+        spots = [spot for spot in group if cells[spot].complete]
+        if len(spots) < 2 or any(cells[spot].missing for spot in group):
+            continue
+        distinct = sorted({cells[spot].mean for spot in spots}, reverse=direction_of(metric) > 0)  # type: ignore[type-var]
+        for place, value in enumerate(distinct[:2], start=1):
+            for spot in spots:
+                if cells[spot].mean == value:
+                    marked[spot] = replace(marked[spot], place=place)
+    return marked
+
+
+def _recency(row: Row) -> dict[str, float]:
+    """What the choice of an epoch decides, from a row that has validation and test figures of every epoch."""
+    epochs = row.epochs_trained()
+    if not epochs or any(record.test is None for record in epochs):
+        return {}
+    first, by_validation, by_test = epochs.recency("mse")
+    return _recency_of_last_batch(row) | {
+        "validation_mse_epoch_1": first.validation,
+        "test_mse_epoch_1": first.test,
+        "epoch_by_validation": float(by_validation.epoch),
+        "test_mse_by_validation": by_validation.test,
+        "test_best_epoch": float(by_test.epoch),
+        "validation_mse_best": by_test.validation,
+        "test_mse_best": by_test.test,
+        "validation_difference": by_test.validation_change,
+        "test_difference": by_test.test_change,
+    }
+
+
+def _recency_of_last_batch(row: Row) -> dict[str, float]:
+    """The same where test means the last batch of test windows."""
+    epochs, name = row.epochs_trained(), f"{LAST}mse"
+    tested = [(record, (record.test or {}).get(name)) for record in epochs]
+    known = [(record, value) for record, value in tested if value is not None]
+    if len(known) < len(epochs):
+        return {}
+    (best, least), (_, first) = min(known, key=lambda entry: entry[1]), known[0]
+    return {
+        f"{LAST}test_mse_epoch_1": first,
+        f"{LAST}test_best_epoch": float(best.epoch),
+        f"{LAST}validation_mse_best": best.validation["mse"],
+        f"{LAST}test_mse_best": least,
+        f"{LAST}test_difference": least - first,
+    }
+
+
+def _planned_cases(task: Task) -> list[Case]:
+    return [
+        (dataset_label(dataset_name(choice), choice.noise), horizon)
+        for choice in task.datasets
+        for horizon in choice.horizons or task.horizons
+    ]
+
+
+def _is_trained(row: Row) -> bool:
+    return {"preset", "epochs"} <= row.train_settings.keys()
+
+
+def _in_order(present: Mapping[T, P], wanted: Sequence[P]) -> list[T]:
+    """Those present, first in the order in which their plain names are wanted, then the rest as they come."""
+    first = [entry for plain in wanted for entry, own in present.items() if own == plain]
+    return [*first, *(entry for entry, own in present.items() if own not in wanted)]

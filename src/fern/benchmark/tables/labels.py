@@ -1,0 +1,160 @@
+"""What tables call the models and datasets of rows, so that runs which differ never stand under one name.
+
+A model is called by its name, with its preset and settings where they are not the usual ones. Where rows of one task
+differ in more than that (trained for fewer epochs, on fewer steps, under another split), what differs is added:
+``dlinear (epochs=1)``.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fern.benchmark.problem import NOISE
+from fern.benchmark.results import Row
+from fern.benchmark.runs import RunSettings, canonical
+from fern.benchmark.tasks import BY_DATASET, ORACLE, ModelChoice, Task, is_outside
+from fern.errors import FernError
+
+_USUAL = ("paper", "default", BY_DATASET)  # presets that go without saying
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of a row's model and dataset in a table, and those without what was added to tell rows apart."""
+
+    model: str
+    dataset: str
+    plain_model: str
+    plain_dataset: str
+
+
+def model_label(settings: RunSettings) -> str:
+    """The model's name, with its preset and settings where they are not the usual ones.
+
+    Example:
+        >>> model_label(RunSettings(task="mine", model="fern", preset="no-rotation", model_settings={"reflections": 4},
+        ...     dataset="OU_BASE", data_fingerprint="ab", context_length=96, horizon=24, split="shock", scaling="none",
+        ...     seed=7, code_version="1"))
+        'fern:no-rotation (reflections=4)'
+    """
+    of_dataset = settings.preset == settings.dataset.partition(":")[0].lower()
+    return _label(settings.model, BY_DATASET if of_dataset else settings.preset, settings.model_settings)
+
+
+def labels_of_task(task: Task) -> list[str]:
+    """The models of a task as `model_label` names them.
+
+    Example:
+        >>> from fern.benchmark.tasks import read_task
+        >>> labels_of_task(read_task("ablation"))[:2]
+        ['fern', 'fern:no-encoder']
+    """
+    found = [_label(choice.model, _preset(choice, task), choice.settings) for choice in task.models]
+    return list(dict.fromkeys(found))
+
+
+def dataset_label(name: str, noise: float) -> str:
+    """A dataset's name, with its observation noise where it has some.
+
+    Example:
+        >>> dataset_label("LORENZ_BASE", 0.01), dataset_label("LORENZ_BASE", 0.0)
+        ('LORENZ_BASE (noise=0.01)', 'LORENZ_BASE')
+    """
+    return _with(name, {NOISE: noise or None})
+
+
+def seen_by(row: Row) -> str | None:
+    """Which channels the model of a row sees, ``own``, ``near`` or ``all``.
+
+    None where it is not known: for the oracle, for models from outside, and for settings of another version of fern.
+    """
+    if row.model == ORACLE or is_outside(row.model):
+        return None
+    from fern.models.registry import model_config
+
+    sizes = {"context_length": row.context_length, "horizon": row.horizon, "channels": 1}
+    try:
+        return model_config(row.model, preset=row.preset, **sizes, **row.model_settings).sees
+    except FernError:
+        return None
+
+
+def newest(rows: Sequence[Row]) -> list[Row]:
+    """The rows without those of which a newer one has the same settings: they were of other data values or code."""
+    last: dict[bytes, Row] = {}
+    for row in sorted(rows, key=lambda row: row.finished):
+        settings = {"model": model_label(row), "train": row.train_settings, "data": _data(row)}
+        last[canonical({**settings, "dataset": _plain_dataset(row), "horizon": row.horizon, "seed": row.seed})] = row
+    kept = set(map(id, last.values()))
+    return [row for row in rows if id(row) in kept]
+
+
+def name_rows(rows: Sequence[Row]) -> dict[str, Names]:
+    """The names of rows of one task, by key.
+
+    Example:
+        >>> given = dict(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
+        ...     context_length=96, horizon=24, split="shock", scaling="none", code_version="1", status="done",
+        ...     metrics={"mse": 1.0})
+        >>> rows = [Row(**given, seed=7, train_settings={"epochs": epochs}) for epochs in (1, 50)]
+        >>> sorted(names.model for names in name_rows(rows).values())
+        ['dlinear (epochs=1)', 'dlinear (epochs=50)']
+    """
+    models = _told_apart(rows, model_label, lambda row: row.train_settings)
+    datasets = _told_apart(rows, _plain_dataset, _data)
+    # The same settings and other values: the file or the simulation changed between two seeds.
+    datasets = _told_apart(rows, lambda row: datasets[row.key], lambda row: {"data": row.data_fingerprint[:8]})
+    return {row.key: Names(models[row.key], datasets[row.key], model_label(row), _plain_dataset(row)) for row in rows}
+
+
+def _plain_dataset(row: Row) -> str:
+    return dataset_label(row.dataset, row.data_settings.get(NOISE, 0.0))
+
+
+def _data(row: Row) -> dict[str, Any]:
+    """What was done to a dataset before a model saw it, the noise aside, which is part of its name."""
+    own = ("context_length", "split", "scaling")
+    done = {name: value for name, value in row.data_settings.items() if name != NOISE}
+    return {**done, **{name: getattr(row, name) for name in own}}
+
+
+def _told_apart(
+    rows: Sequence[Row], plain: Callable[[Row], str], settings: Callable[[Row], Mapping[str, Any]]
+) -> dict[str, str]:
+    """By key the plain name, with the settings in which rows of that name differ."""
+    alike: dict[str, list[Row]] = {}
+    for row in rows:
+        alike.setdefault(plain(row), []).append(row)
+    found = {}
+    for name, group in alike.items():
+        keys = list(dict.fromkeys(key for row in group for key in settings(row)))
+        differ = [key for key in keys if len({canonical({key: settings(row).get(key)}) for row in group}) > 1]
+        for row in group:
+            found[row.key] = _with(name, {key: settings(row).get(key) for key in differ})
+    return found
+
+
+def _with(name: str, settings: Mapping[str, object]) -> str:
+    """``name (a=1, b="x")``; a setting that is neutral is left out."""
+    told = ", ".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in settings.items()
+        if value is not None
+    )
+    if not told:
+        return name
+    return f"{name.removesuffix(')')}, {told})" if name.endswith(")") else f"{name} ({told})"
+
+
+def _preset(choice: ModelChoice, task: Task) -> str:
+    """The preset that a run of this choice has."""
+    if choice.preset is not None or choice.model == ORACLE or task.model_preset in _USUAL:
+        return choice.preset or "default"
+    from fern.models import model_entry
+
+    return task.model_preset if task.model_preset in model_entry(choice.model).presets else "default"
+
+
+def _label(model: str, preset: str, settings: Mapping[str, object]) -> str:
+    return _with(model if preset in _USUAL else f"{model}:{preset}", settings)

@@ -1,0 +1,298 @@
+"""The paper's numbers as printed, and the metric of ours that each is compared with."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from fern.benchmark.results import LAST
+from fern.benchmark.tables.cells import Case, Cell, Spot
+from fern.errors import unknown_name
+
+_SYSTEMS = {
+    "Rossler": "ROSSLER",
+    "Lorenz": "LORENZ",
+    "Lorenz96": "LORENZ96",
+    "Chua": "CHUA",
+    "SLDS": "SLDS",
+    "SAR": "SEASONAL_AR",
+    "GARCH": "GARCH",
+    "DW": "DOUBLEWELL",
+    "OU": "OU",
+}
+_FOUR_HORIZONS = {"Lorenz": "LORENZ_MAIN", "Rossler": "ROSSLER_MAIN", "Chua": "CHUA_MAIN"}
+_UNITS = {"minutes": 60.0, "seconds": 1.0}
+
+
+@dataclass(frozen=True)
+class _Source:
+    """How to read one file: what its datasets are called with us, and the horizon that all its figures are for."""
+
+    datasets: Mapping[str, str]
+    horizon: int | None = None
+    title: str = ""
+
+
+_SOURCES: Mapping[str, _Source] = {
+    "shock": _Source({}, 336, "tab:synthetic"),
+    "detailed": _Source(_FOUR_HORIZONS, None, "app:table:*"),
+    "detailed_average": _Source(_FOUR_HORIZONS, None, "app:table:*, the averages over the four horizons"),
+    "main": _Source(_FOUR_HORIZONS, None, "tab:main_results"),
+    # The caption says 192, but the base rows are those of tab:synthetic and an EPT of 241 needs a longer horizon.
+    "ablation": _Source({"Lorenz63": "LORENZ_BASE"}, 336, "tab:app:ablations-192-stacked"),
+    # No horizon is said; DLinear's test error at its best epoch is that of the detailed tables at 192 and no other.
+    "recency": _Source({}, 192, "tab:recency-etth1"),
+    "footprint": _Source({"Lorenz": "LORENZ_BASE"}, 336, "app:tab:compute_time"),
+    "real": _Source({}, None, "each model's own (PatchTST/42: table 3, DLinear: table 2; context 336)"),
+}
+
+_CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
+    "shock": (
+        "The MSE marked as second best is not on Rossler-Base, Rossler-Param, Lorenz96-Switch, SAR-Param, GARCH-Base, "
+        "GARCH-Param, DW-Param and OU-Base: another printed number, not marked best, is lower.",
+        "OU-Base and OU-Param print the same numbers for TimeMixer, PatchTST, Koopa and ModernTCN.",
+        "Fern's MSE on ETTh1 is 10.97 here and 10.96 in the table of ablations.",
+        "The text says best MSE/WD in 19 of 21 scenarios; by the printed numbers Fern has the lowest MSE in 15, and "
+        "the lowest MSE or WD in 16.",
+        "The text says that under the parameter shock of Rossler DLinear's and Koopa's errors are 790 and 714 times "
+        "Fern's; the printed numbers give 798 and 696.",
+        "ETTh1 is said to have 140 entries of 8.28, 100 of 1.76 and 120 of 1.73. The file has 141 of 8.285 in a row "
+        "(LUFL); of 1.76, to two decimals, no column has more than 43, and of 1.73 none.",
+    ),
+    "detailed": (
+        "Five printed averages do not follow from the printed figures (EPT of Chua Fern and DLinear and of Rossler "
+        "PatchTST and DLinear, MAE of Lorenz TimeMixer); each is within what rounding the four figures allows.",
+        "The section on PFNN gives Fern's MSE on Lorenz-63 at 96 steps as about 1.2; the table prints 0.47.",
+    ),
+    "main": ("The column WD holds the averages of what the detailed tables call SWD.",),
+    "ablation": (
+        "The caption says a horizon of 192, but the base rows are those of the shock table (336) and EPT, which cannot "
+        "exceed the horizon, reaches 241. The numbers stand beside our runs at 336.",
+        "Fern's MSE on ETTh1 is 10.96 here and 10.97 in the shock table.",
+        "'No encoder' is given for Lorenz-63 alone.",
+        "The text says that more reflections, 0 to 24, improve MSE, SWD and EPT monotonically on all three datasets. "
+        "There are two datasets, and on Lorenz-63 the MSE is 21.66 with 8 reflections and 23.92 with 24.",
+    ),
+    "recency": (
+        "'Best' is the epoch that is best by test, not by validation: three of the four validation errors are higher "
+        "there than after epoch 1.",
+        "No horizon is said. DLinear's 7.39 is its MSE at 192 in the detailed tables, so the numbers stand beside ours "
+        "at 192.",
+    ),
+    "footprint": (
+        "One parameter count and one operation count are printed for 3 channels from 336 rows and for 7 channels "
+        "from 96.",
+        "The appendix on cost lets the encoder work on each patch, O(p·d_h) a layer. The printed counts rule that out: "
+        "they need a layer that reads all 336 rows at once.",
+        "Training times are of another machine and of an unknown number of epochs.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number of the paper stands, in our names; ``horizon`` None means an average or one not said."""
+
+    model: str
+    dataset: str
+    horizon: int | None
+
+
+def paper_figures(table: str) -> Mapping[Place, Mapping[str, float]]:
+    """All figures of a table, by place and metric. What the paper leaves blank is left out.
+
+    Example:
+        >>> paper_figures("ablation")[Place("fern:no-rotation", "ETTh1", 336)]["mse"]
+        11.84
+    """
+    if table not in _SOURCES:
+        raise unknown_name("paper table", table, _SOURCES)
+    return _read(table)
+
+
+def paper_value(table: str, model: str, dataset: str, horizon: int | None, metric: str) -> float | None:
+    """The paper's number, or None where it has none for that model, dataset and horizon.
+
+    An unknown table is an error, and so is a metric that no figure of the table has. A table that does not say its
+    horizon answers for every one.
+
+    Example:
+        >>> paper_value("shock", "fern", "LORENZ_PARAM", 336, "mse"), paper_value("shock", "pfnn", "ETTh1", 336, "mse")
+        (25.21, None)
+        >>> paper_value("shok", "fern", "LORENZ_PARAM", 336, "mse")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: unknown paper table 'shok': did you mean 'shock'? Known: ...
+    """
+    figures = paper_figures(table)
+    metrics = {name for found in figures.values() for name in found}
+    if metric not in metrics:
+        raise unknown_name(f"metric of the paper's table {table}", metric, metrics)
+    found = figures.get(Place(model, dataset, horizon)) or figures.get(Place(model, dataset, None)) or {}
+    return found.get(metric)
+
+
+def has_table(table: str) -> bool:
+    """Whether the paper has a table of this kind.
+
+    Example:
+        >>> has_table("shock"), has_table("noise")
+        (True, False)
+    """
+    return table in _SOURCES
+
+
+def paper_metrics(table: str) -> set[str]:
+    """The metrics of which a table has figures."""
+    return {name for found in paper_figures(table).values() for name in found}
+
+
+def paper_title(table: str) -> str:
+    """The table's label in the paper."""
+    paper_figures(table)
+    return _SOURCES[table].title
+
+
+def contradictions(table: str) -> tuple[str, ...]:
+    """What in the paper's table contradicts the paper, in words.
+
+    Example:
+        >>> contradictions("main")
+        ('The column WD holds the averages of what the detailed tables call SWD.',)
+    """
+    paper_figures(table)
+    return _CONTRADICTIONS.get(table, ())
+
+
+def dataset_of(table: str, printed: str) -> str:
+    """Our name of a dataset that the paper's table calls so.
+
+    Example:
+        >>> dataset_of("shock", "SAR-Param"), dataset_of("detailed", "Chua"), dataset_of("shock", "ETTm1")
+        ('SEASONAL_AR_PARAM', 'CHUA_MAIN', 'ETTm1')
+    """
+    system, dash, shock = printed.partition("-")
+    if dash:
+        return f"{_SYSTEMS[system]}_{shock.upper()}"
+    return _SOURCES[table].datasets.get(printed, printed)
+
+
+@cache
+def _read(table: str) -> Mapping[Place, Mapping[str, float]]:
+    found: dict[Place, dict[str, float]] = {}
+    for record in _records(table):
+        place = _place(table, record)
+        figures = {name: float(value) for name, value in _metrics(table, record).items() if value}
+        found.setdefault(place, {}).update(figures)
+    return MappingProxyType({place: MappingProxyType(figures) for place, figures in found.items()})
+
+
+def _records(table: str) -> list[dict[str, str]]:
+    """The lines of a table's file; of ``real`` those of every model's file. Lines that start with # are comments."""
+    here = files("fern.benchmark.tables")
+    paths = [here / "paper_numbers" / f"{table}.csv"]
+    if table == "real":
+        paths = sorted((here / "published_numbers").iterdir(), key=lambda path: path.name)
+    texts = (path.read_text(encoding="utf-8").splitlines() for path in paths)
+    return [record for text in texts for record in csv.DictReader(line for line in text if not line.startswith("#"))]
+
+
+def _place(table: str, record: Mapping[str, str]) -> Place:
+    variant = record.get("variant", "base")
+    model = record.get("model", "fern") + ("" if variant == "base" else f":{variant}")
+    horizon = int(record["horizon"]) if "horizon" in record else _SOURCES[table].horizon
+    return Place(model, dataset_of(table, record["dataset"]), horizon)
+
+
+def _metrics(table: str, record: Mapping[str, str]) -> dict[str, str]:
+    """The figures of a line of the file under our names, as text; empty where the paper has none."""
+    kept = {
+        name: value for name, value in record.items() if name not in ("dataset", "model", "variant", "horizon", "part")
+    }
+    if table == "recency":
+        return {f"{record['part']}_{name}": value for name, value in kept.items()}
+    if table == "main":
+        kept["swd"] = kept.pop("wd")  # what the detailed tables call so
+    if table == "ablation":
+        kept["seconds_train"] = kept.pop("seconds")
+    if table == "footprint":
+        return {
+            "parameters": repr(round(float(kept["parameters_millions"]) * 1e6)),
+            "multiply_adds": repr(round(float(kept["giga_multiply_adds"]) * 1e9)),
+            "seconds_train": repr(float(kept["training_time"]) * _UNITS[kept["time_unit"]]),
+        }
+    return kept
+
+
+LAST_BATCH_NOTE = (
+    "The paper's numbers in this table fit the last batch of 128 test windows, which is seldom full, and not all test "
+    "windows: × compares it with our figure over that batch ('last batch'; for SWD our WD, which is what fits). Our "
+    "own figures, and what is marked best, are over all test windows."
+)
+
+RECENCY_NOTE = (
+    "Which validation windows the paper scored is not known: × of validation compares with all of ours. Its best epoch "
+    "is compared with the best by our last batch."
+)
+
+_POINT = {"mse": f"{LAST}mse", "mae": f"{LAST}mae", "swd": f"{LAST}wd", "ept": f"{LAST}ept"}
+_RECENCY = {
+    name: f"{LAST}{name}"
+    for name in ("test_mse_epoch_1", "test_best_epoch", "validation_mse_best", "test_mse_best", "test_difference")
+}
+_COMPARED: Mapping[str, Mapping[str, str]] = {
+    "detailed": _POINT,
+    "detailed_average": _POINT,
+    "main": _POINT,
+    "recency": _RECENCY,
+}
+
+
+_INDIVISIBLE = frozenset({"seconds_train", "test_best_epoch", "test_difference"})
+"""Seconds of another machine and another number of epochs, numbers of epochs, differences: no ratio says anything."""
+
+
+def compared_figures(table: str) -> tuple[str, ...]:
+    """The figures of ours that a table's numbers are compared with and which the table does not show itself.
+
+    Example:
+        >>> compared_figures("main"), compared_figures("shock")
+        (('last_mse', 'last_mae', 'last_wd', 'last_ept'), ())
+    """
+    return tuple(_COMPARED.get(table, {}).values())
+
+
+def beside_paper(table: str, cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
+    """The cells with the paper's numbers and, where these are of the last batch, with our figure over it."""
+    return {spot: _beside(table, spot, cell, cells) for spot, cell in cells.items()}
+
+
+def averages_beside_paper(table: str, cells: Mapping[Spot, Cell], cases: Sequence[Case]) -> dict[Spot, Cell]:
+    """The same for means over horizons, where ours are over the horizons that the paper's are over."""
+    average = "detailed_average" if table == "detailed" else table
+    horizons = {dataset: {horizon for name, horizon in cases if name == dataset} for dataset, _ in cases}
+    theirs: dict[str, set[int | None]] = {}
+    for place in paper_figures("detailed" if table == "main" else table):
+        theirs.setdefault(place.dataset, set()).add(place.horizon)
+    alike = {spot: cell for spot, cell in cells.items() if horizons[spot.dataset] == theirs.get(spot.dataset)}
+    return {**cells, **beside_paper(average, alike)}
+
+
+def paper_notes(table: str) -> tuple[str, ...]:
+    """What has to be said of the comparison."""
+    notes = (LAST_BATCH_NOTE,) if table in _COMPARED else ()
+    return (*notes, RECENCY_NOTE) if table == "recency" else notes
+
+
+def _beside(table: str, spot: Spot, cell: Cell, cells: Mapping[Spot, Cell]) -> Cell:
+    if spot.metric not in paper_metrics(table):
+        return cell
+    paper = paper_value(table, spot.model, spot.dataset, spot.horizon, spot.metric)
+    cell = replace(cell, paper=paper, divisible=spot.metric not in _INDIVISIBLE)
+    other = _COMPARED.get(table, {}).get(spot.metric)
+    if other is None:
+        return cell
+    last = cells.get(spot._replace(metric=other))
+    return replace(cell, by_last_batch=True, last_batch=None if last is None else last.mean)

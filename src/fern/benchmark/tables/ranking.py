@@ -1,0 +1,233 @@
+"""Who is ahead over a whole task: average ranks with their significance, and each case's best against the others."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.benchmark.results import Row, direction_of
+from fern.benchmark.significance import Ranks, diebold_mariano, friedman, nemenyi, tied_ranks
+from fern.benchmark.store import Store
+from fern.benchmark.tables.cells import Case, Cell, Grid, Spot
+from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, METRICS, MOST_MODELS
+from fern.benchmark.tasks import ORACLE
+from fern.errors import FernError
+
+_LEAST_SHARE = 0.5  # of the cases; a model with fewer would take most of them from the others
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One model over a task.
+
+    ``rank``      average over the datasets that all ranked models have; None where it has too few cases.
+    ``wins``      cases in which it is the best, ties counted for each.
+    ``relative``  geometric mean of its error over the best one, over the cases it has; None for metrics that are no
+                  error, or that are 0 somewhere.
+    """
+
+    model: str
+    rank: float | None
+    cases: int
+    wins: int
+    relative: float | None
+
+
+@dataclass(frozen=True)
+class Standings:
+    """The models of a task, best first; those without a rank last.
+
+    ``ranks``, ``critical_difference``  None where fewer than three datasets are shared.
+    ``alike``  groups of models whose ranks the critical difference cannot tell apart.
+    """
+
+    metric: str
+    models: tuple[Standing, ...]
+    datasets: int
+    cases: int
+    ranks: Ranks | None
+    critical_difference: float | None
+    alike: tuple[tuple[str, ...], ...]
+    words: str
+
+
+@dataclass(frozen=True)
+class AgainstBest:
+    """A model's error against the best one's on the same windows; ``p_value`` is None where that was not tested."""
+
+    best: str
+    p_value: float | None
+    words: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether equal accuracy is ruled out."""
+        return self.p_value is not None and self.p_value < ALPHA
+
+
+def standings(grid: Grid, metric: str = "mse") -> Standings:
+    """Rank the models of a grid by one metric.
+
+    Horizons and noises of one dataset are no independent scenarios: their ranks are averaged to one, as in `compare`.
+
+    Example:
+        >>> from fern.benchmark.tables.cells import fill_grid
+        >>> given = dict(task="mine", preset="paper", data_fingerprint="ab", context_length=96, horizon=24,
+        ...     split="shock", scaling="none", code_version="1", status="done", seed=7)
+        >>> rows = [Row(**given, model=model, dataset=dataset, metrics={"mse": mse})
+        ...     for dataset in ("A", "B", "C") for model, mse in (("fern", 1.0), ("dlinear", 2.0))]
+        >>> found = standings(fill_grid(rows, expected=None))
+        >>> [(one.model, one.rank, one.wins, one.relative) for one in found.models]
+        [('fern', 1.0, 3, 1.0), ('dlinear', 2.0, 0, 2.0)]
+    """
+    direction = direction_of(metric)
+    if direction == 0:
+        raise FernError(f"metric: got {metric!r}, of which neither way is better")
+    cells = grid.cells([metric])
+    scores = {
+        case: {
+            model: score
+            for model in grid.models
+            if model != ORACLE and (score := _score(cells.get(Spot(*case, model, metric)), direction)) is not None
+        }
+        for case in grid.cases
+    }
+    counts = {model: sum(model in scores[case] for case in grid.cases) for model in grid.models if model != ORACLE}
+    most = max(counts.values(), default=0)
+    ranked = [model for model, count in counts.items() if count >= max(1, _LEAST_SHARE * most)]
+    by_dataset: dict[str, list[NDArray[np.float64]]] = {}
+    for (dataset, _), found in scores.items():
+        if len(ranked) > 1 and all(model in found for model in ranked):
+            ranks = tied_ranks([found[model] for model in ranked])
+            by_dataset.setdefault(dataset.partition(" (")[0], []).append(ranks)
+    table = [np.mean(found, axis=0) for found in by_dataset.values()]
+    average = dict(zip(ranked, np.mean(table, axis=0), strict=True)) if table else {}
+    models = [
+        Standing(
+            model=model,
+            rank=float(average[model]) if model in average else None,
+            cases=counts[model],
+            wins=sum(_wins(model, found) for found in scores.values()),
+            relative=_relative(model, scores) if direction < 0 else None,
+        )
+        for model in counts
+    ]
+    models.sort(key=lambda one: (math.inf if one.rank is None else one.rank, -one.wins))
+    tested = friedman(table) if len(table) >= LEAST_SCENARIOS and len(ranked) <= MOST_MODELS else None
+    critical = nemenyi(models=len(ranked), scenarios=len(table), alpha=ALPHA) if tested is not None else None
+    alike = _alike([(one.model, one.rank) for one in models if one.rank is not None], critical)
+    shared = sum(map(len, by_dataset.values()))
+    words = _words(len(ranked), len(table), shared, len(grid.cases), tested, critical)
+    return Standings(metric, tuple(models), len(table), shared, tested, critical, alike, words)
+
+
+def against_best(grid: Grid, store: Store, metric: str = "mse") -> Mapping[tuple[Case, str], AgainstBest]:
+    """For each case and model: whether its windows' errors differ from those of the best model (Diebold-Mariano).
+
+    Needs the errors of every test window, which a store keeps beside its rows; where they are not there, or damaged,
+    ``words`` say so.
+    """
+    if metric not in METRICS:
+        raise FernError(f"metric: got {metric!r}, needs one whose error of every window is kept: {', '.join(METRICS)}")
+    found: dict[tuple[Case, str], AgainstBest] = {}
+    cells = grid.cells([metric])
+    for case in grid.cases:
+        done = {
+            model: cell.mean
+            for model in grid.models
+            if model != ORACLE and (cell := cells.get(Spot(*case, model, metric))) and cell.mean is not None
+        }
+        if len(done) < 2:
+            continue
+        best = min(done, key=lambda model: done[model])
+        errors = {model: _windows(_runs(grid, case, model), store, metric) for model in done}
+        for model in done:
+            if model != best:
+                found[case, model] = _tested(best, errors[best], errors[model], horizon=case[1])
+    return found
+
+
+def _tested(
+    best: str, first: NDArray[np.float64] | str, second: NDArray[np.float64] | str, *, horizon: int
+) -> AgainstBest:
+    for one in (first, second):
+        if isinstance(one, str):
+            return AgainstBest(best, None, one)
+    try:
+        p_value = diebold_mariano(first, second, horizon=horizon).p_value
+    except FernError as error:
+        return AgainstBest(best, None, f"not tested: {error}")
+    words = f"differs from {best}" if p_value < ALPHA else f"not distinguishable from {best}"
+    return AgainstBest(best, p_value, f"{words} (p = {p_value:.2g})")
+
+
+def _runs(grid: Grid, case: Case, model: str) -> list[Row]:
+    return [
+        row
+        for row in grid.rows
+        if row.status == "done"
+        and (grid.names[row.key].dataset, row.horizon, grid.names[row.key].model) == (*case, model)
+    ]
+
+
+def _windows(rows: Sequence[Row], store: Store, metric: str) -> NDArray[np.float64] | str:
+    """The errors of each window averaged over seeds, or why there are none."""
+    kept = []
+    for row in rows:
+        try:
+            errors = store.window_errors(row.key)
+        except FernError as error:
+            return f"not tested: {error}"
+        if errors is None or metric not in errors:
+            return "not tested: the errors of each window were not kept"
+        kept.append(errors[metric])
+    if len({len(errors) for errors in kept}) != 1:
+        return "not tested: seeds were scored on different numbers of windows"
+    return np.asarray(np.mean(kept, axis=0), dtype=np.float64)
+
+
+def _score(cell: Cell | None, direction: int) -> float | None:
+    """What a cell is ranked by, lower being better; diverged ranks last."""
+    if cell is None or cell.failed:
+        return None
+    if cell.diverged:
+        return math.inf
+    return None if cell.mean is None else -direction * cell.mean
+
+
+def _wins(model: str, found: Mapping[str, float]) -> bool:
+    return model in found and len(found) > 1 and math.isfinite(found[model]) and found[model] == min(found.values())
+
+
+def _relative(model: str, scores: Mapping[Case, Mapping[str, float]]) -> float | None:
+    pairs = [(found[model], min(found.values())) for found in scores.values() if model in found]
+    if not pairs or any(not (0 < best < math.inf and own < math.inf) for own, best in pairs):
+        return None
+    return math.exp(sum(math.log(own / best) for own, best in pairs) / len(pairs))
+
+
+def _alike(ranks: Sequence[tuple[str, float]], critical: float | None) -> tuple[tuple[str, ...], ...]:
+    """Maximal stretches of models in order of rank, each wholly within the critical difference."""
+    if critical is None:
+        return ()
+    groups: list[tuple[int, int]] = []
+    for first, (_, lowest) in enumerate(ranks):
+        last = max(place for place, (_, rank) in enumerate(ranks) if rank - lowest <= critical)
+        if last > first and (not groups or last > groups[-1][1]):
+            groups.append((first, last))
+    return tuple(tuple(model for model, _ in ranks[a : b + 1]) for a, b in groups)
+
+
+def _words(models: int, datasets: int, shared: int, cases: int, tested: Ranks | None, critical: float | None) -> str:
+    if models < 2:
+        return "Ranks need at least two models that have the same cases."
+    over = f"{shared} of {cases} cases on {datasets} dataset{'s' * (datasets != 1)} that all ranked models have"
+    if tested is None or critical is None:
+        return f"Average ranks over {over}; too few datasets to test them (at least {LEAST_SCENARIOS} are needed)."
+    verdict = "the models differ" if tested.f_p_value < ALPHA else "the models are not distinguishable"
+    return (
+        f"Average ranks over {over}. Friedman test (Iman and Davenport's F): p = {tested.f_p_value:.2g}, {verdict} at "
+        f"{ALPHA:.0%}. Nemenyi's critical difference: {critical:.2f} ranks."
+    )

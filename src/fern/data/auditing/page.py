@@ -1,0 +1,287 @@
+"""The audit as an HTML page: a line and a small plot for each column, and what the policy does with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fern.data.auditing import output as words
+from fern.data.auditing.audit import AuditReport, ColumnAudit, SeriesAudit, as_floats
+from fern.data.auditing.policy import in_words, sentinels
+from fern.data.auditing.scan import Picture
+from fern.data.cleaning import CleanLog, clean_source
+from fern.data.frames import by_series
+from fern.data.reading import Source
+from fern.errors import FernError
+from fern.html.figures import drawing
+from fern.html.markup import Entry, Head, Html, element, joined, listed, listing
+from fern.html.page import Section, page
+from fern.plot.audit import CODE, STUCK, ZEROS, Repaired, Values, repair_figure
+
+MOST_FIGURES = 6
+MOST_VALUES = 5_000_000
+"""Of a table that is read whole: an audit alone reads one of any size."""
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """The columns in which something was found, worst first, and what is to be said about those that are not drawn."""
+
+    columns: tuple[Repaired, ...] = ()
+    note: str = ""
+
+
+def repairs_of(source: Source, report: AuditReport, *, step: timedelta | None = None) -> Repairs:
+    """Clean the table as the report's policy says, and set each column beside what becomes of it.
+
+    Example:
+        >>> from fern.data.auditing.audit import audit_source
+        >>> from fern.data.reading import table_source
+        >>> hours = np.datetime64("2020-01-01", "ns") + np.arange(100) * np.timedelta64(1, "h")
+        >>> load = np.where(np.arange(100) == 5, 0.0, np.arange(100) + 1.0)
+        >>> source = table_source(pa.table({"ds": hours, "load": load, "other": load + 1}), name="example")
+        >>> [found.name for found in repairs_of(source, audit_source(source)).columns]
+        ['load']
+    """
+    values = report.rows * sum(len(series.columns) for series in report.series[:1])
+    if values > MOST_VALUES:
+        return Repairs(note=f"What cleaning would do is not drawn: the table has more than {MOST_VALUES:,} values.")
+    try:
+        cleaned, log = clean_source(source, policy=report.policy, step=step)
+    except FernError as error:
+        return Repairs(note=f"What cleaning would do is not drawn: {error}")
+    found = []
+    names = source.roles.series
+    for audit, (series, table) in zip(report.series, by_series(source), strict=True):
+        own = cleaned if names is None else cleaned.filter(pa.compute.equal(cleaned[names], series))
+        for column in (one.name for one in audit.columns):
+            left = as_floats(own[column]) if column in own.column_names and own[column].null_count < len(own) else None
+            found.append(
+                repair_of(
+                    as_floats(table[column]),
+                    left,
+                    log,
+                    column=column,
+                    series=series,
+                    when=_when(source, table),
+                    stuck_after=report.policy.stuck_after(audit.frequency),
+                )
+            )
+    worst = sorted((one for one in found if one.found), key=_rows_found, reverse=True)
+    left_out = len(worst) - MOST_FIGURES
+    note = f"{left_out:,} more columns in which something was found are not drawn." if left_out > 0 else ""
+    return Repairs(tuple(worst[:MOST_FIGURES]), note)
+
+
+def repairs_part(repairs: Repairs) -> Html:
+    """A figure for each column in which something was found."""
+    parts = [
+        drawing(
+            repair_figure(one),
+            name=f"repair-{place}",
+            alt=f"{one.in_words()}.",
+            caption=f"{one.in_words()}.",
+        )
+        for place, one in enumerate(repairs.columns, start=1)
+    ]
+    if repairs.note:
+        parts.append(element("p", {"class": "soft"}, repairs.note))
+    return joined(parts)
+
+
+def repair_of(
+    values: Values,  # (T,) as they came
+    cleaned: Values | None,  # (T − deleted rows,); None where the column is dropped
+    log: CleanLog,
+    *,
+    column: str,
+    series: str = "",
+    when: NDArray[Any] | None = None,  # (T,)
+    stuck_after: float = np.inf,
+    reconstruction: Values | None = None,
+) -> Repaired:
+    """Find zeros, codes and stuck values (``stuck_after`` rows), and put the cleaned column back in its place.
+
+    Example:
+        >>> import numpy as np
+        >>> import pyarrow as pa
+        >>> from fern.data import clean
+        >>> hours = np.datetime64("2020-01-01", "s") + np.arange(100) * np.timedelta64(1, "h")
+        >>> load = np.where(np.arange(100) == 5, 0.0, np.arange(100) + 1.0)
+        >>> frame, log = clean(pa.table({"ds": hours, "load": load}))
+        >>> found = repair_of(load, frame["load"].to_numpy(), log, column="load")
+        >>> np.flatnonzero(found.found["zeros"]).tolist(), float(found.mended[5])
+        ([5], 5.0)
+    """
+    raw = np.asarray(values, dtype=np.float64)
+    found = {ZEROS: raw == 0, STUCK: np.zeros(len(raw), np.bool_), CODE: np.zeros(len(raw), np.bool_)}
+    for one in sentinels(np.where(np.isinf(raw), np.nan, raw), stuck_after=stuck_after):
+        found[CODE if one.kind == "code" else STUCK][one.first : one.first + one.length] = True
+    deleted, filled, verdict = np.zeros(len(raw), np.bool_), np.zeros(len(raw), np.bool_), ""
+    for change in log.changes:
+        if change.series != series or change.first_row is None or change.last_row is None:
+            continue
+        span = slice(change.first_row, change.last_row + 1)
+        if change.action == "delete rows":  # a row goes for all columns
+            deleted[span] = True
+        if change.column == column and change.action == "fill":
+            filled[span] = True
+        if change.column == column and change.action in ("drop", "asinh"):
+            verdict = f"{'dropped' if change.action == 'drop' else 'asinh'}: {change.reason}"
+    mended = None
+    if cleaned is not None:
+        kept = len(raw) - int(deleted.sum())
+        if len(cleaned) != kept:
+            raise FernError(
+                f"cleaned: got {len(cleaned):,} rows, needs {kept:,}: the {len(raw):,} that came less those that "
+                "the log deletes"
+            )
+        mended = np.full(len(raw), np.nan)
+        mended[~deleted] = cleaned
+    return Repaired(
+        " / ".join(part for part in (series, column) if part),
+        np.arange(len(raw)) if when is None else when,
+        raw,
+        {kind: mask for kind, mask in found.items() if mask.any()},
+        mended,
+        filled & ~deleted,
+        verdict,
+        reconstruction,
+    )
+
+
+def _rows_found(one: Repaired) -> int:
+    masks: Sequence[NDArray[np.bool_]] = list(one.found.values())
+    return int(np.logical_or.reduce(masks).sum())
+
+
+def _when(source: Source, table: pa.Table) -> NDArray[Any]:
+    """Dates as matplotlib takes them, or rows."""
+    if source.roles.time is None or not pa.types.is_timestamp(table[source.roles.time].type):
+        return np.arange(table.num_rows)
+    stamps = table[source.roles.time].combine_chunks().cast(pa.timestamp("us"), safe=False)
+    return np.asarray(stamps.to_numpy(zero_copy_only=False))
+
+
+_WIDTH, _HEIGHT = 260, 56
+_HEADS = (
+    Head("Column"),
+    Head("Along the rows"),
+    Head("Least", numeric=True),
+    Head("Greatest", numeric=True),
+    Head("Zeros", numeric=True),
+    Head("Longest zero run", numeric=True),
+    Head("Longest flat run", numeric=True),
+    Head("Stuck, code or commonest"),
+    Head("Missing", numeric=True),
+    Head("Outliers", numeric=True),
+    Head("Random walk"),
+    Head("What the policy does, and why"),
+)
+
+
+def audit_page(report: AuditReport, *, repairs: Repairs | None = None) -> str:
+    """The whole page of an audit; ``repairs`` adds figures of what cleaning would do.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> from fern.data import audit
+        >>> made = audit_page(audit(pa.table({"<load>": np.arange(1.0, 50.0)})))
+        >>> "&lt;load&gt;" in made, "<load>" in made
+        (True, False)
+    """
+    sections = [Section("audit", "Columns", audit_part(report))]
+    if repairs is not None and (repairs.columns or repairs.note):
+        sections.append(Section("repairs", "What was found, and what cleaning does", repairs_part(repairs)))
+    return page(f"Audit of {report.name}", sections, lead=words.headline(report))
+
+
+def audit_part(report: AuditReport) -> Html:
+    """Problems, remarks and the table of columns, for any page."""
+    policy = report.policy
+    rows = [_row(report, series, column) for series in report.series for column in series.columns]
+    legend = (
+        "Plots: mean (line) and range from minimum to maximum (band) of stretches of rows. Zeros: total, share, "
+        "isolated + in runs of two or more. Stuck: one value other than zero for more than "
+        f"{in_words(policy.stuck_run)} and {policy.stuck_steps} rows. Code: a number that stands for a missing value "
+        "and lies far outside the others. Outliers: |x − median| / (1.4826 MAD) above the limit. Random walk: variance "
+        "ratios over 2 to 16 steps within 20 % of 1 and no pull back to a level (Dickey–Fuller)."
+    )
+    return joined(
+        [
+            listed(report.problems(), kind="problem"),
+            listed(words.remarks(report)),
+            listing(_HEADS, rows, caption=words.headline(report), filterable=len(rows) > 8),
+            element("p", {"class": "soft"}, legend),
+        ]
+    )
+
+
+def plot(picture: Picture) -> Html:
+    """An SVG of the column along its rows: band from minimum to maximum, line through the means."""
+    count = len(picture.mean)
+    known = np.isfinite(picture.mean)
+    size = {"class": "plot", "width": str(_WIDTH), "height": str(_HEIGHT), "role": "img"}
+    if not known.any():
+        return element("svg", {**size, "aria-label": "no values"})
+    # The scale leaves out the farthest per cent, so that a code does not flatten everything else.
+    with np.errstate(all="ignore"):  # near the largest number that float64 has, differences overflow
+        low, high = float(np.nanpercentile(picture.low, 1)), float(np.nanpercentile(picture.high, 99))
+    spread = (high - low) or 1.0
+    x = (np.arange(count) + 0.5) * _WIDTH / count
+
+    def height(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> list[float]:
+        with np.errstate(all="ignore"):
+            scaled = np.nan_to_num(np.clip((values - low) / spread, 0, 1))
+        return [float(v) for v in np.round(_HEIGHT - 3 - scaled * (_HEIGHT - 6), 1)]
+
+    shapes = []
+    for first, last in _stretches(known):
+        piece = slice(first, last)
+        xs = [f"{v:.1f}" for v in x[piece]]
+        top, bottom, middle = (height(v[piece]) for v in (picture.high, picture.low, picture.mean))
+        outline = [f"{a},{b}" for a, b in zip(xs, top, strict=True)]
+        outline += [f"{a},{b}" for a, b in reversed(list(zip(xs, bottom, strict=True)))]
+        shapes.append(element("polygon", {"class": "band", "points": " ".join(outline)}))
+        line = " ".join(f"{a},{b}" for a, b in zip(xs, middle, strict=True))
+        shapes.append(element("polyline", {"class": "mean", "points": line}))
+    label = f"from {words.number(low)} to {words.number(high)}"
+    return element("svg", {**size, "aria-label": label}, *shapes)
+
+
+def _stretches(known: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> list[tuple[int, int]]:
+    """First and last of each unbroken stretch of known places."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], known, [False]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+
+
+def _row(report: AuditReport, series: SeriesAudit, column: ColumnAudit) -> list[Entry]:
+    found = column.statistics
+    kinds = [action.kind.split()[0] for action in column.verdict.actions]
+    doing = joined(
+        (
+            joined([element("span", {"class": kind}, what), f": {why}"])
+            for kind, (what, why) in zip(kinds, words.actions(column), strict=True)
+        ),
+        element("br", {}),
+    )
+    walk = words.walk(column)
+    outliers = found.outliers.count if found.outliers is not None else None
+    return [
+        Entry(words.title(series, column)),
+        Entry(plot(found.picture), ""),
+        Entry(words.number(found.low), float(found.low)) if found.finite else Entry("–", ""),
+        Entry(words.number(found.high), float(found.high)) if found.finite else Entry("–", ""),
+        Entry(words.zeros(column), float(found.zeros.total)),
+        Entry(words.run(found.zeros.longest, series.frequency), float(found.zeros.longest)),
+        Entry(words.run(found.values.longest, series.frequency), float(found.values.longest)),
+        Entry(joined(words.repeated(column, series.frequency, report.policy), element("br", {}))),
+        Entry(f"{found.missing.total:,}", float(found.missing.total)),
+        Entry(words.outliers(column), "" if outliers is None else float(outliers)),
+        Entry(walk, kind=walk if walk == "near" else None),
+        Entry(doing),
+    ]

@@ -1,1 +1,0 @@
-"""Cleaning of tables by a policy, with a log of every change."""

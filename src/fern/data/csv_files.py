@@ -1,0 +1,414 @@
+"""CSV files: opening them, detecting encoding, separator and decimal mark, and reading batches of typed columns."""
+
+import codecs
+import csv
+import io
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import weakref
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+
+from fern.errors import FernError, NotWritten
+
+
+class Opened:
+    """A file that can be read more than once: itself, or a copy of a pipe that lasts as long as this object.
+
+    Example:
+        >>> _ = Path("load.csv").write_text("a")
+        >>> Opened(Path("load.csv")).path
+        PosixPath('load.csv')
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not _is_stream(path):
+            return
+        folder = tempfile.mkdtemp(prefix="fern-")
+        self._finalizer = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / "table"
+        try:
+            with path.open("rb") as source, self.path.open("wb") as copy:
+                shutil.copyfileobj(source, copy, 1 << 20)
+        except OSError as error:
+            self._finalizer()
+            raise NotWritten(f"{path}: cannot be read into {tempfile.gettempdir()} ({error.strerror})") from None
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a file can be read only once: a pipe, standard input, a terminal."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False  # what is wrong with it is told by whoever opens it
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
+
+
+@contextmanager
+def for_arrow(path: Path) -> Iterator[Path | BinaryIO]:
+    """The path, or the open file where its name is no text: Arrow takes names in UTF-8 alone."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        with path.open("rb") as file:
+            yield file
+    else:
+        yield path
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """What Arrow cannot make sense of within the block is a `FernError`."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        reason = " ".join(str(error.args[0] if error.args else error).split())[:300]
+        raise FernError(f"{name}: cannot be read ({reason.rstrip('.')})") from None
+    except UnicodeDecodeError as error:
+        raise FernError(f"{name}: holds text that is not UTF-8 ({error.reason})") from None
+
+
+DAMAGED = "\ufffd"
+"""The mark that a program puts in place of a character it could not read."""
+
+DAMAGED_IN_CIRCULATION = ("SWDR (W/m²)", "PAR (µmol/m²/s)", "max. PAR (µmol/m²/s)")
+"""Names of Weather. Its header was Latin-1, read as UTF-8 and saved again: the ² and µ of every copy are lost."""
+
+
+def repaired(names: Sequence[str]) -> list[str]:
+    """Column names with their damaged characters restored, where it is known what they were.
+
+    Example:
+        >>> repaired(["date", "SWDR (W/m\\ufffd)"])
+        ['date', 'SWDR (W/m²)']
+    """
+    return [_repaired(name) if DAMAGED in name else name for name in names]
+
+
+def _repaired(name: str) -> str:
+    return next((whole for whole in DAMAGED_IN_CIRCULATION if _same_but_damage(name, whole)), name)
+
+
+def _same_but_damage(damaged: str, whole: str) -> bool:
+    return len(damaged) == len(whole) and all(a in (DAMAGED, b) for a, b in zip(damaged, whole, strict=True))
+
+
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
+_LINES = 500
+_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+_NOT_FOR_FILES = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "mbcs", "oem")
+
+_EXPONENT = r"(?:[eE][+-]?\d+)?"
+_DOT = re.compile(rf"[+-]?(?:\d+\.\d*|\.\d+){_EXPONENT}")
+_COMMA = re.compile(rf"[+-]?(?:\d+,\d*|,\d+){_EXPONENT}")
+_WHOLE = re.compile(rf"[+-]?\d+{_EXPONENT}")
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
+_BOTH = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d+|[+-]?\d{1,3}(?:,\d{3})+\.\d+")
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Separator and decimal mark of a text table."""
+
+    separator: str
+    decimal: str
+
+
+def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = None) -> tuple[str, str]:
+    """The encoding and the text of a file's first bytes (``complete``: they are all there are).
+
+    UTF-8, UTF-16 with its mark, or Latin-1 (Windows-1252) without control characters; else refused.
+
+    Example:
+        >>> decode("T (°C)".encode("latin-1"), name="f.csv", complete=True)
+        ('cp1252', 'T (°C)')
+    """
+    if encoding is not None:
+        _require_text_codec(encoding, name=name)
+        try:
+            return encoding, codecs.getincrementaldecoder(encoding)().decode(head, final=complete)
+        except LookupError:
+            raise FernError(f"{name}: unknown encoding {encoding!r}; try utf-8, latin-1, utf-16") from None
+        except UnicodeDecodeError as error:
+            raise FernError(f"{name}: is not {encoding} (byte {error.start:,}: {error.reason})") from None
+    candidates = [known for mark, known in _BOMS if head.startswith(mark)] or ["utf-8", "cp1252"]
+    for candidate in candidates:
+        try:
+            text = codecs.getincrementaldecoder(candidate)().decode(head, final=complete)
+        except UnicodeDecodeError:
+            continue
+        if not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text):
+            return candidate, text
+    raise FernError(
+        f"{name}: unreadable encoding: neither UTF-8, UTF-16 nor Latin-1 text; is it a CSV or Parquet file? "
+        "(save it as UTF-8, or give its encoding)"
+    )
+
+
+def _require_text_codec(encoding: str, *, name: str) -> None:
+    """Refuse codecs that do not turn bytes into text, such as rot13 or hex."""
+    wrong = FernError(f"{name}: unknown encoding {encoding[:40]!r}; try utf-8, latin-1, utf-16")
+    try:
+        known = codecs.lookup(encoding)
+        "".encode(encoding)  # refuses what is no text encoding
+    except (LookupError, ValueError):
+        raise wrong from None
+    if known.incrementaldecoder is None or known.name in _NOT_FOR_FILES:
+        raise wrong
+
+
+def sniff(
+    text: str,
+    *,
+    name: str,
+    separator: str | None = None,
+    decimal: str | None = None,
+) -> Dialect:
+    """Find the dialect from the first whole lines of a file; what is given is not guessed.
+
+    Anything that could be read in two ways is refused with a `FernError` that says how to settle it.
+
+    Example:
+        >>> sniff("ds;a;b\\n2020-01-01;1,5;2,25\\n", name="f.csv")
+        Dialect(separator=';', decimal=',')
+    """
+    if decimal not in (None, ".", ","):
+        raise FernError(f"decimal: got {decimal!r}, needs '.' or ','")
+    if separator is not None and len(separator) != 1:
+        raise FernError(f"separator: got {separator!r}, needs one character")
+    lines = [line for line in text.splitlines()[:_LINES] if line.strip()]
+    if not lines:
+        raise FernError(f"{name}: contains only whitespace, needs a header line and rows of values")
+    if separator is None:
+        separator = _separator(lines, name=name)
+    rows = _fields(lines, separator)
+    _check_header(rows[0], name=name)
+    if decimal is None:
+        decimal = _decimal(rows[1:], name=name)
+    return Dialect(separator, decimal)
+
+
+def is_number(text: str) -> bool:
+    """Whether the text is a number with a decimal point or a decimal comma.
+
+    Example:
+        >>> is_number("-1,5e3"), is_number("1.2.3")
+        (True, False)
+    """
+    text = text.strip()
+    return any(pattern.fullmatch(text) for pattern in (_WHOLE, _DOT, _COMMA))
+
+
+def _fields(lines: list[str], separator: str) -> list[list[str]]:
+    skip = separator == " "
+    with _wide_fields():
+        return [
+            [field.strip() for field in row]
+            for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator, skipinitialspace=skip)
+        ]
+
+
+@contextmanager
+def _wide_fields() -> Iterator[None]:
+    """Within the block a field may be as long as the text; Python's own limit is 131,072 characters."""
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _separator(lines: list[str], *, name: str) -> str:
+    """The separator under which every line has as many fields as the header and most fields are numbers."""
+    fits: list[tuple[float, int, str]] = []
+    for separator in SEPARATORS:
+        rows = _fields(lines, separator)
+        width = len(rows[0])
+        if width > 1 and all(len(row) == width for row in rows):
+            fields = [field for row in rows[1:] for field in row[1:] if field]
+            numbers = sum(map(is_number, fields)) / len(fields) if fields else 0.0
+            fits.append((numbers, width, separator))
+    if fits:
+        return max(fits)[2]
+    present = [separator for separator in SEPARATORS if separator != " " and separator in lines[0]]
+    if not present:
+        if any(sep in line for line in lines[1:] for sep in ",;\t|"):
+            raise FernError(
+                f"{name}: the header {lines[0]!r} has one field, the lines below have more: which is the separator?"
+            )
+        return ","  # a single column
+    separator = max(present, key=lines[0].count)
+    rows = _fields(lines, separator)
+    number, row = next((i, row) for i, row in enumerate(rows, start=1) if len(row) != len(rows[0]))
+    hint = ""
+    if separator == "," and len(row) > len(rows[0]):
+        hint = "; if its decimals are commas, save it with another separator or decimal points"
+    raise FernError(
+        f"{name}: line {number} has {len(row)} fields, the header has {len(rows[0])} "
+        f"(separated by {SEPARATORS[separator]}){hint}"
+    )
+
+
+def _check_header(header: list[str], *, name: str) -> None:
+    """A header names columns: values in its place would silently lose a row, doubles a column."""
+    named = [field for field in header if field]
+    if named and all(is_number(field) or _DATE.fullmatch(field) for field in named):
+        raise FernError(f"{name}: the first line contains values ({', '.join(named[:3])}, …), needs column names")
+    nameless = next((i for i, field in enumerate(header) if i and not field), None)
+    if nameless is not None:
+        raise FernError(f"{name}: column {nameless + 1} has no name (one separator too many in the header?)")
+    counted = Counter(named)
+    doubled = sorted(field for field, times in counted.items() if times > 1)
+    if doubled:
+        raise FernError(f"{name}: column {doubled[0]!r} appears {counted[doubled[0]]} times in the header")
+
+
+def _decimal(rows: list[list[str]], *, name: str) -> str:
+    """The decimal mark; numbers that could mean two things are refused."""
+    fields = [field for row in rows for field in row if field]
+    both = next((field for field in fields if _BOTH.fullmatch(field)), None)
+    if both is not None:
+        raise FernError(f"{name}: {both!r} has a thousands separator; save the file without it")
+    commas = [field for field in fields if _COMMA.fullmatch(field)]
+    if not commas:
+        return "."
+    dots = [field for field in fields if _DOT.fullmatch(field)]
+    if dots:
+        raise FernError(
+            f"{name}: contains both {commas[0]!r} and {dots[0]!r}: decimal point or decimal comma? Use one of them"
+        )
+    if all(_GROUPED.fullmatch(field) for field in commas):
+        raise FernError(
+            f"{name}: {commas[0]!r} may be a decimal comma or a thousands separator; say which (decimal ',' or '.'), "
+            "or save the file with decimal points and without thousands separators"
+        )
+    return ","
+
+
+_BLOCK_BYTES = 1 << 22
+_NULLS = (
+    *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null", "None", "none", "NaN", "nan", "-NaN", "-nan"),
+    *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "?", "-", "--", "missing", "#VALUE!", "#REF!", "#DIV/0!"),
+)
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file whose dialect is known, and its first rows with the types that they look like."""
+
+    path: Path
+    name: Path
+    encoding: str
+    dialect: Dialect
+    raw_names: tuple[str, ...]
+    head: pa.Table
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        start: bytes,  # the first bytes
+        *,
+        name: Path,  # what messages call it
+        complete: bool,  # they are all
+        encoding: str | None = None,
+        separator: str | None = None,
+        decimal: str | None = None,
+    ) -> "CsvFile":
+        """Find out how the file is written; what is given is not guessed."""
+        encoding, text = decode(start, name=str(name), complete=complete, encoding=encoding)
+        if not complete and "\n" in text:
+            text = text[: text.rindex("\n") + 1]
+        dialect = sniff(text, name=str(name), separator=separator, decimal=decimal)
+        try:
+            head = pcsv.read_csv(
+                io.BytesIO((text if text.endswith("\n") else text + "\n").encode()),
+                read_options=pcsv.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, 2 * len(start))),
+                parse_options=pcsv.ParseOptions(delimiter=dialect.separator),
+                convert_options=_conversion(dialect, {}),
+            )
+        except pa.ArrowInvalid as error:
+            raise _in_words(name, error, []) from None
+        raw = tuple(head.column_names)
+        head = head.rename_columns(repaired([column.strip() for column in raw]))
+        if head.num_rows == 0:
+            raise FernError(f"{name}: has a header but no rows")
+        return cls(path, name, encoding, dialect, raw, head)
+
+    def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        """All rows; columns without a type here get the one that their first rows look like."""
+        yield from self._stream(types, threads=True)
+
+    def _stream(self, types: Mapping[str, pa.DataType], *, threads: bool) -> Iterator[pa.RecordBatch]:
+        names = self.head.column_names
+        as_written = dict(zip(names, self.raw_names, strict=True))
+        raw = {as_written[column]: type_ for column, type_ in types.items()}
+        try:
+            read = pcsv.ReadOptions(block_size=self._block_bytes(), encoding=self.encoding, use_threads=threads)
+            parse = pcsv.ParseOptions(delimiter=self.dialect.separator)
+            convert = _conversion(self.dialect, raw)
+            with for_arrow(self.path) as source, pcsv.open_csv(source, read, parse, convert) as reader:
+                for batch in reader:
+                    yield batch.rename_columns(names)
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            if threads:  # once more without threads: only then the error names the row
+                for _ in self._stream(types, threads=False):
+                    pass
+            raise _in_words(self.name, error, self.raw_names) from None
+
+    def _block_bytes(self) -> int:
+        """A block holds some lines: more than usual where the columns are very many."""
+        return max(_BLOCK_BYTES, 256 * len(self.raw_names), 4 * sum(map(len, self.raw_names)))
+
+
+def _conversion(dialect: Dialect, types: dict[str, pa.DataType]) -> pcsv.ConvertOptions:
+    return pcsv.ConvertOptions(
+        decimal_point=dialect.decimal,
+        null_values=list(_NULLS),
+        strings_can_be_null=True,
+        column_types=types,
+        true_values=["True", "true", "TRUE"],
+        false_values=["False", "false", "FALSE"],
+    )
+
+
+_CONVERSION = re.compile(
+    r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'"
+)
+_WIDTH = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
+
+
+def _in_words(path: Path, error: Exception, names: Sequence[str]) -> FernError:
+    """What pyarrow found wrong with a CSV file, in the user's words."""
+    text = str(error)
+    conversion, width = _CONVERSION.search(text), _WIDTH.search(text)
+    if conversion:
+        column, row, kind, value = conversion.groups()
+        number = int(column)
+        name = names[number] if number < len(names) else f"#{number + 1}"
+        where = f" in line {int(row):,}" if row else ""
+        needs = {"double": "numbers", "int64": "integers"}.get(kind, "time stamps as in its first rows")
+        return FernError(f"{path}: column {name!r} holds {value!r}{where}, needs {needs} (or nothing, for a gap)")
+    if width:
+        row, expected, got = width.groups()
+        where = f"line {int(row):,}" if row else "a line"
+        return FernError(f"{path}: {where} has {got} fields, the header has {expected}")
+    return FernError(f"{path}: cannot be read as CSV ({one_line(error)})")
+
+
+def one_line(error: Any) -> str:
+    """The first line of another library's message."""
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

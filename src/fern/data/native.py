@@ -1,0 +1,141 @@
+"""Data frames of pandas, polars and pyarrow as Arrow tables, and back into the kind that came in."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+import narwhals as nw
+import pyarrow as pa
+
+from fern.data.columns import require_distinct
+from fern.data.csv_files import readable
+from fern.data.timestamps import without_views
+from fern.errors import FernError, unknown_name
+
+FrameKind = Literal["pyarrow", "pandas", "polars"]
+
+_WORTH_THREADS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Native:
+    """The library a frame came from, and what Arrow does not keep of it: pandas' index and labels.
+
+    Example:
+        >>> table, native = unwrap(pa.table({"a": [1.0]}))
+        >>> native.wrap(table).equals(table)
+        True
+    """
+
+    kind: FrameKind
+    index: str | None = None  # the column that was pandas' index
+    index_name: Hashable = None
+    labels: Mapping[str, Hashable] = field(default_factory=dict)  # pandas labels that are not text
+
+    def wrap(self, table: pa.Table) -> Any:
+        """The table as a frame of this kind."""
+        if self.kind not in get_args(FrameKind):
+            raise unknown_name("kind of frame", self.kind, get_args(FrameKind))
+        if self.kind == "pyarrow":
+            return table
+        try:
+            if self.kind == "polars":
+                return nw.from_arrow(table, backend="polars").to_native()
+            # Threads cost a small table more than they save it.
+            frame = table.to_pandas(use_threads=table.nbytes > _WORTH_THREADS)
+        except ImportError:
+            raise FernError(f"kind: {self.kind} is not installed") from None
+        if self.index is not None and self.index in frame.columns:
+            frame = frame.set_index(self.index)
+            frame.index.name = self.index_name
+        return frame.rename(columns=dict(self.labels)) if self.labels else frame
+
+
+def unwrap(frame: Any) -> tuple[pa.Table, Native]:
+    """The frame as an Arrow table. A pandas index other than row numbers becomes the first column.
+
+    Example:
+        >>> import pandas
+        >>> frame = pandas.DataFrame({"a": [1.0, 2.0]}, index=pandas.date_range("2020", periods=2, name="ds"))
+        >>> unwrap(frame)[0].column_names
+        ['ds', 'a']
+    """
+    if isinstance(frame, pa.RecordBatch):
+        frame = pa.Table.from_batches([frame])
+    if isinstance(frame, pa.Table):
+        require_distinct(frame.column_names, name="frame")
+        return without_views(frame), Native("pyarrow")
+    if nw.dependencies.is_pandas_dataframe(frame):
+        return _from_pandas(frame)
+    try:
+        known = nw.from_native(frame)
+    except TypeError:
+        raise FernError(f"frame: got {type(frame).__name__}, needs a pandas, polars or pyarrow data frame") from None
+    kind = known.implementation.name.lower()
+    if kind not in get_args(FrameKind):
+        raise FernError(f"frame: got a {kind} frame, needs a pandas, polars or pyarrow one")
+    if isinstance(known, nw.LazyFrame):
+        raise FernError("frame: got a lazy frame, needs a collected one (.collect())")
+    if not isinstance(known, nw.DataFrame):
+        raise FernError(f"frame: got {type(frame).__name__}, needs a data frame")
+    with readable("frame"):
+        return known.to_arrow(), Native("polars")
+
+
+def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
+    index, index_name = None, frame.index.name
+    if type(frame.index).__name__ == "PeriodIndex":
+        frame = frame.set_axis(frame.index.to_timestamp(), axis=0)
+    if frame.index.nlevels > 1:
+        raise FernError("frame: has a MultiIndex; turn its levels into columns (reset_index)")
+    if frame.columns.nlevels > 1:
+        raise FernError(f"frame: its columns have {frame.columns.nlevels} levels; give each one name")
+    labels = list(frame.columns)
+    names = [str(label) for label in labels]
+    if type(frame.index).__name__ != "RangeIndex" and (frame.index.dtype.kind in "M" or index_name is not None):
+        index = str(index_name) if index_name is not None else "index"
+        if index in names:
+            raise FernError(f"frame: its index and a column are both called {index!r}")
+        require_distinct(names, name="frame")
+        frame = frame.set_axis(names, axis=1).rename_axis(index).reset_index()
+        names = [index, *names]
+    require_distinct(names, name="frame")
+    frame = frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
+    columns = dict(frame.items())
+    sparse = [name for name, column in columns.items() if type(column.dtype).__name__ == "SparseDtype"]
+    if sparse:
+        dense = {name: columns[name].astype(columns[name].dtype.subtype) for name in sparse}
+        frame, columns = frame.assign(**dense), {**columns, **dense}
+    for name, column in columns.items():
+        _check_zones(name, column)
+    table = _by_column(columns) if frame.size <= _WORTH_THREADS // 8 else None
+    other = {str(label): label for label in labels if not isinstance(label, str)}
+    return _whole(frame) if table is None else table, Native("pandas", index, index_name, other)
+
+
+def _by_column(columns: Mapping[str, Any]) -> pa.Table | None:
+    """The columns of a pandas frame, or None where one cannot be read: `_whole` tells which, and why."""
+    try:
+        return pa.table({name: pa.array(column, from_pandas=True) for name, column in columns.items()})
+    except pa.ArrowException:
+        return None
+
+
+def _whole(frame: Any) -> pa.Table:
+    """A pandas frame by Arrow's own way, which has threads, and costs a small frame more than its values do."""
+    try:
+        threads = None if 8 * frame.size > _WORTH_THREADS else 1
+        return pa.Table.from_pandas(frame, preserve_index=False, nthreads=threads).replace_schema_metadata(None)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise FernError(f"frame: a column has values of mixed types ({error})") from None
+    except pa.ArrowException as error:  # complex numbers, say
+        raise FernError(f"frame: a column cannot be read ({'; '.join(map(str, error.args))})") from None
+
+
+def _check_zones(name: str, column: Any) -> None:
+    """Refuse a column in which some stamps have a time zone and some not: Arrow would take the latter for UTC."""
+    if column.dtype.kind == "O" and isinstance(column.iloc[0] if len(column) else None, datetime):
+        zoned = {value.tzinfo is not None for value in column if isinstance(value, datetime) and value == value}
+        if len(zoned) > 1:
+            raise FernError(f"frame: column {name!r} has stamps with a time zone and stamps without; use one of them")

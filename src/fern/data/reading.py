@@ -1,0 +1,287 @@
+"""Tables from CSV and Parquet files, batch by batch or as one Arrow table."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fern.data.columns import ID, Roles, find_roles, find_time, require_distinct
+from fern.data.csv_files import CsvFile, Opened, for_arrow, one_line, readable
+from fern.data.timestamps import in_type, is_time, to_stamps, without_views
+from fern.errors import FernError, unknown_name
+
+BATCH_ROWS = 1 << 16
+_HEAD_BYTES = 1 << 20
+_MOST_HEAD = 1 << 26  # for lines of many thousands of columns
+_OTHER_FORMATS = {b"PK\x03\x04": "an Excel or zip file", b"ARROW1": "an Arrow file", b"\x89HDF": "an HDF5 file"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the reader need not guess: ``time`` and ``series`` column, columns to leave out, how the text is written."""
+
+    time: str | None = None
+    series: str | None = None
+    ignore: tuple[str, ...] = ()
+    encoding: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+
+
+GUESSED = Reading()
+"""Everything is the reader's guess."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table as a stream: time stamps in nanoseconds or integers, series names as text, values as float64.
+
+    Example:
+        >>> source = table_source(pa.table({"t": [1, 2], "a": [0.5, None]}), name="example")
+        >>> source.roles.time, [batch.num_rows for batch in source.batches()]
+        ('t', [2])
+    """
+
+    name: str
+    roles: Roles
+    time_type: pa.DataType | None
+    stream: Callable[[], Iterator[pa.RecordBatch]]
+    held: pa.Table | None = None
+    """The rows, where all of them are in memory already."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches of the columns time, series, values (those there are), in the order of the rows."""
+        rows = 0
+        for batch in self.stream():
+            rows += batch.num_rows
+            if batch.num_rows:
+                with readable(self.name):
+                    made = pa.RecordBatch.from_pydict(_canonical(batch, self.roles))
+                yield made
+        if rows == 0:
+            raise FernError(f"{self.name}: has a header but no rows")
+
+    def table(self) -> pa.Table:
+        """All rows as one table; columns that are in memory in the type they are to have are not copied."""
+        if self.held is None or self.held.num_rows == 0:
+            return pa.Table.from_batches(self.batches())
+        with readable(self.name):
+            return pa.table(_canonical(self.held, self.roles))
+
+
+def open_source(path: str | Path, reading: Reading = GUESSED) -> Source:
+    """Open a CSV or Parquet file; its first rows decide the dialect and the roles of the columns."""
+    path = Path(path)
+    opened = Opened(path)
+    with readable(str(path)):
+        start, complete = file_start(opened.path, name=path)
+        if is_parquet(start):
+            return _parquet_source(opened, path, reading)
+        return _csv_source(opened, path, start, complete, reading)
+
+
+def is_parquet(start: bytes) -> bool:
+    """Whether these are the first bytes of a Parquet file."""
+    return start.startswith(b"PAR1")
+
+
+def open_csv(path: Path, start: bytes, complete: bool, reading: Reading, *, name: Path) -> CsvFile:
+    """The CSV file with these first bytes, called by its ``name`` in messages."""
+    return CsvFile.open(
+        path,
+        start,
+        name=name,
+        complete=complete,
+        encoding=reading.encoding,
+        separator=reading.separator,
+        decimal=reading.decimal,
+    )
+
+
+def table_source(table: pa.Table, *, name: str, reading: Reading = GUESSED) -> Source:
+    """A table in memory as a source."""
+    with readable(name):
+        roles = find_roles(table, name=name, time=reading.time, series=reading.series, ignore=reading.ignore)
+        time_type = _time_type(table, roles)
+    return Source(name, roles, time_type, lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)), held=table)
+
+
+def file_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
+    """The first bytes of a file, with two lines at least, and whether they are all; an error for other formats."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            while head.count(b"\n") < 3 and len(head) < _MOST_HEAD and (more := file.read(_HEAD_BYTES)):
+                head += more
+            complete = not file.read(1)
+    except FileNotFoundError:
+        raise FernError(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise FernError(f"{name}: is a directory, needs a CSV or Parquet file") from None
+    except PermissionError:
+        raise FernError(f"{name}: no permission to read it") from None
+    except OSError as error:
+        raise FernError(f"{name}: cannot be read ({error.strerror or error})") from None
+    if not head:
+        raise FernError(f"{name}: is empty (0 bytes), needs a header line and rows of values")
+    for magic, kind in _OTHER_FORMATS.items():
+        if head.startswith(magic):
+            raise FernError(f"{name}: is {kind}, needs CSV or Parquet")
+    if name.suffix.lower() in (".parquet", ".pq") and not is_parquet(head):
+        raise FernError(f"{name}: is not a Parquet file despite its name (its first bytes are {head[:4]!r})")
+    return head, complete
+
+
+def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, reading: Reading) -> Source:
+    file = open_csv(opened.path, start, complete, reading, name=name)
+    head = file.head
+    roles = find_roles(head, name=str(name), time=reading.time, series=reading.series, ignore=reading.ignore)
+    types = {column: _csv_type(head, column) for column in roles.values}
+    if roles.series is not None:
+        types[roles.series] = pa.string()
+    if roles.time is not None:
+        types[roles.time] = _csv_time_type(head, roles.time, roles.time_format)
+
+    def stream(held: Opened = opened) -> Iterator[pa.RecordBatch]:  # a copy of a pipe lasts as long as this function
+        yield from file.batches(types)
+
+    return Source(str(name), roles, _time_type(head, roles), stream)
+
+
+def _csv_type(head: pa.Table, column: str) -> pa.DataType:
+    """Numbers are float64 from the first row on: the first rows may look like integers and the rest not."""
+    return pa.bool_() if pa.types.is_boolean(head.schema.field(column).type) else pa.float64()
+
+
+def _csv_time_type(head: pa.Table, column: str, form: str | None) -> pa.DataType:
+    """Nanoseconds from the first row on: later stamps may have fractions of a second."""
+    type_ = head.schema.field(column).type
+    return _in_nanoseconds(type_) if is_time(type_) else pa.string() if form else pa.int64()
+
+
+def _parquet_source(given: Opened, path: Path, reading: Reading) -> Source:
+    @contextmanager
+    def opened() -> Iterator[pq.ParquetFile]:
+        # Neither mapped nor read ahead: a row group of any size is read through a small buffer, piece by piece.
+        with for_arrow(given.path) as source, pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as file:
+            yield file
+
+    with _undamaged(path), opened() as file:
+        schema = file.schema_arrow
+        require_distinct(schema.names, name=str(path))
+        first = next(file.iter_batches(batch_size=10_000), None)
+    if first is None or first.num_rows == 0:
+        raise FernError(f"{path}: has columns but no rows")
+    head = pa.Table.from_batches([first], schema)
+    roles = find_roles(head, name=str(path), time=reading.time, series=reading.series, ignore=reading.ignore)
+    wanted = [name for name in (roles.time, roles.series, *roles.values) if name is not None]
+
+    def stream() -> Iterator[pa.RecordBatch]:
+        with _undamaged(path), opened() as file:
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
+
+    return Source(str(path), roles, _time_type(head, roles), stream)
+
+
+@contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FernError(f"{path}: damaged or truncated Parquet file ({one_line(error)})") from None
+
+
+def _time_type(head: pa.Table, roles: Roles) -> pa.DataType | None:
+    if roles.time is None:
+        return None
+    type_ = head.schema.field(roles.time).type
+    if is_time(type_):
+        return _in_nanoseconds(type_)
+    return to_stamps(head[roles.time], name=roles.time, form=roles.time_format).type
+
+
+def _in_nanoseconds(type_: pa.DataType) -> pa.DataType:
+    return pa.timestamp("ns", tz=type_.tz if pa.types.is_timestamp(type_) else None)
+
+
+def _canonical(rows: pa.RecordBatch | pa.Table, roles: Roles) -> dict[str, pa.Array | pa.ChunkedArray]:
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+    if roles.time is not None:
+        columns[roles.time] = to_stamps(rows[roles.time], name=roles.time, form=roles.time_format)
+    if roles.series is not None:
+        columns[roles.series] = in_type(rows[roles.series], pa.string())
+    for name in roles.values:
+        column = rows[name]
+        if pa.types.is_boolean(column.type):
+            column = pc.cast(column, pa.int8())
+        columns[name] = in_type(column, pa.float64(), safe=False)
+    return columns
+
+
+def read_table(path: str | Path, reading: Reading = GUESSED) -> pa.Table:
+    """All columns of a CSV or Parquet file, whatever their role.
+
+    In a CSV file numbers are float64 (integers where they are the time), and dates and series' names stay text as it is
+    written: ``007`` is a name, and what goes out may be written as what came in.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "load.csv"
+        >>> _ = path.write_text("Tag;Last\\n31.01.2020;1,5\\n01.02.2020;2,25\\n")
+        >>> read_table(path).to_pydict()
+        {'Tag': ['31.01.2020', '01.02.2020'], 'Last': [1.5, 2.25]}
+    """
+    path = Path(path)
+    opened = Opened(path)
+    with readable(str(path)):
+        start, complete = file_start(opened.path, name=path)
+        if is_parquet(start):
+            return _parquet(opened.path, name=path)
+        file = open_csv(opened.path, start, complete, reading, name=path)
+        _require_columns(file.head, (reading.time, reading.series), name=str(path))
+        table = pa.Table.from_batches(file.batches(_types(file, reading)))
+    if table.num_rows == 0:
+        raise FernError(f"{path}: has a header but no rows")
+    return table
+
+
+def _require_columns(head: pa.Table, asked: tuple[str | None, ...], *, name: str) -> None:
+    for column in asked:
+        if column is not None and column not in head.column_names:
+            raise FernError(f"{name}: {unknown_name('column', column, head.column_names)}")
+
+
+def _types(file: CsvFile, reading: Reading) -> dict[str, pa.DataType]:
+    head = file.head
+    identifier = reading.series or ID
+    others = [column for column in head.column_names if column != identifier]
+    time, _ = find_time(head, others, name=str(file.name), asked=reading.time)
+    return {
+        column: pa.string() if column == identifier else _type(head.schema.field(column).type, is_time=column == time)
+        for column in head.column_names
+    }
+
+
+def _type(found: pa.DataType, *, is_time: bool) -> pa.DataType:
+    """Numbers are float64 from the first row on: the first rows may look like integers and the rest not."""
+    if pa.types.is_integer(found):
+        return pa.int64() if is_time else pa.float64()
+    if pa.types.is_floating(found) or pa.types.is_null(found):
+        return pa.float64()
+    return found if pa.types.is_boolean(found) else pa.string()
+
+
+def _parquet(path: Path, *, name: Path) -> pa.Table:
+    try:
+        with for_arrow(path) as source, pq.ParquetFile(source) as file:
+            require_distinct(file.schema_arrow.names, name=str(name))
+            table = file.read()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise FernError(f"{name}: damaged or truncated Parquet file ({one_line(error)})") from None
+    if table.num_rows == 0:
+        raise FernError(f"{name}: has columns but no rows")
+    return without_views(table.replace_schema_metadata(None))

@@ -1,1 +1,0 @@
-"""Tables as they come: files, dialects, roles of columns, time stamps and their grids."""

@@ -1,0 +1,277 @@
+"""Interactive figures (Plotly, the extra ``report``) of the data that the static ones are drawn from."""
+
+from functools import partial
+from importlib.util import find_spec
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fern.errors import FernError
+from fern.plot.attractor import Attractor
+from fern.plot.canvas import AFTER, BEFORE, COLOURS, SHOCK, TRUTH
+from fern.plot.coverage import CoverageOverTime
+from fern.plot.forecasts import BAND, COLUMNS, MEAN, MOST_POINTS, Fan, Fans, Joint, shade
+from fern.plot.scores import ErrorGrowth
+from fern.text import safe_text
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+EXTRA = "pip install 'fern-forecast[report]'"
+# matplotlib's dashes in Plotly's words.
+DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot", "dot")
+
+
+def has_plotly() -> bool:
+    """Whether the extra ``report`` is installed.
+
+    Example:
+        >>> has_plotly() in (True, False)
+        True
+    """
+    return find_spec("plotly") is not None
+
+
+def plotly() -> Any:
+    """``plotly.graph_objects``."""
+    try:
+        import plotly.graph_objects as objects
+    except ImportError:
+        raise FernError(f"interactive figures need plotly: {EXTRA}") from None
+    return objects
+
+
+def bundle() -> str:
+    """Plotly's script, which a page holds once."""
+    plotly()
+    from plotly.offline import get_plotlyjs
+
+    script: str = get_plotlyjs()
+    if "</script" in script.lower() or "<!--" in script:
+        raise FernError("plotly: its script cannot stand in a page, needs another release")
+    return script
+
+
+def plain(figure: "Figure", *, height: int, least: int = 540, **layout: Any) -> "Figure":
+    """The figure without Plotly's own looks: the page gives it the colours of its scheme.
+
+    ``least`` is the width in pixels below which it is no longer readable.
+    """
+    figure.update_layout(
+        template="none",
+        height=height,
+        meta=least,
+        margin={"l": 60, "r": 20, "t": 40, "b": 50},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "system-ui, sans-serif", "size": 12},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        **layout,
+    )
+    return figure
+
+
+def named(text: str) -> str:
+    """Foreign text in a figure."""
+    return safe_text(text, "plotly")
+
+
+def attractor_plot(shown: Attractor) -> "Figure":
+    """Both clouds of `Attractor`, each in a space of its own, or in a plane where there are two channels."""
+    objects = plotly()
+    from plotly.subplots import make_subplots
+
+    in_space = len(shown.axes) == 3
+    clouds = (shown.truth, shown.reconstruction)
+    drawn = make_subplots(
+        rows=1,
+        cols=2,
+        specs=[[{"type": "scene" if in_space else "xy"}] * 2],
+        subplot_titles=[cloud.title for cloud in clouds],
+        horizontal_spacing=0.14,
+    )
+    for place, cloud in enumerate(clouds, start=1):
+        marker = {
+            "size": 2 if in_space else 4,
+            "color": cloud.colour,
+            "colorscale": cloud.scheme.title(),
+            "colorbar": {"title": {"text": cloud.label, "side": "right"}, "len": 0.8, "x": 0.43 if place == 1 else 1.0},
+        }
+        looks: dict[str, Any] = {"mode": "markers", "marker": marker, "name": cloud.title, "showlegend": False}
+        x, y, *z = cloud.points.T
+        trace = objects.Scatter3d(x=x, y=y, z=z[0], **looks) if in_space else objects.Scatter(x=x, y=y, **looks)
+        drawn.add_trace(trace, row=1, col=place)
+    # In space names are painted, letter by letter; in the plane they are read as markup.
+    written = partial(safe_text, medium="line") if in_space else named
+    names = [
+        {"title": {"text": written(name)}, "range": list(limits)}
+        for name, limits in zip(shown.axes, shown.limits, strict=True)
+    ]
+    if in_space:
+        drawn.update_scenes(dict(zip(("xaxis", "yaxis", "zaxis"), names, strict=True)), aspectmode="cube")
+    else:
+        drawn.update_xaxes(names[0])
+        drawn.update_yaxes(names[1])
+    return plain(drawn, height=460, least=860)
+
+
+def coverage_over_time_plot(shown: CoverageOverTime) -> "Figure":
+    """The line of `CoverageOverTime` over the stretch where chance may take it."""
+    objects = plotly()
+    drawn = objects.Figure()
+    low, high = shown.chance
+    drawn.add_hrect(y0=low, y1=high, fillcolor=BEFORE, opacity=0.18, line_width=0)
+    drawn.add_hline(y=shown.level / 100, line={"color": SHOCK, "dash": "dash", "width": 1})
+    drawn.add_trace(
+        objects.Scatter(
+            x=shown.when,
+            y=shown.coverage,
+            name=f"the newest {shown.windows:,} windows",
+            mode="lines+markers" if len(shown.when) == 1 else "lines",
+            line={"color": AFTER, "width": 2},
+            hovertemplate="%{x}: %{y:.1%}<extra></extra>",
+        )
+    )
+    plain(drawn, height=320, showlegend=True)
+    drawn.update_layout(
+        xaxis={"title": {"text": named(shown.axis)}},
+        yaxis={"title": {"text": "share inside"}, "tickformat": ".0%", "range": [None, 1.02]},
+    )
+    return drawn
+
+
+def error_growth_plot(shown: ErrorGrowth) -> "Figure":
+    """The lines of `ErrorGrowth`; the errors of all models at a step are shown together."""
+    objects = plotly()
+    drawn = objects.Figure()
+    steps = np.arange(1, shown.horizon + 1)
+    lines = [
+        (named(name), values, COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)])
+        for place, (name, values) in enumerate(shown.errors.items())
+    ]
+    if shown.oracle is not None:
+        lines.append(("oracle", shown.oracle, SHOCK, "dot"))
+    for name, values, colour, dash in lines:
+        look = {"color": colour, "dash": dash, "width": 2}
+        drawn.add_trace(objects.Scatter(x=steps, y=shown.drawn(values), name=name, mode="lines", line=look))
+    layout: dict[str, Any] = {"hovermode": "x unified"}
+    scale = shown.lyapunov_times_a_step
+    if scale:
+        # An axis of Lyapunov times needs a line of its own; it is drawn with the first model's and not seen.
+        first = shown.drawn(next(iter(shown.errors.values())))
+        unseen: dict[str, Any] = {"xaxis": "x2", "opacity": 0, "hoverinfo": "skip", "showlegend": False}
+        drawn.add_trace(objects.Scatter(x=steps * scale, y=first, mode="lines", **unseen))
+        layout["xaxis2"] = {
+            "title": {"text": "Lyapunov times"},
+            "overlaying": "x",
+            "side": "top",
+            "matches": None,
+            "range": [scale, scale * max(shown.horizon, 2)],
+            "showgrid": False,
+            "fixedrange": True,
+        }
+    plain(drawn, height=420, **layout)
+    drawn.update_layout(
+        xaxis={"title": {"text": "steps ahead"}, "range": [1, max(shown.horizon, 2)]},
+        yaxis={"title": {"text": named(shown.label)}, "type": "log" if shown.logarithmic else "linear"},
+        legend={"orientation": "v", "x": 1.02, "y": 1.0, "yanchor": "top"},
+        margin={"t": 60},
+    )
+    return drawn
+
+
+def fan_plot(shown: Fans) -> "Figure":
+    """The fans of `Fans` in the order of the still figure; a click on the legend hides what it names in all of them."""
+    from plotly.subplots import make_subplots
+
+    count = len(shown.fans)
+    columns = 2 if shown.wide else min(COLUMNS, count)
+    rows = count if shown.wide else ceil(count / columns)
+    titles = [named(fan.name) for fan in shown.fans]
+    if shown.wide:
+        beside = ["" if fan.joint is None else "two steps together" for fan in shown.fans]
+        titles = [title for pair in zip(titles, beside, strict=True) for title in pair]
+    drawn = make_subplots(
+        rows=rows,
+        cols=columns,
+        subplot_titles=titles,
+        column_widths=[0.74, 0.26] if shown.wide else None,
+        horizontal_spacing=0.09,
+        vertical_spacing=min(0.3, 0.45 / rows),
+    )
+    for place, fan in enumerate(shown.fans):
+        row, column = (place + 1, 1) if shown.wide else (place // columns + 1, place % columns + 1)
+        for trace in _traces(fan, shown.label, first=place == 0):
+            drawn.add_trace(trace, row=row, col=column)
+        if fan.joint is not None:
+            for trace in _joint(fan.joint):
+                drawn.add_trace(trace, row=row, col=2)
+            drawn.update_xaxes({"title": {"text": f"step {fan.joint.steps[0]}"}}, row=row, col=2)
+            drawn.update_yaxes({"title": {"text": f"step {fan.joint.steps[1]}"}}, row=row, col=2)
+    plain(drawn, height=110 + (360 if rows == 1 else 260 * rows), least=780 if columns > 1 else 540)
+    # Titles of panels stand where the legend would: it goes above them.
+    drawn.update_layout(legend={"y": 1 + 50 / (260 * rows)}, margin={"t": 90})
+    if shown.left_out:
+        drawn.add_annotation(
+            text=f"and {shown.left_out:,} more series that are not drawn", x=0.5, y=0, yshift=-48, xref="paper",
+            yref="paper", showarrow=False,
+        )  # fmt: skip
+    return drawn
+
+
+def _traces(fan: Fan, label: str, *, first: bool) -> list[Any]:
+    objects = plotly()
+    widest_first = sorted(fan.intervals, key=lambda interval: -interval.level)
+    after, mean = fan.opened
+    made = []
+    for place, interval in enumerate(widest_first):
+        red, green, blue = (round(255 * part) for part in shade(place, len(widest_first)))
+        group = f"{interval.level:g} %"
+        common = {"mode": "lines", "line": {"width": 0}, "legendgroup": group, "name": group}
+        made.append(objects.Scatter(x=after, y=fan.from_last(interval.high), showlegend=False, **common))
+        made.append(
+            objects.Scatter(
+                x=after,
+                y=fan.from_last(interval.low),
+                fill="tonexty",
+                fillcolor=f"rgba({red},{green},{blue},0.85)",
+                showlegend=first,
+                **common,
+            )
+        )
+    if fan.band is not None:
+        group = f"whole path, {fan.band.level:g} %"
+        for place, ends in enumerate((fan.band.low, fan.band.high)):
+            values = fan.from_last(ends)
+            made.append(
+                objects.Scatter(
+                    x=after[: len(values)], y=values, mode="lines", name=group, legendgroup=group,
+                    showlegend=first and place == 0, line={"color": BAND, "dash": "dash", "width": 1.2},
+                )
+            )  # fmt: skip
+    lines = (("history", fan.before, fan.past, TRUTH, 1.2), (named(label), after, mean, MEAN, 2.2))
+    for name, when, values, colour, width in lines:
+        look = {"color": colour, "width": width}
+        made.append(
+            objects.Scatter(
+                x=when, y=values, mode="lines", name=name, legendgroup=name, showlegend=first, line=look
+            )
+        )  # fmt: skip
+    return made
+
+
+def _joint(joint: Joint) -> list[Any]:
+    objects = plotly()
+    x, y = joint.points[:MOST_POINTS].T
+    looks: dict[str, Any] = {"showlegend": False}
+    made = [
+        objects.Scatter(
+            x=x, y=y, mode="markers", name="paths", marker={"size": 3, "color": MEAN, "opacity": 0.35}, **looks
+        )
+    ]
+    for place, (level, ellipse) in enumerate(joint.ellipses):
+        x, y = ellipse.outline().T
+        line = {"color": BAND if place == 0 else MEAN, "width": 1.5}
+        made.append(objects.Scatter(x=x, y=y, mode="lines", name=f"{level:g} %", line=line, **looks))
+    return made

@@ -1,1 +1,0 @@
-"""What results look like: `fern.report.figures`, `fern.report.tables`, `fern.report.pages`. Never trains."""

@@ -1,1 +1,0 @@
-"""Figures of scores: errors of models, ranks, errors by step, errors by epoch."""

@@ -1,1 +1,0 @@
-"""The ten premade systems, one to a file."""

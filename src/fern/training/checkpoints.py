@@ -1,0 +1,241 @@
+"""Checkpoints of a run on disk, and the fingerprint (model, data, settings, versions) that ties them to it."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fern._version import __version__
+from fern.data.windows import Windows
+from fern.errors import FernError
+from fern.files import made_folder
+from fern.models import Forecaster
+from fern.models.registry import name_of
+from fern.models.storage import FORMAT as MODEL_FORMAT
+from fern.models.storage import checksum_of, describe_model, read_tensors, write_tensors
+from fern.training.config import TrainConfig
+from fern.training.inputs import WindowSets
+from fern.training.run import Tensors, TrainingRun
+
+FREE_TO_CHANGE = (
+    "threads",
+    "accelerator",
+    "compile",
+    "checkpoint_steps",
+    "checkpoint_seconds",
+    "evaluation_batch_size",
+    "time_limit",
+)
+"""Settings that a resumed run may change: they decide where, how fast and how long it computes."""
+
+ADDED: Mapping[str, Any] = {
+    "normalise": "none",
+    "skip": "none",
+    "channels_seen": "own",
+    "objective": {"crps": 0.0},
+    "head_spread": 0.1,
+    "validation_windows": None,
+}
+"""Settings younger than some checkpoints, and what a run without them was made by."""
+
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Model, data and settings of a run, and the versions that made it."""
+
+    model: dict[str, Any]
+    data: dict[str, Any]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, as they come back from a JSON file."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+
+def fingerprint(model: Forecaster, config: TrainConfig, data: WindowSets) -> Fingerprint:
+    """The fingerprint of a run."""
+    shapes = {name: list(value.shape) for name, value in model.state_dict().items()}
+    return Fingerprint(
+        model={"class": type(model).__name__, "config": asdict(model.config), "shapes": shapes},
+        data={name: None if windows is None else describe(windows) for name, windows in data.named().items()},
+        settings=config.to_mapping(),
+        versions={"fern": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
+    )
+
+
+def describe(windows: Windows) -> dict[str, Any]:
+    """The size of a window set, and a checksum of its series and of where its windows start."""
+    digest = hashlib.sha256()
+    for series in (windows.values,) if windows.targets is windows.values else (windows.values, windows.targets):
+        values = series.cpu().contiguous()
+        for first in range(0, len(values), _AT_ONCE):
+            digest.update(values[first : first + _AT_ONCE].numpy().tobytes())
+    for first in range(0, len(windows), _AT_ONCE):
+        digest.update(windows.starts(torch.arange(first, min(first + _AT_ONCE, len(windows)))).numpy().tobytes())
+    return {
+        "windows": len(windows),
+        "context_length": windows.context_length,
+        "horizon": windows.horizon,
+        "channels": windows.channels,
+        "sha256": digest.hexdigest(),
+    }
+
+
+def require_same(saved: Mapping[str, Any], present: Mapping[str, Any], *, where: str) -> None:
+    """Refuse to go on with a checkpoint of another model, other data or other settings; versions may differ."""
+    was, now = saved["model"], present["model"]
+    was = {**was, "config": _completed(was["config"], now["config"])}
+    if was != now:
+        changed = _differences(was["config"], now["config"]) or "other weights"
+        raise FernError(
+            f"resume: {where} belongs to another model: {was['class']} there, {now['class']} here"
+            + (f" ({changed})" if was["class"] == now["class"] else "")
+        )
+    for name, described in saved["data"].items():
+        if described != present["data"][name]:
+            raise FernError(f"resume: {where} was trained on different data: {name} differ")
+    completed = _completed(saved["settings"], present["settings"])
+    was, now = ({k: v for k, v in s.items() if k not in FREE_TO_CHANGE} for s in (completed, present["settings"]))
+    if was["schedule"] == now["schedule"] == "constant" and not now["warmup"]:
+        for settings in (was, now):  # more epochs only continue a run whose learning rate does not depend on them
+            settings.pop("epochs")
+    if was != now:
+        raise FernError(f"resume: {where} has different settings: {_differences(was, now)}")
+
+
+def _completed(
+    saved: Mapping[str, Any], present: Mapping[str, Any], added: Mapping[str, Any] = ADDED
+) -> dict[str, Any]:
+    """The saved settings with those that did not exist yet."""
+    complete = dict(saved)
+    for name in added.keys() & present.keys():
+        if name not in saved:
+            complete[name] = added[name]
+        elif isinstance(saved[name], Mapping) and isinstance(present[name], Mapping):
+            complete[name] = _completed(saved[name], present[name], added[name])
+    return complete
+
+
+def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    return ", ".join(f"{name} {was.get(name)!r} there, {now.get(name)!r} here" for name in names)
+
+
+FORMAT = "fern-run-1"
+Saved = tuple[dict[str, Any], Tensors]
+"""The state of a run as plain values and tensors."""
+
+LAST, BEST = "last.safetensors", "best.safetensors"
+
+
+def resumable(directory: Path | str) -> bool:
+    """Whether the directory holds a run to go on with: ``train(..., directory=d, resume=d if resumable(d) else None)``.
+
+    Example:
+        >>> resumable("no/such/directory")
+        False
+    """
+    return (Path(directory) / LAST).is_file()
+
+
+class Unresumable(FernError):  # noqa: N818 - what a checkpoint is
+    """A checkpoint that this run cannot go on from: damaged, or of another model, other data or other settings."""
+
+
+class Checkpoints:
+    """The checkpoints of one run in one directory."""
+
+    def __init__(self, directory: Path, fingerprint: Fingerprint) -> None:
+        self.directory, self._fingerprint = directory, fingerprint
+        self._best_checksum: str | None = None
+
+    def begin(self) -> None:
+        """Make the directory for a new run, and clear it; refuses one that holds a run already."""
+        if resumable(self.directory):
+            raise FernError(
+                f"directory: {self.directory} already holds a run; give resume={str(self.directory)!r} to continue "
+                "it, or another directory"
+            )
+        made_folder(self.directory)
+        self.clear()
+
+    def save(self, plain: dict[str, Any], tensors: Tensors, *, model: Forecaster, new_best: Tensors | None) -> None:
+        """Write the state, and the best weights where they are new."""
+        if new_best is not None:
+            self._best_checksum = checksum_of(new_best, describe_model(_model_name(model), model))
+        whole = {
+            "run": plain,
+            "best_sha256": self._best_checksum,
+            "fingerprint": self._fingerprint.to_mapping(),
+            "version": __version__,
+        }
+        write_tensors(self.directory / LAST, tensors, whole, format_=FORMAT)
+        if new_best is not None:
+            self.save_best(model, new_best)
+
+    def save_best(self, model: Forecaster, weights: Tensors) -> None:
+        """Write the weights to keep, as a file of the model."""
+        described = describe_model(_model_name(model), model)
+        write_tensors(self.directory / BEST, weights, described, format_=MODEL_FORMAT)
+
+    def clear(self) -> None:
+        """Remove what a write that was killed left behind."""
+        for name in (LAST, BEST):
+            for stale in self.directory.glob(f".{Path(name).stem}.*.safetensors"):
+                stale.unlink(missing_ok=True)
+
+    def load(self) -> Saved:
+        """The last state, checked to be of the same model, data and settings; `Unresumable` where it is not."""
+        path = self.directory / LAST
+        if not path.is_file():
+            raise FernError(f"resume: {self.directory} holds no checkpoint ({LAST}); nothing to continue")
+        try:
+            whole, tensors, _ = read_tensors(path, format_=FORMAT)
+            require_same(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
+            if not isinstance(whole["run"], dict):
+                raise FernError(f"resume: {path} holds no state of a run")
+            self._best_checksum = whole["best_sha256"]
+        except FernError as error:
+            raise Unresumable(str(error)) from None
+        except (KeyError, TypeError, AttributeError, ValueError) as error:  # forged: the checksum fits, the rest not
+            raise Unresumable(f"resume: {path} is no checkpoint of a run ({type(error).__name__}: {error})") from None
+        return whole["run"], tensors
+
+    def load_best(self, run: TrainingRun, *, mend: bool) -> Tensors:
+        """The weights to keep of a run that was just restored.
+
+        Where a kill kept them from being written they are found in the run itself; ``mend`` writes them then.
+        """
+        if self._best_checksum is None:
+            return {}
+        path = self.directory / BEST
+        try:
+            _, tensors, checksum = read_tensors(path, format_=MODEL_FORMAT)
+            problem = None if checksum == self._best_checksum else f"{path}: holds other weights than {LAST} names"
+        except FernError as error:
+            tensors, problem = {}, str(error)
+        if problem is None:
+            return tensors
+        own, described = run.evaluated_weights(), describe_model(_model_name(run.model), run.model)
+        if checksum_of(own, described) != self._best_checksum:
+            raise Unresumable(f"resume: {problem}; the weights of epoch {run.stopping.kept_epoch} are lost")
+        if mend:
+            self.save_best(run.model, own)
+        return own
+
+
+def _model_name(model: Forecaster) -> str:
+    """The registered name, or the class's own: such a model is trained and resumed all the same."""
+    try:
+        return name_of(model)
+    except FernError:
+        return type(model).__name__

@@ -1,0 +1,332 @@
+"""Training progress on the terminal, and metrics for TensorBoard and MLflow."""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol, TextIO, get_args
+
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from fern.errors import FernError, unknown_name
+from fern.files import written_whole
+from fern.text import say, terminal
+from fern.training.history import EpochRecord
+from fern.training.inputs import require_methods
+
+Mode = Literal["auto", "bar", "lines", "silent"]
+"""``auto`` is a bar where standard error is a terminal and lines elsewhere."""
+
+
+class Progress(Protocol):
+    """Is notified of every step and epoch of a run (of its first process, if there are several)."""
+
+    def start(self, *, epochs: int, steps: int, done: int) -> None:
+        """Training begins: epochs in all, steps in each of them, and steps done already by an interrupted run."""
+
+    def note(self, message: str) -> None:
+        """Something worth knowing about how the run works."""
+
+    def step(self, *, epoch: int, loss: float) -> None:
+        """One more step is done."""
+
+    def epoch(self, record: EpochRecord, *, kept: bool) -> None:
+        """One more epoch is done; ``kept`` tells whether its weights are those to keep so far."""
+
+    def stop(self, message: str) -> None:
+        """Training is over, also when it failed."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def start(self, *, epochs: int, steps: int, done: int) -> None:
+        """Nothing."""
+
+    def note(self, message: str) -> None:
+        """Nothing."""
+
+    def step(self, *, epoch: int, loss: float) -> None:
+        """Nothing."""
+
+    def epoch(self, record: EpochRecord, *, kept: bool) -> None:
+        """Nothing."""
+
+    def stop(self, message: str) -> None:
+        """Nothing."""
+
+
+class Lines:
+    """One plain line per epoch.
+
+    Example:
+        >>> lines = Lines(sys.stdout)
+        >>> lines.start(epochs=50, steps=10, done=0)
+        >>> lines.epoch(EpochRecord(1, 0.5, 1e-3, 1.0, {"objective": 2.0}, seconds=1.5), kept=True)
+        epoch 1/50  loss 0.5  objective 2 *  1.5 s
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._epochs = stream, 0
+
+    def start(self, *, epochs: int, steps: int, done: int) -> None:
+        """Remember how many epochs there are."""
+        self._epochs = epochs
+        if done:
+            say(f"resuming after step {done:,}", self._stream)
+
+    def note(self, message: str) -> None:
+        """The message, as a line."""
+        say(message, self._stream)
+
+    def step(self, *, epoch: int, loss: float) -> None:
+        """Nothing."""
+
+    def epoch(self, record: EpochRecord, *, kept: bool) -> None:
+        """The epoch's line; a star marks the weights to keep so far."""
+        loss = "" if record.train_loss is None else f"  loss {record.train_loss:.5g}"
+        say(
+            f"epoch {record.epoch}/{self._epochs}{loss}  objective {record.validation['objective']:.5g}"
+            f"{' *' if kept else ''}  {record.seconds:.1f} s",
+            self._stream,
+        )
+
+    def stop(self, message: str) -> None:
+        """Why the run ended."""
+        say(message, self._stream)
+
+
+class Bar:
+    """A bar over all steps, with epoch, loss, objective and the remaining time."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._console = terminal(file=stream)
+        self._bar = RichProgress(
+            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            BarColumn(),
+            TextColumn("loss {task.fields[loss]}  objective {task.fields[objective]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            redirect_stdout=sys.stdout.isatty(),  # what a program prints into a file stays there
+        )
+        self._task: TaskID | None = None
+        self._best = ""
+
+    def start(self, *, epochs: int, steps: int, done: int) -> None:
+        """Show the bar."""
+        self._task = self._bar.add_task(
+            "training",
+            total=epochs * steps,
+            completed=done,
+            epoch=done // steps + 1,
+            epochs=epochs,
+            loss="-",
+            objective="-",
+        )
+        self._bar.start()
+
+    def note(self, message: str) -> None:
+        """The message, above the bar."""
+        self._console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+    def step(self, *, epoch: int, loss: float) -> None:
+        """Move the bar by one step."""
+        if self._task is not None:
+            self._bar.update(self._task, advance=1, epoch=epoch, loss=f"{loss:.4g}")
+
+    def epoch(self, record: EpochRecord, *, kept: bool) -> None:
+        """Show the objective, and the best so far with its epoch."""
+        objective = f"{record.validation['objective']:.4g}"
+        if kept:
+            self._best = f" (best {objective}, epoch {record.epoch})"
+        if self._task is not None:
+            self._bar.update(self._task, objective=objective + self._best)
+
+    def stop(self, message: str) -> None:
+        """Leave the bar as it is and say why the run ended."""
+        self._bar.stop()
+        self.note(message)
+
+
+def progress_of(mode: Mode | Progress, *, first: bool) -> Progress:
+    """The progress of this name, or the one given; silent on all processes but the first."""
+    if not first:
+        return Silent()
+    if not isinstance(mode, str):
+        return require_methods("progress", mode, Silent, known=get_args(Mode))
+    if mode not in get_args(Mode):
+        raise unknown_name("progress", mode, get_args(Mode))
+    if mode == "silent":
+        return Silent()
+    return Bar(sys.stderr) if mode == "bar" or (mode == "auto" and sys.stderr.isatty()) else Lines(sys.stderr)
+
+
+TrackerKind = Literal["tensorboard", "mlflow"]
+MLFLOW_RUN = "mlflow_run"
+"""The file in a run's directory with the id of its MLflow run."""
+
+
+class Tracker(Protocol):
+    """Takes the settings of a run and the figures of every epoch."""
+
+    def start(self, settings: Mapping[str, Any]) -> None:
+        """The run begins with these settings."""
+
+    def epoch(self, record: EpochRecord) -> None:
+        """The figures of one more epoch."""
+
+    def stop(self, outcome: str, *, failed: bool) -> None:
+        """The run is over; ``failed`` where it diverged or was interrupted."""
+
+
+class Guarded:
+    """A tracker that cannot cost the run: after its first failure it is left out, with a warning."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker: Tracker | None = tracker
+
+    def start(self, settings: Mapping[str, Any]) -> None:
+        """Pass it on."""
+        self._safely(lambda tracker: tracker.start(settings))
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Pass it on."""
+        self._safely(lambda tracker: tracker.epoch(record))
+
+    def stop(self, outcome: str, *, failed: bool) -> None:
+        """Pass it on."""
+        self._safely(lambda tracker: tracker.stop(outcome, failed=failed))
+
+    def _safely(self, tell: Callable[[Tracker], None]) -> None:
+        if self._tracker is None:
+            return
+        try:
+            tell(self._tracker)
+        except Exception as error:  # noqa: BLE001  a server that is away, a full disk: no reason to lose a training
+            self._tracker = None
+            text = f"tracker: disabled after it failed with {type(error).__name__}: {error}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+class NoTracker:
+    """Sends nothing anywhere."""
+
+    def start(self, settings: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Nothing."""
+
+    def stop(self, outcome: str, *, failed: bool) -> None:
+        """Nothing."""
+
+
+class TensorBoard:
+    """Event files in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        module = _imported("torch.utils.tensorboard", package="tensorboard")
+        self._folder, self._writer_class = folder, module.SummaryWriter
+        self._writer: Any = None
+
+    def start(self, settings: Mapping[str, Any]) -> None:
+        """Open the event file and note the settings."""
+        self._writer = self._writer_class(log_dir=str(self._folder))
+        self._writer.add_text("settings", "\n".join(f"    {name} = {value!r}" for name, value in settings.items()))
+
+    def epoch(self, record: EpochRecord) -> None:
+        """One scalar for each figure."""
+        for name, value in figures(record).items():
+            self._writer.add_scalar(name, value, global_step=record.epoch)
+        self._writer.flush()
+
+    def stop(self, outcome: str, *, failed: bool) -> None:
+        """Note the outcome and close the file."""
+        self._writer.add_text("outcome", outcome)
+        self._writer.close()
+
+
+class MLflow:
+    """A run of the active MLflow experiment; ``uri`` says where that is kept, None as MLflow itself is set.
+
+    ``run_file``  where the id of the MLflow run is kept. A run whose id stands there is continued, so that a training
+                  that was interrupted and resumed is one run; None begins a new one.
+    """
+
+    def __init__(self, *, uri: str | None = None, experiment: str | None = None, run_file: Path | None = None) -> None:
+        self._mlflow = _imported("mlflow", package="mlflow")
+        self._uri, self._experiment, self._run_file = uri, experiment, run_file
+
+    def start(self, settings: Mapping[str, Any]) -> None:
+        """Begin an MLflow run with the settings as its parameters, or go on with the one of the run file."""
+        if self._uri is not None:
+            self._mlflow.set_tracking_uri(self._uri)
+        if self._experiment is not None:
+            self._mlflow.set_experiment(self._experiment)
+        if self._run_file is not None and self._run_file.is_file():
+            # Its parameters stay: MLflow refuses other values, and a resumed run may change where it computes.
+            self._mlflow.start_run(run_id=self._run_file.read_text().strip())
+            return
+        begun = self._mlflow.start_run()
+        if self._run_file is not None:
+            with written_whole(self._run_file) as temporary:
+                temporary.write_text(f"{begun.info.run_id}\n")
+        self._mlflow.log_params(dict(settings))
+
+    def epoch(self, record: EpochRecord) -> None:
+        """One metric for each figure."""
+        self._mlflow.log_metrics(figures(record), step=record.epoch)
+
+    def stop(self, outcome: str, *, failed: bool) -> None:
+        """Note the outcome and end the run."""
+        self._mlflow.set_tag("outcome", outcome)
+        self._mlflow.end_run(status="FAILED" if failed else "FINISHED")
+
+
+def figures(record: EpochRecord) -> dict[str, float]:
+    """The figures of an epoch under flat names.
+
+    Example:
+        >>> figures(EpochRecord(1, 0.5, 1e-3, None, {"mse": 2.0}, seconds=1.5))
+        {'train/loss': 0.5, 'train/learning_rate': 0.001, 'train/seconds': 1.5, 'validation/mse': 2.0}
+    """
+    train = {
+        "train/loss": record.train_loss,
+        "train/learning_rate": record.learning_rate,
+        "train/gradient_norm": record.gradient_norm,
+        "train/seconds": record.seconds,
+    }
+    scored = {f"validation/{name}": value for name, value in record.validation.items()}
+    scored |= {f"test/{name}": value for name, value in (record.test or {}).items()}
+    return {name: value for name, value in train.items() if value is not None} | scored
+
+
+def tracker_of(tracker: TrackerKind | Tracker | None, *, directory: Path | None, first: bool, resumed: bool) -> Tracker:
+    """The tracker of this name, or the one given; none on all processes but the first.
+
+    ``tensorboard`` writes into the folder ``tensorboard`` of the run's directory, ``mlflow`` where MLflow is set to;
+    its run is noted in the directory, and continued where the training is ``resumed``.
+    """
+    if tracker is None or not first:
+        return NoTracker()
+    if not isinstance(tracker, str):
+        return Guarded(require_methods("tracker", tracker, NoTracker, known=get_args(TrackerKind)))
+    if tracker not in get_args(TrackerKind):
+        raise unknown_name("tracker", tracker, get_args(TrackerKind))
+    if tracker == "mlflow":
+        run_file = None if directory is None else directory / MLFLOW_RUN
+        if run_file is not None and not resumed:
+            run_file.unlink(missing_ok=True)  # of a training that ended before its first checkpoint
+        return Guarded(MLflow(run_file=run_file))
+    if directory is None:
+        raise FernError("tracker: tensorboard writes files; give train(..., directory=...)")
+    return Guarded(TensorBoard(directory / "tensorboard"))
+
+
+def _imported(module: str, *, package: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise FernError(f"tracker: the package {package!r} is not installed (pip install {package})") from None

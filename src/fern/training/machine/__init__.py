@@ -1,1 +1,0 @@
-"""Where and how fast a run computes: devices, threads, processes, the compiler."""

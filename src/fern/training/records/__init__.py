@@ -1,1 +1,0 @@
-"""What a run tells of itself: history, result, progress, trackers."""

@@ -1,0 +1,257 @@
+"""Where and how fast a run computes: cores, threads, devices, precision, processes, torch.compile."""
+
+import logging
+import os
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Generator, Tensor, nn
+
+from fern.checks import require_memory, shown
+from fern.errors import FernError
+from fern.training.config import TrainConfig
+from fern.training.random_state import Share
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+_PATIENCE = 10.0  # seconds for a cluster to answer
+
+
+def usable_cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class RaySession:
+    """Ray, joined: a cluster, the session of this process, or a new one; `leave` ends what was not there before.
+
+    Arguments:
+        address: of a cluster (``HOST:PORT``, ``ray://HOST:PORT`` or ``auto``); without one the session that this
+            process has already, or a new one of this machine's cores.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        self.ray = _imported_ray()
+        self._own = not self.ray.is_initialized()
+        if self._own:
+            self._join(address)
+        elif address is not None:
+            raise FernError(f"address: got {address!r}, but this process already has a Ray session")
+
+    def leave(self) -> None:
+        """End the session, if it is our own."""
+        if self._own:
+            self.ray.shutdown()
+
+    def _join(self, address: str | None) -> None:
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if address is None:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            options |= {"address": "local", "num_cpus": usable_cores(), "include_dashboard": False}
+        else:
+            _require_listener(address)
+            options["address"] = address
+        try:
+            self.ray.init(**options)
+        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+            wanted = "a local Ray session" if address is None else f"the Ray cluster at {address}"
+            raise FernError(f"engine ray: {wanted} cannot be reached ({str(error).splitlines()[0]})") from None
+
+
+def _require_listener(address: str) -> None:
+    """Refuse an address at which nothing listens: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        if address == "auto":
+            return
+        raise FernError(f"address: got {address!r}, needs HOST:PORT, ray://HOST:PORT or auto")
+    try:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise FernError(f"engine ray: the Ray cluster at {address} cannot be reached ({error})") from None
+
+
+def _imported_ray() -> ModuleType:
+    try:
+        return import_module("ray")
+    except ImportError:
+        raise FernError("engine ray: the package 'ray' is not installed (pip install 'fern-forecast[ray]')") from None
+
+
+V = TypeVar("V")
+
+
+def on_first(work: Callable[[], None], fabric: "Fabric") -> None:
+    """Have the first process do something; where it cannot, every process says why."""
+    problem: str | None = None
+    if fabric.is_global_zero:
+        try:
+            work()
+        except FernError as error:
+            problem = str(error)
+    told = of_all(problem, fabric)[0]
+    if told is not None:
+        raise FernError(told)
+
+
+def of_all(value: V, fabric: "Fabric") -> list[V]:
+    """The value that each process has, in the order of their ranks; every process must ask."""
+    if fabric.world_size == 1:
+        return [value]
+    values: list[Any] = [None] * fabric.world_size
+    torch.distributed.all_gather_object(values, value)
+    return values
+
+
+MOST_THREADS = 256
+PROCESS_BYTES = 300e6
+"""About what a process with torch in it takes."""
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Within the block torch uses ``count`` threads; None leaves them as they are."""
+    before = torch.get_num_threads()
+    if count is not None:
+        require_threads(count)
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def require_threads(count: int) -> None:
+    """Refuse more threads than a machine of this size could ever use: starting them ends the process.
+
+    Example:
+        >>> require_threads(100_000)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: threads: got 100000, this machine has ... cores; needs at most ...
+    """
+    most = max(MOST_THREADS, 8 * _cores())
+    if count > most:
+        raise FernError(f"threads: got {shown(count)}, this machine has {_cores()} cores; needs at most {most}")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def require_devices(config: TrainConfig) -> None:
+    """Refuse more processes on the CPU than it has cores; a strategy that is named says that they are meant."""
+    cores = _cores()
+    if config.accelerator in ("cpu", "auto") and config.devices > cores and not torch.cuda.is_available():
+        if config.strategy == "auto":
+            raise FernError(
+                f"devices: got {shown(config.devices)}, which are processes on the CPU, and this machine has {cores} "
+                "cores; where that is meant, give a strategy too, such as strategy='ddp'"
+            )
+        require_memory(f"devices: {shown(config.devices)} processes", PROCESS_BYTES * min(config.devices, 10**9))
+
+
+@contextmanager
+def quiet(*names: str) -> Iterator[None]:
+    """Within the block these libraries' loggers report nothing but errors."""
+    loggers = {name: logging.getLogger(name) for name in names}
+    before = {name: logger.level for name, logger in loggers.items()}
+    for logger in loggers.values():
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for name, logger in loggers.items():
+            logger.setLevel(before[name])
+
+
+def launch(config: TrainConfig) -> "Fabric":
+    """The devices and processes of a run, ready to use."""
+    require_devices(config)
+    from lightning_fabric import Fabric  # takes seconds to import, so not before it is needed
+
+    try:
+        with quiet("lightning_fabric"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning_fabric")
+            fabric = Fabric(
+                accelerator=config.accelerator,
+                devices=config.devices,
+                strategy=config.strategy,
+                precision=config.precision,
+            )
+            fabric.launch()
+    except (ValueError, RuntimeError, TypeError, ImportError) as error:
+        raise FernError(
+            f"accelerator {config.accelerator!r}, devices {config.devices}, strategy {config.strategy!r}: "
+            f"not available here ({error})"
+        ) from None
+    return fabric
+
+
+WORTH = 0.9
+"""Compiling pays when a step then takes at most this share of the time: less is not worth the seconds it takes."""
+
+REPEATS = 5
+
+Step = Callable[[Share, Generator], Tensor]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether the run is compiled, and why."""
+
+    compiled: bool
+    reason: str
+
+
+def choose(loss_of: nn.Module, share: Share, noise: Generator) -> Choice:
+    """Whether compiling pays for this model and batch."""
+    try:
+        eager, compiled = seconds_both_ways(loss_of, share, noise)
+    except RuntimeError as error:  # no C++ compiler, or something the compiler cannot take
+        return Choice(False, f"not compiled: {str(error).strip().splitlines()[0]}")
+    pays = compiled <= WORTH * eager
+    figures = f"a forward and backward pass takes {1e3 * compiled:.3g} ms compiled and {1e3 * eager:.3g} ms as it is"
+    return Choice(pays, f"{'compiled' if pays else 'not compiled'}: {figures}")
+
+
+def seconds_both_ways(loss_of: nn.Module, share: Share, noise: Generator) -> tuple[float, float]:
+    """The time of a forward and backward pass as it is and compiled; everything stays as it was."""
+    before = {name: value.clone() for name, value in loss_of.state_dict().items()}
+    drawn, device = noise.get_state(), share.past.device
+    try:
+        with quiet_compiler(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            return _seconds(loss_of, share, noise), _seconds(torch.compile(loss_of), share, noise)
+    finally:
+        noise.set_state(drawn)
+        loss_of.load_state_dict(before)
+        loss_of.zero_grad(set_to_none=True)
+
+
+def _seconds(step: Step, share: Share, generator: Generator) -> float:
+    """The shortest of several forward and backward passes, after those that compile."""
+    timings = []
+    for _ in range(2 + REPEATS):
+        began = time.perf_counter()
+        step(share, generator).backward()  # type: ignore[no-untyped-call]
+        if share.past.is_cuda:
+            torch.cuda.synchronize()
+        timings.append(time.perf_counter() - began)
+    return min(timings[2:])
+
+
+@contextmanager
+def quiet_compiler() -> Iterator[None]:
+    """Within the block the compiler keeps its notes to itself: what a graph break costs is in the timing."""
+    with warnings.catch_warnings(), quiet("torch._dynamo", "torch._inductor", "torch._functorch"):
+        warnings.filterwarnings("ignore", module=r"torch\b")
+        yield

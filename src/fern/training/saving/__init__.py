@@ -1,1 +1,0 @@
-"""Checkpoints, and the fingerprint that ties them to their run."""

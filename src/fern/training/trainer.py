@@ -1,0 +1,317 @@
+"""``train``: checks its arguments, sets a run up or resumes it, runs the loop and returns the result."""
+
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW
+
+from fern.data.windows import Windows
+from fern.errors import FernError, unknown_name
+from fern.models import FittedForecaster, Forecaster, initialise
+from fern.models.base import JUDGED
+from fern.training.checkpoints import Checkpoints, Fingerprint, Saved, Unresumable, fingerprint
+from fern.training.config import TrainConfig
+from fern.training.evaluation import Evaluator
+from fern.training.history import EpochRecord, History
+from fern.training.inputs import WindowSets, batch_size_for, require_inputs_fit, run_directory
+from fern.training.logging import Mode, Progress, Tracker, TrackerKind, progress_of, tracker_of
+from fern.training.loop import Loop, LossOf
+from fern.training.losses import criterion
+from fern.training.optimisation import AveragedWeights
+from fern.training.random_state import EpochOrder, foreign_draws, generator_for
+from fern.training.run import TrainingRun
+from fern.training.runtime import choose, launch, of_all, on_first, quiet_compiler, threads
+from fern.training.stopping import Reason
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """The outcome of a run.
+
+    ``model``       the model that was given, holding the weights of ``best_epoch``, in evaluation mode.
+    ``history``     every epoch's figures.
+    ``best_epoch``  the epoch the stopping rule kept, from 1 (0 for a model with nothing to train).
+    ``stopped``     why the run ended: ``epochs``, ``patience`` or ``nothing to train``.
+    """
+
+    model: Forecaster
+    history: History
+    best_epoch: int
+    stopped: Reason
+    config: TrainConfig
+    fingerprint: Fingerprint
+    directory: Path | None
+
+    @property
+    def best(self) -> EpochRecord:
+        """The record of the epoch that was kept."""
+        return self.history.of_epoch(self.best_epoch)
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on training and evaluation, over all processes that worked on the run one after another."""
+        return sum(record.seconds + record.evaluation_seconds for record in self.history)
+
+    @property
+    def processor_seconds(self) -> float:
+        """Processor time of the same, over all threads."""
+        return sum(record.processor_seconds for record in self.history)
+
+
+OnInterrupt = Literal["raise", "keep"]
+
+PREPARE_BATCH = 512
+"""Windows that a model's ``prepare`` sees at once."""
+
+PREPARE_WINDOWS = 1 << 17
+"""Windows that it sees in all, at most: means and spectra of so many are as good as those of ten million."""
+
+
+def train(
+    model: Forecaster,
+    windows_train: Windows,
+    windows_val: Windows,
+    config: TrainConfig | None = None,
+    *,
+    windows_test: Windows | None = None,
+    windows_last: Windows | None = None,
+    directory: Path | str | None = None,
+    resume: Path | str | None = None,
+    progress: Mode | Progress = "auto",
+    tracker: TrackerKind | Tracker | None = None,
+    on_interrupt: OnInterrupt = "raise",
+) -> TrainResult:
+    """Train a model, and give it the weights of the epoch that its stopping rule keeps.
+
+    The run depends on the model's settings, the windows and ``config`` alone: the same seed gives the same bits
+    (on the same machine with the same number of threads). Unless ``config.start`` is ``given``, the model's
+    parameters are drawn anew from the seed.
+
+    Arguments:
+        config: ``TrainConfig(preset="shock")``, ``"detailed"``, ``"distribution"`` or, when not given, ``"default"``.
+        windows_test: scored after each epoch too, never used for a decision; see `History.recency`.
+        windows_last: the last of the test windows, where these are wanted alone too; their figures stand beside those
+            of all as ``last_mse`` and so on.
+        directory: keep checkpoints there (``last.safetensors``, ``best.safetensors``).
+        resume: continue the run in this directory, to the same bits as if it had never stopped. Model settings,
+            windows and config must be those of the run, but for settings that only say where and how fast it
+            computes (`FREE_TO_CHANGE`) and, at a constant learning rate, ``epochs``. A run that ended is given back
+            as it is, unless there are more epochs now.
+        progress: ``auto`` (a bar on a terminal, lines elsewhere, on standard error), ``bar``, ``lines``, ``silent``.
+        tracker: ``tensorboard`` (into the directory) or ``mlflow``; nothing is written without it. A tracker that
+            fails is disabled with a warning; training continues.
+        on_interrupt: what Ctrl-C does: ``raise`` passes it on; ``keep`` ends the run with the best weights so far.
+
+    A run whose loss or gradient becomes NaN or infinite ends with `Diverged`.
+
+    With ``TrainConfig(devices=2, strategy="ddp")`` a program that calls ``train`` is started once for each device.
+    Each batch is then divided over the processes, and a step is that of the whole batch, so losses are those of one
+    process up to rounding. What a model draws (Fern's noise, dropout) differs by process: such a model follows
+    another path to the same quality. The first process alone writes and shows anything.
+
+    Example:
+        >>> from fern.models import build_model
+        >>> series = torch.sin(torch.arange(300.0) / 5)[:, None]
+        >>> windows = Windows(series, context_length=24, horizon=12)
+        >>> model = build_model("fern", context_length=24, horizon=12, channels=1, hidden=16, latent=4)
+        >>> result = train(model, windows, windows, TrainConfig(preset="shock", epochs=5), progress="silent")
+        >>> len(result.history), result.stopped
+        (5, 'epochs')
+    """
+    config = TrainConfig() if config is None else config
+    data = WindowSets(windows_train, windows_val, windows_test, windows_last)
+    require_inputs_fit(model, config, data)
+    if on_interrupt not in get_args(OnInterrupt):
+        raise unknown_name("on_interrupt", on_interrupt, get_args(OnInterrupt))
+    folder = run_directory(directory, resume)
+    mark = fingerprint(model, config, data)
+    home = next((value.device for value in model.state_dict().values()), torch.device("cpu"))
+    with threads(config.threads), torch.inference_mode(False), torch.enable_grad():
+        fabric = launch(config)
+        first, checkpoints = fabric.is_global_zero, None if folder is None else Checkpoints(folder, mark)
+        shown = progress_of(progress, first=first)
+        tracked = tracker_of(tracker, directory=folder, first=first, resumed=resume is not None)
+        with foreign_draws(config.seed, rank=fabric.global_rank, device=fabric.device):
+            going_on = resume is not None and model.trainable
+            saved = checkpoints.load() if checkpoints is not None and going_on else None
+            if config.precision != "64-true" or config.start == "fresh" or saved is not None:
+                model.float()  # whatever it was trained in before; Fabric makes it what the precision asks for
+            began = _Clock.now()
+            if saved is None:
+                on_first(lambda: None if checkpoints is None else checkpoints.begin(), fabric)
+                _start(model, config, data)
+            model.to(fabric.device)
+            data = data.to(fabric.device)
+            if not model.trainable:
+                return _evaluated(model, config, data, fabric, checkpoints, mark, began)
+            loop = _loop(model, config, data, fabric, checkpoints, shown, tracked, saved)
+            loop.keeps_on_interrupt = on_interrupt == "keep"
+            _watched(loop, mark)
+    run = loop.run
+    model.load_state_dict(run.kept)
+    model.to(home).eval()
+    return TrainResult(model, run.history, run.stopping.kept_epoch or 0, run.reason or "epochs", config, mark, folder)
+
+
+def _evaluated(
+    model: Forecaster,
+    config: TrainConfig,
+    data: WindowSets,
+    fabric: "Fabric",
+    checkpoints: Checkpoints | None,
+    mark: Fingerprint,
+    began: "_Clock",
+) -> TrainResult:
+    """The outcome for a model that learns nothing by gradient: its figures as epoch 0."""
+    fitted = _Clock.now()
+    evaluator = Evaluator(config, horizon=model.config.horizon)
+    validation, test = (
+        evaluator.figures(model, data.validation, fabric, most=config.validation_windows),
+        data.test_figures(lambda windows: evaluator.figures(model, windows, fabric)),
+    )
+    over = _Clock.now()
+    record = EpochRecord(
+        0,
+        None,
+        None,
+        None,
+        validation=validation,
+        test=test,
+        seconds=fitted.time - began.time,
+        evaluation_seconds=over.time - fitted.time,
+        processor_seconds=over.processor - began.processor,
+    )
+    history = History([record])
+    if checkpoints is not None and fabric.is_global_zero:
+        checkpoints.save_best(model, model.state_dict())
+    folder = None if checkpoints is None else checkpoints.directory
+    return TrainResult(model.eval(), history, 0, "nothing to train", config, mark, folder)
+
+
+class _Clock(NamedTuple):
+    """Seconds of time and of this process's processors, at one moment."""
+
+    time: float
+    processor: float
+
+    @classmethod
+    def now(cls) -> "_Clock":
+        return cls(time.monotonic(), time.process_time())
+
+
+def _start(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
+    """Starting weights, and what the model wants to know of the training windows or of the rows they are cut from."""
+    model.cpu()  # where the generator draws and the windows are
+    if config.start == "fresh":
+        try:
+            initialise(model, generator_for(config.seed, "init"))
+        except TypeError as error:
+            raise FernError(f'start: "fresh" cannot reinitialise this model ({error}); or give start="given"') from None
+    model.prepare(_looked_at(data.train))
+    if isinstance(model, FittedForecaster):
+        judged = torch.linspace(0, len(data.validation) - 1, min(JUDGED, len(data.validation))).round().long()
+        model.fit(data.train.stretches(), *data.validation.gather(judged))
+
+
+def _looked_at(windows: Windows) -> Iterator[tuple[Tensor, Tensor]]:
+    """Every window in order of time; of more than `PREPARE_WINDOWS` so many, evenly spaced."""
+    count = min(len(windows), PREPARE_WINDOWS)
+    for first in range(0, count, PREPARE_BATCH):
+        yield windows.gather(torch.arange(first, min(first + PREPARE_BATCH, count)) * len(windows) // count)
+
+
+def _loop(
+    model: Forecaster,
+    config: TrainConfig,
+    data: WindowSets,
+    fabric: "Fabric",
+    checkpoints: Checkpoints | None,
+    progress: Progress,
+    tracker: Tracker,
+    saved: Saved | None,
+) -> Loop:
+    """The loop of a run at its start, or where it was when ``saved``."""
+    noise = generator_for(config.seed, "noise", rank=fabric.global_rank, device=fabric.device)
+    loss = criterion(
+        config.weights, huber_delta=config.huber_delta, energy_samples=config.energy_samples, generator=noise
+    )
+    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimiser = AdamW(learnt, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    batch_size = config.batch_size or batch_size_for(len(data.train))
+    loss_of: nn.Module = LossOf(model, loss)
+    run = TrainingRun(
+        model, optimiser, None, noise, compiled=config.compile and saved is not None and saved[0]["compiled"]
+    )
+    if config.compile and saved is None:
+        model.train()
+        choice = choose(
+            loss_of, EpochOrder(data.train, batch_size=batch_size, seed=config.seed, epoch=1).share(0), noise
+        )
+        run.compiled = of_all(choice.compiled, fabric)[0]
+        progress.note(choice.reason)
+    if run.compiled:
+        loss_of = torch.compile(loss_of)  # type: ignore[assignment]
+    wrapped_loss, wrapped = fabric.setup(loss_of, optimiser)
+    if config.averaging is not None:  # of the weights in the precision that they have by now
+        run.average = AveragedWeights(model, decay=config.averaging)
+    if saved is not None and checkpoints is not None:
+        _restore(run, saved, config, checkpoints, fabric)
+    return Loop(
+        run=run,
+        config=config,
+        batch_size=batch_size,
+        fabric=fabric,
+        loss_of=wrapped_loss,
+        optimiser=wrapped,
+        data=data,
+        evaluator=Evaluator(config, horizon=model.config.horizon),
+        checkpoints=checkpoints,
+        progress=progress,
+        tracker=tracker,
+        keeps_on_interrupt=False,
+    )
+
+
+def _restore(run: TrainingRun, saved: Saved, config: TrainConfig, checkpoints: Checkpoints, fabric: "Fabric") -> None:
+    """Put a run where it was when it was saved."""
+    try:
+        run.restore(*saved, fabric)
+    except FernError as error:
+        raise Unresumable(f"{checkpoints.directory}: {error}") from None
+    except (RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:  # signed anew by other hands
+        raise Unresumable(
+            f"{checkpoints.directory}: the checkpoint is not of this run ({type(error).__name__}: {error})"
+        ) from None
+    run.kept = checkpoints.load_best(run, mend=fabric.is_global_zero)
+    if fabric.is_global_zero:
+        checkpoints.clear()
+    if run.reason == "epochs" and run.stopping.epoch < config.epochs:
+        run.reason = None  # it was given more of them
+    if run.reason is None and run.stopping.epoch >= config.epochs:
+        run.reason = "epochs"  # it was given fewer of them
+
+
+def _watched(loop: Loop, mark: Fingerprint) -> None:
+    """Run the loop, and tell progress and tracker how it began and ended."""
+    outcome, failed = "interrupted", True
+    loop.tracker.start(mark.settings)
+    try:
+        with quiet_compiler() if loop.run.compiled else nullcontext():
+            loop.epochs()
+        outcome = f"stopped by {loop.run.reason}, kept epoch {loop.run.stopping.kept_epoch}"
+        failed = False
+    except FernError as error:
+        outcome = str(error)
+        raise
+    finally:
+        loop.progress.stop(outcome)
+        loop.tracker.stop(outcome, failed=failed)

@@ -1,0 +1,164 @@
+"""A run has one owner at a time, and an owner that dies is noticed."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from fern.benchmark import locks as module
+from fern.benchmark.locks import Claims, locked
+from fern.errors import FernError
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from fern.benchmark.locks import Claims
+with Claims(Path(sys.argv[1])) as mine:
+    print(mine.take("ab"), flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """Another process that has claimed ``ab``."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "True\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_run_that_another_process_has_cannot_be_claimed(elsewhere, tmp_path):
+    with Claims(tmp_path) as mine:
+        assert not mine.take("ab")
+        assert mine.take("cd")
+
+
+def test_the_claim_of_a_killed_process_is_free_at_once(elsewhere, tmp_path):
+    elsewhere.send_signal(signal.SIGKILL)
+    elsewhere.wait()
+    with Claims(tmp_path) as mine:
+        assert mine.take("ab")
+
+
+def test_a_released_claim_is_free_and_leaves_no_file(tmp_path):
+    with Claims(tmp_path) as mine, Claims(tmp_path) as theirs:
+        assert mine.take("ab")
+        assert not mine.take("ab")
+        assert not theirs.take("ab")
+        mine.release("ab")
+        assert list(tmp_path.iterdir()) == []
+        assert theirs.take("ab")
+
+
+def test_claims_end_with_their_block(tmp_path):
+    with Claims(tmp_path) as mine:
+        mine.take("ab")
+    assert list(tmp_path.iterdir()) == []
+
+
+def claim_of_another_machine(tmp_path, age):
+    path = tmp_path / "ab"
+    path.write_text(json.dumps({"host": "another-machine", "process": 1}))
+    os.utime(path, (time.time() - age, time.time() - age))
+    return path
+
+
+def test_a_fresh_claim_of_another_machine_is_respected_where_locks_do_not_reach(tmp_path):
+    claim_of_another_machine(tmp_path, age=30)
+    with Claims(tmp_path, stale_after=60) as mine:
+        assert not mine.take("ab")
+    assert [path.name for path in tmp_path.iterdir()] == ["ab"]
+
+
+def test_a_claim_of_another_machine_that_is_no_longer_renewed_is_taken_over(tmp_path):
+    claim_of_another_machine(tmp_path, age=90)
+    with Claims(tmp_path, stale_after=60) as mine:
+        assert mine.take("ab")
+
+
+def test_claims_are_renewed_while_their_owner_lives(tmp_path):
+    with Claims(tmp_path, renew_every=0.05) as mine:
+        mine.take("ab")
+        os.utime(tmp_path / "ab", (0, 0))
+        deadline = time.monotonic() + 20
+        while (tmp_path / "ab").stat().st_mtime == 0 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert (tmp_path / "ab").stat().st_mtime > 0
+
+
+def test_a_claim_whose_owner_died_before_it_wrote_its_name_is_taken_over(tmp_path):
+    (tmp_path / "ab").write_text('{"ho')
+    with Claims(tmp_path) as mine:
+        assert mine.take("ab")
+
+
+def test_many_claimants_never_hold_the_same_run_together(tmp_path):
+    holders, most, errors = 0, 0, []
+    guard = threading.Lock()
+
+    def contend():
+        nonlocal holders, most
+        try:
+            with Claims(tmp_path) as mine:
+                for _ in range(300):
+                    if mine.take("ab"):
+                        with guard:
+                            holders += 1
+                            most = max(most, holders)
+                        time.sleep(0)
+                        with guard:
+                            holders -= 1
+                        mine.release("ab")
+        except Exception as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=contend) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert most == 1
+
+
+def test_a_lock_is_waited_for_no_longer_than_asked(tmp_path):
+    with locked(tmp_path / "lock") as mine:
+        assert mine
+        began = time.monotonic()
+        with locked(tmp_path / "lock", patience=0.2) as again:
+            assert not again
+        assert time.monotonic() - began >= 0.2
+    with locked(tmp_path / "lock") as free:
+        assert free
+
+
+def test_a_system_without_file_locks_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "fcntl", None)
+    with pytest.raises(FernError, match="POSIX file locks"):
+        Claims(tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path):
+    with Claims(tmp_path / "none") as mine, pytest.raises(FernError, match="cannot be claimed"):
+        mine.take("ab")
+
+
+def test_a_file_system_without_locks_is_an_error_not_an_endless_wait(tmp_path, monkeypatch):
+    def no_locks(handle, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(module.fcntl, "flock", no_locks)
+    with Claims(tmp_path) as mine, pytest.raises(FernError, match="needs a file system with locks"):
+        mine.take("ab")
+    with pytest.raises(FernError, match="No locks available"), locked(tmp_path / "lock"):
+        pass
