@@ -11,9 +11,9 @@ import pandas as pd
 from benchmarks.public.models import Question, named_model
 from benchmarks.public.scores import collect, score, spread_over
 from benchmarks.public.tasks import Task, make_windows
-from fern.benchmark.provenance import machine, versions
+from fern.benchmark.runs import machine, versions
 from fern.errors import FernError
-from fern.fingerprints import fingerprint_of
+from fern.systems.trajectory import fingerprint_of
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -13,9 +13,6 @@ from typing import TypeGuard
 
 from fern.errors import FernError
 
-_LONG = 10**30
-_MOST_SHOWN = 200  # characters of a value in a message
-
 
 def is_whole(value: object, *, least: int) -> TypeGuard[int]:
     """Whether this is a Python int of at least ``least``.
@@ -37,7 +34,7 @@ def require_whole(name: str, value: object, least: int) -> None:
         fern.errors.FernError: horizon: got 0, needs a whole number of at least 1
     """
     if not is_whole(value, least=least):
-        raise FernError(f"{name}: got {shown(value)}, needs a whole number of at least {least}")
+        raise FernError(argument=name, got=value, expected=f"a whole number of at least {least}")
 
 
 def require_number(name: str, value: object, needs: str, fits: Callable[[float], bool]) -> None:
@@ -50,7 +47,7 @@ def require_number(name: str, value: object, needs: str, fits: Callable[[float],
         fern.errors.FernError: dt: got nan, needs a finite number above 0
     """
     if not is_number(value) or not fits(value):
-        raise FernError(f"{name}: got {shown(value)}, needs {needs}")
+        raise FernError(argument=name, got=value, expected=needs)
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -64,22 +61,6 @@ def is_number(value: object) -> TypeGuard[float]:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
         return False
-
-
-def shown(value: object) -> str:
-    """A value in a message: what it is, cut where it is long.
-
-    Example:
-        >>> shown("96"), shown(10**5000)
-        ("'96'", 'a whole number of 5001 digits')
-    """
-    if isinstance(value, int) and abs(value) >= _LONG:
-        return f"a whole number of {math.ceil(math.log10(abs(value)) + 1e-9)} digits"
-    try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001  whatever an object's own repr does
-        text = f"an object of type {type(value).__name__}"
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 ALWAYS_THERE = 1 << 24

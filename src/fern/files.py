@@ -95,14 +95,14 @@ def check_outputs(
     for path in written:
         check_writable(path)
         if any(_same(path, other) for other in read):
-            raise FernError(f"{path}: is also an input; files are not changed in place, give another name")
+            raise FernError("is also an input; files are not changed in place, give another name", where=path)
         _refuse_standard(path)
         for folder in folders:
             if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-                raise FernError(f"{path}: lies in {folder}, whose files are not written by hand; give another name")
+                raise FernError(f"lies in {folder}, whose files are not written by hand; give another name", where=path)
     for one, other in combinations(written, 2):
         if _same(one, other):
-            raise FernError(f"{one}: is named for two outputs; give each a name of its own")
+            raise FernError("is named for two outputs; give each a name of its own", argument=one)
 
 
 def check_writable(path: Path) -> None:
@@ -116,19 +116,19 @@ def check_writable(path: Path) -> None:
     """
     found = _status(path)
     if found is not None and stat.S_ISDIR(found.st_mode):
-        raise FernError(f"{path}: is a directory, needs a file name")
+        raise FernError("is a directory", expected="a file name", where=path)
     if found is not None and stat.S_ISSOCK(found.st_mode):
-        raise FernError(f"{path}: is a socket, needs a file, a device or a named pipe")
+        raise FernError("is a socket", expected="a file, a device or a named pipe", where=path)
     if found is not None and not stat.S_ISREG(found.st_mode):
         if not os.access(path, os.W_OK):
-            raise FernError(f"{path}: cannot be written (no permission)")
+            raise FernError("cannot be written (no permission)", where=path)
         return
     folder = Path(os.path.realpath(path)).parent
     shown = path.parent if not path.is_symlink() else folder
     if not folder.is_dir():
-        raise FernError(f"{path}: the folder {shown} does not exist")
+        raise FernError(f"the folder {shown} does not exist", where=path)
     if not os.access(folder, os.W_OK | os.X_OK) or (found is not None and not os.access(path, os.W_OK)):
-        raise FernError(f"{path}: cannot be written (no permission)")
+        raise FernError("cannot be written (no permission)", where=path)
 
 
 def check_folder(folder: Path) -> None:
@@ -146,9 +146,9 @@ def check_folder(folder: Path) -> None:
         if found is None:
             continue
         if not stat.S_ISDIR(found.st_mode):
-            raise FernError(f"{folder}: {_shown(place, folder)} is a file, needs a folder")
+            raise FernError(f"{_shown(place, folder)} is a file", expected="a folder", where=folder)
         if not os.access(place, os.W_OK | os.X_OK):
-            raise FernError(f"{folder}: {place} is not writable (no permission)")
+            raise FernError(f"{place} is not writable (no permission)", where=folder)
         return
 
 
@@ -162,11 +162,11 @@ def made_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise FernError(f"{folder}: is a file or below one, needs a folder") from None
+        raise FernError("is a file or below one", expected="a folder", where=folder) from None
     except OSError as error:
         if error.errno in DISK_TROUBLE:
-            raise NotWritten(f"{folder}: was not made ({error.strerror})") from None
-        raise FernError(f"{folder}: the folder cannot be created ({error.strerror})") from None
+            raise NotWritten(f"was not made ({error.strerror})", where=folder) from None
+        raise FernError(f"the folder cannot be created ({error.strerror})", where=folder) from None
     return folder
 
 
@@ -185,8 +185,8 @@ def read_plain(path: Path, *, most: int) -> bytes:
     if not stat.S_ISREG(found.st_mode) or found.st_size > most:
         os.close(handle)
         if stat.S_ISREG(found.st_mode):
-            raise FernError(f"{path}: has {found.st_size:,} bytes, at most {most:,} are read")
-        raise FernError(f"{path}: is not a regular file")
+            raise FernError(f"has {found.st_size:,} bytes, at most {most:,} are read", where=path)
+        raise FernError("is not a regular file", where=path)
     with os.fdopen(handle, "rb") as file:
         return file.read(most + 1)
 
@@ -205,7 +205,7 @@ def ending_of(path: Path, endings: Collection[str], *, what: str) -> str:
         found = _status(path)
         if found is not None and (stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
             return next(iter(endings))
-        raise FernError(f"{path}: got the suffix {ending or 'none'!r}, {what} needs one of {', '.join(endings)}")
+        raise FernError(f"got the suffix {ending or 'none'!r}, {what} needs one of {', '.join(endings)}", where=path)
     return ending
 
 
@@ -216,7 +216,7 @@ def _status(path: Path) -> os.stat_result | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise FernError(f"{path}: cannot be used ({error.strerror})") from None
+        raise FernError(f"cannot be used ({error.strerror})", where=path) from None
     except ValueError as error:
         raise FernError(f"{str(path)!r}: is no file name ({error})") from None
 
@@ -237,7 +237,7 @@ def _refuse_standard(path: Path) -> None:
     for stream, does in _STANDARD.items():
         open_file = _open_file(stream)
         if open_file is not None and os.path.samestat(found, open_file):
-            raise FernError(f"{path}: {does}; give another name")
+            raise FernError(f"{does}; give another name", where=path)
 
 
 def _open_file(stream: str) -> os.stat_result | None:
@@ -255,8 +255,8 @@ def _send(temporary: Path, path: Path) -> None:
 
 def _not_written(path: Path, error: OSError) -> FernError:
     if error.errno == errno.ENAMETOOLONG:
-        return FernError(f"{path}: cannot be written ({error.strerror})")
-    return NotWritten(f"{path}: was not written ({error.strerror or error})")
+        return FernError(f"cannot be written ({error.strerror})", where=path)
+    return NotWritten(f"was not written ({error.strerror or error})", where=path)
 
 
 def _shown(place: Path, given: Path) -> Path:

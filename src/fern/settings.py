@@ -12,8 +12,7 @@ from typing import Any, TypeVar, cast
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
-from fern.checks import shown
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, show_value, unknown_name
 
 T = TypeVar("T")
 
@@ -83,18 +82,18 @@ def read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
-            raise FernError(f"{path}: has more than {_MOST_BYTES:,} bytes, which is no settings file")
+            raise FernError(f"has more than {_MOST_BYTES:,} bytes, which is no settings file", where=path)
         return tomllib.loads(data.decode())
     except FileNotFoundError:
-        raise FernError(f"{path}: no such file") from None
+        raise FernError("no such file", where=path) from None
     except IsADirectoryError:
-        raise FernError(f"{path}: is a directory, needs a TOML file") from None
+        raise FernError("is a directory", expected="a TOML file", where=path) from None
     except FernError:
         raise
     except OSError as error:
-        raise FernError(f"{path}: cannot be read ({error.strerror})") from None
+        raise FernError(f"cannot be read ({error.strerror})", where=path) from None
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, too many digits, nested too deep
-        raise FernError(f"{path}: not a valid TOML file ({error})") from None
+        raise FernError(f"not a valid TOML file ({error})", where=path) from None
 
 
 def read_json(text: bytes | str, *, where: str) -> Any:
@@ -110,7 +109,7 @@ def read_json(text: bytes | str, *, where: str) -> Any:
         value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
         json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
-        raise FernError(f"{where}: is not JSON ({error})") from None
+        raise FernError(f"is not JSON ({error})", where=where) from None
     return value
 
 
@@ -132,5 +131,5 @@ def _in_words(error: ValidationError) -> str:
         if problem["type"] == "value_error":
             lines.append(message if len(problem["loc"]) == 0 else f"{place}: {message}")
         else:
-            lines.append(f"{place}: {message}, got {shown(problem['input'])}")
+            lines.append(f"{place}: {message}, got {show_value(problem['input'])}")
     return "; ".join(lines)

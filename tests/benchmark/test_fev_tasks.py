@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tests.errors import raises_error
 
 from fern.benchmark import export_tasks, load_dataset, read_task
 from fern.benchmark.tasks import DatasetChoice
@@ -33,7 +34,7 @@ def test_a_folder_that_holds_anything_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(FernError, match="is not empty; give a new or an empty folder"):
         export_tasks(TASK, tmp_path)
-    with pytest.raises(FernError, match="windows: got 0"):
+    with raises_error("windows"):
         export_tasks(TASK, tmp_path / "other", windows=0)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -8,13 +8,12 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
 from tests.benchmark.support import row_for, tiny_plan
+from tests.errors import raises_error
 from tests.html.support import Seen
 
 from fern.benchmark.page import benchmark_page, command_for
 from fern.benchmark.store import Store
-from fern.errors import FernError
 
 
 def stored(folder="runs", *, windows=True, scenarios=("OU_BASE", "OU_PARAM", "GARCH_BASE"), **changes):
@@ -134,7 +133,7 @@ def test_an_empty_folder_gives_a_page_that_says_so():
 
 
 def test_a_folder_that_is_not_there_is_refused():
-    with pytest.raises(FernError, match="nowhere: is not a folder"):
+    with raises_error("nowhere"):
         benchmark_page("nowhere")
 
 

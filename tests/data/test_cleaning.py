@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_error
 
 from fern.data.auditing.audit import audit
 from fern.data.auditing.policy import Policy
@@ -251,5 +252,5 @@ def test_what_cannot_be_cleaned_is_refused(case: str) -> None:
     make, message = BAD[case]
     with pytest.raises(FernError, match=message):
         clean(make())
-    with pytest.raises(FernError, match="grid: got 'x'"):
+    with raises_error("grid"):
         clean(frame(a=[]), grid="x")

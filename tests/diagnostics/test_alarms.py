@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_error
 
 from fern.diagnostics import EigenProfile, detect_alarms, learn_rules, measured_rates
 from fern.diagnostics.alarms import _rates, _within
@@ -132,5 +133,5 @@ def test_bad_options_are_named(options, words):
 
 def test_rules_of_other_channels_are_refused():
     rules = learn_rules(planted(1, channels=2), lead=10)
-    with pytest.raises(FernError, match="profile: got 1 channels, the rules were learnt on 2"):
+    with raises_error("profile"):
         detect_alarms(planted(1, channels=1), rules)

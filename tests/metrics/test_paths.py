@@ -8,6 +8,7 @@ import scoringrules
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_error
 from torch import Tensor
 from torch.autograd import gradcheck
 from torch.distributions import MultivariateNormal
@@ -191,14 +192,14 @@ def test_torchs_global_random_state_is_never_drawn_from(ellipsoid: Ellipsoid, tr
     energy_score(ellipsoid, truth)
     assert torch.equal(torch.random.get_rng_state(), before)
     distribution = MultivariateNormal(draw(5, 2, 10), torch.eye(10, dtype=torch.float64))
-    with pytest.raises(FernError, match="distribution: MultivariateNormal draws from torch's global random state"):
+    with raises_error("distribution"):
         energy_score(distribution, truth)
 
 
 def test_bad_options_are_refused(ellipsoid: Ellipsoid, truth: Tensor) -> None:
     given = truth[None].repeat(3, 1, 1, 1)
     for score in (energy_score, variogram_score):
-        with pytest.raises(FernError, match="samples: got 0, needs at least 1"):
+        with raises_error("samples"):
             score(ellipsoid, truth, samples=0)
         with pytest.raises(FernError, match="the distribution is given as samples, nothing is drawn"):
             score(given, truth, samples=5)
@@ -208,7 +209,7 @@ def test_bad_options_are_refused(ellipsoid: Ellipsoid, truth: Tensor) -> None:
             score(ellipsoid, truth[:4])
     with pytest.raises(FernError, match="fair estimator needs at least 2, got 1"):
         energy_score(given[:1], truth)
-    with pytest.raises(FernError, match="p: got 0, needs a positive number"):
+    with raises_error("p"):
         variogram_score(given, truth, p=0)
-    with pytest.raises(FernError, match="max_lag: got 0, needs at least 1"):
+    with raises_error("max_lag"):
         variogram_score(given, truth, max_lag=0)

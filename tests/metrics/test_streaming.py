@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
+from tests.errors import raises_error
 from torch import Tensor
 
 import fern.metrics
@@ -197,13 +198,13 @@ def test_a_bad_batch_leaves_everything_as_it_was() -> None:
     before, state = accumulator.compute(), accumulator.state_dict()
     bad = data.true[9:].clone()
     bad[1, 2, 0] = torch.nan
-    with pytest.raises(FernError, match="true: nan at batch 1, horizon 2, channels 0"):
+    with raises_error("true"):
         accumulator.update(
             data.pred[9:], bad, distribution=data.distribution(slice(9, None)), samples=data.samples[:, 9:]
         )
-    with pytest.raises(FernError, match="distribution: none given"):
+    with raises_error("distribution"):
         accumulator.update(data.pred[9:], data.true[9:], samples=data.samples[:, 9:])
-    with pytest.raises(FernError, match="samples: none given"):
+    with raises_error("samples"):
         accumulator.update(data.pred[9:], data.true[9:], distribution=data.distribution(slice(9, None)))
     with pytest.raises(FernError, match=r"\(horizon, channels\) is \(4, 2\) and was \(10, 2\)"):
         short = data.true[9:, :4]
@@ -234,7 +235,7 @@ def test_bad_settings_are_refused_at_once(arguments, options, words: str) -> Non
 
 def test_directions_of_another_horizon_are_refused_by_the_first_batch() -> None:
     accumulator = MetricAccumulator(["sliced_w2"], directions=torch.eye(4))
-    with pytest.raises(FernError, match=r"directions: shape \(4, 4\) .* horizon of 10"):
+    with raises_error("directions"):
         accumulator.update(Data(1).pred, Data(1).true)
 
 
@@ -256,7 +257,7 @@ def test_merging_what_was_set_up_otherwise_is_refused() -> None:
     one, two = MetricAccumulator(["mse"]), MetricAccumulator(["mse"])
     one.update(torch.zeros(1, 3, 1), torch.zeros(1, 3, 1))
     two.update(torch.zeros(1, 4, 1), torch.zeros(1, 4, 1))
-    with pytest.raises(FernError, match=r"merge: \(horizon, channels\) is \(3, 1\) here and \(4, 1\) in the other"):
+    with raises_error("merge"):
         one.merge(two)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.errors import raises_error
 
 from fern.data import clean
 from fern.data.auditing.page import repair_of
@@ -133,7 +134,7 @@ def test_a_column_that_goes_is_shown_with_the_reason_and_a_reconstruction_beside
 def test_a_cleaned_column_of_another_length_is_refused():
     table, load = column()
     _, log = clean(table)
-    with pytest.raises(FernError, match="cleaned: got 4,000 rows, needs 3,988"):
+    with raises_error("cleaned"):
         repair_of(load, load, log, column="load")
 
 
@@ -164,5 +165,5 @@ def test_training_curves_mark_the_epochs_that_validation_and_test_choose():
 def test_a_run_that_did_not_test_every_epoch_has_no_curve():
     with pytest.raises(FernError, match="dlinear has no mse of every epoch"):
         TrainingCurve.of("dlinear", History([EpochRecord(1, 1.0, None, None, {"mse": 1.0})]))
-    with pytest.raises(FernError, match="curves: got none"):
+    with raises_error("curves"):
         training_curves_figure([])

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from tests.errors import raises_error
 
-from fern.errors import FernError
 from fern.systems import observed, scenario, simulate
 from fern.systems.noise import draw_noise
 
@@ -41,5 +41,5 @@ def test_it_is_not_the_noise_that_drives_the_system():
 
 @pytest.mark.parametrize("share", [-0.01, float("nan")])
 def test_an_impossible_share_is_named(share):
-    with pytest.raises(FernError, match=r"share: got .*, needs a share of the standard deviation, at least 0"):
+    with raises_error("share"):
         observed(clean(), share=share, seed=1)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.errors import raises_error
 
 from fern.errors import FernError
 from fern.systems import (
@@ -224,7 +225,7 @@ def test_an_id_wins_over_a_file_of_that_name() -> None:
 def test_what_is_neither_id_nor_file_is_refused() -> None:
     with pytest.raises(FernError, match="did you mean 'OU_PARAM'"):
         open_scenario("OU_PARM")
-    with pytest.raises(FernError, match="scenario: got int, needs an id, a TOML file or a Scenario"):
+    with raises_error("scenario"):
         open_scenario(3)  # type: ignore[arg-type]
 
 

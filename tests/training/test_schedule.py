@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_error
 
 from fern.errors import FernError
 from fern.training.optimisation import FIRST, SHAPES, Schedule
@@ -51,5 +52,5 @@ def test_cosine_ends_at_zero_and_one_cycle_just_above() -> None:
 def test_unknown_shapes_and_warm_ups_are_refused() -> None:
     with pytest.raises(FernError, match="did you mean 'cosine'"):
         Schedule("cosin", peak=1.0, warmup=0.0, steps=1)  # type: ignore[arg-type]
-    with pytest.raises(FernError, match=r"warmup: got 1\.5"):
+    with raises_error("warmup"):
         Schedule("cosine", peak=1.0, warmup=1.5, steps=1)

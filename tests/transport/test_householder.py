@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_error
 from tests.transport.reference import (
     DTYPES,
     close,
@@ -391,7 +392,7 @@ def test_wrong_arguments_are_named(vectors, eigenvalues, x, message):
 
 
 def test_reflect_names_wrong_arguments_too():
-    with pytest.raises(FernError, match=r"vectors: got shape \(2, 5\)"):
+    with raises_error("vectors"):
         reflect(torch.ones(2, 5), torch.ones(6))
     with pytest.raises(FernError, match="do not broadcast"):
         reflect_back(torch.ones(3, 2, 6), torch.ones(4, 6))

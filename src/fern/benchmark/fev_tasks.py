@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from fern.benchmark.problem import NOISE, Dataset, Problem, load_dataset, scenario_named
 from fern.benchmark.tasks import DatasetChoice, Task
-from fern.checks import require_whole, shown
-from fern.errors import FernError
+from fern.checks import require_whole
+from fern.errors import FernError, show_value
 from fern.files import check_folder, made_folder, written_whole
 
 TASKS, FLOORS = "tasks.yaml", "floors.json"
@@ -73,8 +73,8 @@ def _label(dataset: Dataset, *, task: Task, taken: Collection[str]) -> str:
     label = dataset.name if noise is None else f"{dataset.name}_noise{noise:g}"
     if not _FOLDER_NAME.fullmatch(label):
         raise FernError(
-            f"dataset {shown(dataset.name)}: cannot be the name of a folder; give its scenario an id of at most 100 "
-            "letters, digits, '_', '-', '+' and '.'"
+            f"dataset {show_value(dataset.name)}: cannot be the name of a folder; give its scenario an id of at most "
+            "100 letters, digits, '_', '-', '+' and '.'"
         )
     if label in taken:
         raise FernError(f"task {task.name}: two of its datasets are called {label!r}; each needs a folder of its own")
@@ -108,7 +108,7 @@ def _starts(problem: Problem, windows: int) -> "np.ndarray[Any, np.dtype[np.int6
     last = part.stop - horizon
     count = min(windows, last - part.start + 1)
     if count < 1:
-        raise FernError(f"{problem.dataset.name}: its test part has {len(part):,} rows, fewer than {horizon:,}")
+        raise FernError(f"its test part has {len(part):,} rows, fewer than {horizon:,}", argument=problem.dataset.name)
     step = (last - part.start) // (count - 1) if count > 1 else 1
     return part.start + step * np.arange(count)
 
@@ -138,7 +138,7 @@ def _floor(problem: Problem, starts: Any) -> dict[str, float]:
 def _require_empty(folder: Path) -> None:
     check_folder(folder)
     if folder.is_dir() and list(folder.iterdir()):
-        raise FernError(f"{folder}: is not empty; give a new or an empty folder")
+        raise FernError("is not empty; give a new or an empty folder", where=folder)
 
 
 def _write_json(path: Path, values: object) -> None:

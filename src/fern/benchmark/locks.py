@@ -52,7 +52,7 @@ class Claims:
 
     def __init__(self, folder: Path, *, renew_every: float = RENEW_EVERY, stale_after: float = STALE_AFTER) -> None:
         if fcntl is None:
-            raise FernError("benchmark: sweeps need POSIX file locks, which this system does not have")
+            raise FernError("sweeps need POSIX file locks, which this system does not have", argument="benchmark")
         self._folder, self._renew_every, self._stale_after = folder, renew_every, stale_after
         self._held: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -79,7 +79,7 @@ class Claims:
         try:
             handle = _opened(path)
         except OSError as error:
-            raise FernError(f"{path}: cannot be claimed ({error.strerror})") from None
+            raise FernError(f"cannot be claimed ({error.strerror})", where=path) from None
         try:
             mine = _lock(handle, path) and not self._belongs_to_another_machine(handle)
         except FernError:
@@ -94,7 +94,7 @@ class Claims:
         except OSError as error:
             path.unlink(missing_ok=True)
             os.close(handle)
-            raise NotWritten(f"{path}: was not written ({error.strerror})") from None
+            raise NotWritten(f"was not written ({error.strerror})", where=path) from None
         with self._lock:
             self._held[key] = handle
         return True
@@ -176,5 +176,5 @@ def _lock(handle: int, path: Path) -> bool:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return False
         raise FernError(
-            f"{path}: cannot be locked ({error.strerror}); the folder needs a file system with locks"
+            f"cannot be locked ({error.strerror}); the folder needs a file system with locks", where=path
         ) from None

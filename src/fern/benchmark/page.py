@@ -179,7 +179,9 @@ def benchmark_page(folder: Store | str) -> str:
     """
     store = folder if isinstance(folder, Store) else Store(folder)
     if not store.folder.is_dir():
-        raise FernError(f"{store.folder}: is not a folder, needs a results folder (fern bench run --out makes one)")
+        raise FernError(
+            "is not a folder", expected="a results folder (fern bench run --out makes one)", where=store.folder
+        )
     there = (store.folder / "rows").is_dir()
     contents = store.contents() if there else Contents((), ())
     name = store.folder.resolve().name

@@ -139,7 +139,7 @@ def make_plan(task: Task, *, max_epochs: int | None = None, look: Look = look_he
         ['dlinear', 'fern', 'last-value', 'oracle']
     """
     if max_epochs is not None and max_epochs < 1:
-        raise FernError(f"max_epochs: got {max_epochs}, needs at least 1")
+        raise FernError(argument="max_epochs", got=max_epochs, expected="at least 1")
     resolver = _Resolver(task, max_epochs, look)
     loaded = [(choice, load_dataset(choice)) for choice in task.datasets]
     runs: dict[str, Run] = {}
@@ -260,7 +260,7 @@ def _for_dataset(choice: ModelChoice, dataset: str) -> ModelChoice:
 def _require_model(choice: ModelChoice) -> None:
     if choice.model == ORACLE or is_outside(choice.model):
         if choice.preset is not None or choice.settings or choice.train:
-            raise FernError(f"{choice.model}: has no presets and no settings")
+            raise FernError("has no presets and no settings", argument=choice.model)
         return
     if choice.model not in model_names():
         problem = unknown_name("model", choice.model, [*model_names(), ORACLE])

@@ -73,10 +73,10 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
         return _simulated(plan, choice)
     if choice.noise:
         raise FernError(
-            f"{choice.dataset}: noise applies to scenarios only; of a published dataset the truth is not known"
+            "noise applies to scenarios only; of a published dataset the truth is not known", argument=choice.dataset
         )
     if choice.steps is not None:
-        raise FernError(f"{choice.dataset}: steps applies to scenarios only; this is a published dataset")
+        raise FernError("steps applies to scenarios only; this is a published dataset", argument=choice.dataset)
     return _published(choice.dataset, choice.cleaning)
 
 
@@ -108,7 +108,7 @@ def dataset_name(choice: DatasetChoice) -> str:
 def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
     if choice.cleaning != "none":
         raise FernError(
-            f"{choice.dataset}: cleaning applies to published datasets only; a simulated one has nothing to clean"
+            "cleaning applies to published datasets only; a simulated one has nothing to clean", argument=choice.dataset
         )
     if choice.steps is not None:
         plan = replace(plan, steps=choice.steps)
@@ -142,7 +142,7 @@ def _published(name: str, cleaning: Cleaning) -> Dataset:
     if not np.isfinite(values).all():
         row, channel = np.argwhere(~np.isfinite(values))[0]
         raise FernError(
-            f"{name}: {names[channel]} is {values[row, channel]} at row {row:,}; cleaning = 'paper' fills it"
+            f"{names[channel]} is {values[row, channel]} at row {row:,}; cleaning = 'paper' fills it", argument=name
         )
     return Dataset(name, values, names, {"steps": len(values), "cleaning": cleaning})
 
@@ -238,7 +238,7 @@ class Problem:
                 targets=self.truth if part == "test" and self.dataset.noise else None,
             )
         except FernError as error:
-            raise FernError(f"{self.dataset.name}: has no {part} windows ({error})") from None
+            raise FernError(f"has no {part} windows ({error})", argument=self.dataset.name) from None
 
     def best_forecasts(
         self,
@@ -246,6 +246,6 @@ class Problem:
     ) -> NDArray[np.float64]:  # (n, H, C)
         """The oracle's forecasts, in the units of `values`."""
         if self.dataset.trajectory is None:
-            raise FernError(f"{self.dataset.name}: has no oracle, because its true process is not known")
+            raise FernError("has no oracle, because its true process is not known", argument=self.dataset.name)
         found: NDArray[np.float64] = self.scaler.affine().apply(oracle(self.dataset.trajectory, starts, self.horizon))
         return found

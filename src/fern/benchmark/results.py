@@ -122,12 +122,14 @@ class Row(RunSettings):
 
     def __post_init__(self) -> None:
         if self.status != "done" and not self.error:
-            raise FernError(f"error: a run that {self.status} needs a reason, got {self.error!r}")
+            raise FernError(f"a run that {self.status} needs a reason, got {self.error!r}", argument="error")
         if self.status == "done" and "mse" not in self.metrics:
-            raise FernError("metrics: a run that is done needs at least its mse")
+            raise FernError("a run that is done needs at least its mse", argument="metrics")
         for name, value in self.metrics.items():
             if not abs(value) <= LARGEST:  # also for nan
-                raise FernError(f"metrics: {name} is {value}, needs a finite number of at most {LARGEST:g} in size")
+                raise FernError(
+                    f"{name} is {value}", argument="metrics", expected=f"a finite number of at most {LARGEST:g} in size"
+                )
         for place, record in enumerate(self.history or ()):
             _check_epoch(f"history[{place}]", record)
 
@@ -160,7 +162,7 @@ def _check_epoch(where: str, record: Mapping[str, Any]) -> None:
     for name in ("validation", "test"):
         figures = record.get(name)
         if not isinstance(figures, dict) and not (figures is None and name == "test"):
-            raise FernError(f"{where}: {name}: got {figures!r}, needs a table of numbers")
+            raise FernError(argument=name, got=figures, expected="a table of numbers", where=where)
         for metric, value in (figures or {}).items():
             require_number(f"{where}: {name}: {metric}", value, "a finite number", lambda _: True)
     for name in ("train_loss", "judged"):
@@ -185,21 +187,21 @@ def row_from_json(text: bytes, *, where: str) -> Row:
     """The row that `row_to_json` wrote; anything else is an error that says what is wrong with it."""
     whole = read_json(text, where=where)
     if not isinstance(whole, dict):
-        raise FernError(f"{where}: needs a JSON object, got {type(whole).__name__}")
+        raise FernError(expected=f"a JSON object, got {type(whole).__name__}", where=where)
     schema, key, checksum = (whole.pop(name, None) for name in ("schema", "key", "checksum"))
     if type(schema) is not int or schema != SCHEMA:
-        raise FernError(f"{where}: schema is {schema!r}, this version of fern reads {SCHEMA}")
+        raise FernError(f"schema is {schema!r}, this version of fern reads {SCHEMA}", where=where)
     if checksum is None:
-        raise FernError(f"{where}: has no checksum")
+        raise FernError("has no checksum", where=where)
     if checksum != _checksum({"schema": schema, "key": key, **whole}):
-        raise FernError(f"{where}: the checksum does not match: the file was changed after it was written")
+        raise FernError("the checksum does not match: the file was changed after it was written", where=where)
     try:
         row = from_mapping(Row, whole, where=where)
     except FernError as error:
         told = str(error)
         raise FernError(told if told.startswith(where) else f"{where}: {told}") from None
     if row.key != key:
-        raise FernError(f"{where}: its settings give the key {row.key}, but it says {key!r}")
+        raise FernError(f"its settings give the key {row.key}, but it says {key!r}", where=where)
     return row
 
 

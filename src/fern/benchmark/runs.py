@@ -181,8 +181,9 @@ class Run:
         settings = self.settings
         if dataset.fingerprint != settings.data_fingerprint:
             raise FernError(
-                f"{settings.dataset}: its values differ from those the run was planned for (fingerprint "
-                f"{dataset.fingerprint[:12]}…, needs {settings.data_fingerprint[:12]}…)"
+                (f"its values differ from those the run was planned for (fingerprint {dataset.fingerprint[:12]}…"),
+                argument=settings.dataset,
+                expected=f"{settings.data_fingerprint[:12]}…)",
             )
         scaling: Any = settings.scaling
         return Problem(dataset, settings.split, scaling, settings.context_length, settings.horizon)

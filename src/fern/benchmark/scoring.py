@@ -153,7 +153,7 @@ def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Pr
         for name, values in errors.items():
             values.append(per_window(name, mean, future).mean(dim=1).numpy().astype(np.float32))
     if gathered is None:
-        raise FernError(f"{problem.dataset.name}: has no test windows")
+        raise FernError("has no test windows", argument=problem.dataset.name)
     metrics = {POINT.get(name, name): value for name, value in gathered.compute().items()}
     return Score(metrics, **{name: np.concatenate(values) for name, values in errors.items()})
 

@@ -47,7 +47,7 @@ def student_quantile(probability: float, degrees: float) -> float:
         2.228
     """
     if not 0.0 < probability < 1.0:
-        raise FernError(f"probability: got {probability}, needs a number between 0 and 1")
+        raise FernError(argument="probability", got=probability, expected="a number between 0 and 1")
     if probability < 0.5:
         return -student_quantile(1.0 - probability, degrees)
     return _root(lambda value: student_tail(value, degrees) - (1.0 - probability))
@@ -234,11 +234,13 @@ def block_bootstrap(
     count = len(differences)
     length = _block_length(count, horizon) if block is None else block
     if not horizon <= length <= count:
-        raise FernError(f"block: got {length}, needs from {horizon} (the horizon) to {count:,} (the windows)")
+        raise FernError(
+            argument="block", got=length, expected=f"from {horizon} (the horizon) to {count:,} (the windows)"
+        )
     if resamples < 100:
-        raise FernError(f"resamples: got {resamples}, needs at least 100")
+        raise FernError(argument="resamples", got=resamples, expected="at least 100")
     if not 0.0 < level < 1.0:
-        raise FernError(f"level: got {level}, needs a number between 0 and 1")
+        raise FernError(argument="level", got=level, expected="a number between 0 and 1")
     mean = float(differences.mean())
     tail = (1.0 - level) / 2.0
     means = _resampled_means(differences, length, resamples, generator)
@@ -280,7 +282,7 @@ def diebold_mariano(
     count = len(differences)
     lag = _block_length(count, horizon) - 1 if lag is None else lag
     if not horizon - 1 <= lag < count:
-        raise FernError(f"lag: got {lag}, needs from {horizon - 1} (horizon - 1) to {count - 1:,}")
+        raise FernError(argument="lag", got=lag, expected=f"from {horizon - 1} (horizon - 1) to {count - 1:,}")
     degrees = _degrees(count, lag + 1)
     mean = float(differences.mean())
     variance = long_run_variance(differences, lag) / count
@@ -325,9 +327,11 @@ def friedman(
     """
     table = np.asarray(errors, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < 2:
-        raise FernError(f"errors: got shape {table.shape}, needs at least 2 scenarios of at least 2 models")
+        raise FernError(
+            f"got shape {table.shape}", argument="errors", expected="at least 2 scenarios of at least 2 models"
+        )
     if np.isnan(table).any():
-        raise FernError("errors: holds NaN; leave out scenarios that not every model has")
+        raise FernError("holds NaN; leave out scenarios that not every model has", argument="errors")
     scenarios, models = table.shape
     ranks = np.array([tied_ranks(row) for row in table])
     average = ranks.mean(axis=0)
@@ -390,28 +394,33 @@ def nemenyi(*, models: int, scenarios: int, alpha: float = 0.05) -> float:
         1.878
     """
     if alpha not in _Q:
-        raise FernError(f"alpha: got {alpha}, needs one of {', '.join(map(str, _Q))}")
+        raise FernError(argument="alpha", got=alpha, expected=f"one of {', '.join(map(str, _Q))}")
     if not 2 <= models <= len(_Q[alpha]) + 1:
-        raise FernError(f"models: got {models}, needs from 2 to {len(_Q[alpha]) + 1}")
+        raise FernError(argument="models", got=models, expected=f"from 2 to {len(_Q[alpha]) + 1}")
     if scenarios < 1:
-        raise FernError(f"scenarios: got {scenarios}, needs at least 1")
+        raise FernError(argument="scenarios", got=scenarios, expected="at least 1")
     return _Q[alpha][models - 2] * math.sqrt(models * (models + 1) / (6 * scenarios))
 
 
 def _differences(first: ArrayLike, second: ArrayLike, *, horizon: int) -> Floats:
     if horizon < 1:
-        raise FernError(f"horizon: got {horizon}, needs at least 1")
+        raise FernError(argument="horizon", got=horizon, expected="at least 1")
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape:
-        raise FernError(f"errors: got shapes {a.shape} and {b.shape}, needs one error for each of the same windows")
+        raise FernError(
+            f"got shapes {a.shape} and {b.shape}", argument="errors", expected="one error for each of the same windows"
+        )
     if len(a) < 2 * horizon or len(a) < 2:
         raise FernError(
-            f"errors: got {len(a):,} windows, too few to tell anything at horizon {horizon}: "
-            f"needs at least {max(2 * horizon, 2):,}"
+            (
+                f"got {len(a):,} windows, too few to tell anything at horizon {horizon}: needs at least "
+                f"{max(2 * horizon, 2):,}"
+            ),
+            argument="errors",
         )
     found: Floats = a - b
     if not np.isfinite(found).all():
-        raise FernError("errors: some are not finite")
+        raise FernError("some are not finite", argument="errors")
     return found
 
 

@@ -96,7 +96,7 @@ class Store:
         for path in self.folders:
             made_folder(path)
             if not os.access(path, os.W_OK | os.X_OK):
-                raise FernError(f"{self.folder}: {path} is not writable (no permission)")
+                raise FernError(f"{path} is not writable (no permission)", where=self.folder)
         ignored = self.folder / ".gitignore"
         if not ignored.exists():
             with written_whole(ignored) as temporary:
@@ -107,7 +107,8 @@ class Store:
         """This store, which must be there."""
         if not (self.folder / "rows").is_dir():
             raise FernError(
-                f"{self.folder}: is not a results folder (it has no folder 'rows'); fern bench run --out makes one"
+                "is not a results folder (it has no folder 'rows'); fern bench run --out makes one",
+                where=self.folder,
             )
         return self
 
@@ -176,9 +177,9 @@ class Store:
         except FileNotFoundError:
             return None
         except FernError as error:
-            raise FernError(f"{path}: is damaged ({str(error).removeprefix(f'{path}: ')})") from None
+            raise FernError(f"is damaged ({str(error).removeprefix(f'{path}: ')})", where=path) from None
         except Exception as error:  # noqa: BLE001  whatever damaged bytes make the decoders of zip and numpy raise
-            raise FernError(f"{path}: is damaged ({str(error)[:200] or type(error).__name__})") from None
+            raise FernError(f"is damaged ({str(error)[:200] or type(error).__name__})", where=path) from None
 
     def text(self, key: str) -> bytes | None:
         """What stands in a row's file, whatever that is; None where it cannot be read."""
@@ -219,7 +220,7 @@ def _arrays(data: bytes) -> dict[str, NDArray[np.float32]]:
             shape, _, kind = reader(stream)
             # The size that a header claims is held against what is there before memory is taken for it.
             if kind != np.float32 or shape != ((len(content) - stream.tell()) // 4,):
-                raise FernError(f"{info.filename} holds {kind} of shape {shape}, needs a list of float32")
+                raise FernError(f"{info.filename} holds {kind} of shape {shape}", expected="a list of float32")
             values = np.frombuffer(content, np.float32, offset=stream.tell())
             if not np.isfinite(values).all():
                 raise FernError(f"{info.filename} holds values that are not finite")

@@ -128,10 +128,10 @@ class Task:
 
     def __post_init__(self) -> None:
         if self.schema != SCHEMA:
-            raise FernError(f"schema: got {self.schema}, this version of fern reads {SCHEMA}")
+            raise FernError(f"got {self.schema}, this version of fern reads {SCHEMA}", argument="schema")
         for name in ("models", "datasets", "horizons", "seeds"):
             if not getattr(self, name):
-                raise FernError(f"{name}: is empty, needs at least one")
+                raise FernError("is empty", argument=name, expected="at least one")
         for sizes in (self.horizons, *(choice.horizons or () for choice in self.datasets)):
             _require_distinct("horizons", sizes, least=1)
         _require_distinct("seeds", self.seeds, least=0)
@@ -142,7 +142,7 @@ class Task:
             if rule is not None and rule not in SPLITS:
                 raise unknown_name("split", rule, SPLITS)
         if "seed" in self.train or any("seed" in choice.train for choice in self.models):
-            raise FernError("train: the seed cannot be set here; use the task's seeds")
+            raise FernError("the seed cannot be set here; use the task's seeds", argument="train")
 
     def narrowed(
         self,
@@ -189,8 +189,8 @@ class Task:
         for text in named:
             if not Path(text).is_dir() and not all(text.partition(":")):
                 raise FernError(
-                    f"outside model: got {text!r}, needs module:callable, as in my_models:forecast, or the folder of a "
-                    "saved forecaster"
+                    f"outside model: got {text!r}",
+                    expected="module:callable, as in my_models:forecast, or the folder of a saved forecaster",
                 )
         return replace(self, models=(*self.models, *(ModelChoice(model=text) for text in dict.fromkeys(named))))
 
@@ -247,7 +247,7 @@ def task_from_mapping(values: Mapping[str, Any], *, name: str, where: str = "") 
     """The task of plain values, under the strict schema; ``where`` says where they came from."""
     prefix = f"{where}: " if where else ""
     if "schema" not in values:
-        raise FernError(f"{prefix}schema: is missing, needs schema = {SCHEMA}")
+        raise FernError(f"{prefix}schema: is missing", expected=f"schema = {SCHEMA}")
     whole = {"name": name, **values}
     for entry, read in (("models", _model_choice), ("datasets", _dataset_choice)):
         if isinstance(whole.get(entry), list):
@@ -262,11 +262,11 @@ def _model_choice(value: object, *, where: str = "models") -> ModelChoice:
         model, _, preset = value.partition(":")
         return ModelChoice(model=model, preset=preset or None)
     if not isinstance(value, Mapping):
-        raise FernError(f"{where}: got {value!r}, needs a name or a table")
+        raise FernError(got=value, expected="a name or a table", where=where)
     choice = from_mapping(ModelChoice, value, where=where)
     if is_outside(choice.model):
         raise FernError(
-            f"{where}: got the model {choice.model!r}; a task file cannot name code; use fern bench run --with"
+            f"got the model {choice.model!r}; a task file cannot name code; use fern bench run --with", where=where
         )
     return choice
 
@@ -275,7 +275,7 @@ def _dataset_choice(value: object, *, where: str = "datasets") -> DatasetChoice:
     if isinstance(value, str):
         return DatasetChoice(dataset=value)
     if not isinstance(value, Mapping):
-        raise FernError(f"{where}: got {value!r}, needs a name or a table")
+        raise FernError(got=value, expected="a name or a table", where=where)
     return from_mapping(DatasetChoice, value, where=where)
 
 
@@ -288,4 +288,4 @@ def _require_distinct(name: str, values: Sequence[object], *, least: int) -> Non
     for value in values:
         require_whole(name, value, least)
     if len(set(values)) < len(values):
-        raise FernError(f"{name}: {list(values)} contains duplicates")
+        raise FernError(f"{list(values)} contains duplicates", argument=name)

@@ -64,16 +64,23 @@ class Calibration:
     ) -> CalibratedForecast:
         """The calibrated forecast of these windows; nothing is computed before it is asked for."""
         if not isinstance(distribution, Ellipsoid):
-            raise FernError(f"distribution: needs a fern.transport.Ellipsoid, got {type(distribution).__name__}")
+            raise FernError(
+                argument="distribution", expected=f"a fern.transport.Ellipsoid, got {type(distribution).__name__}"
+            )
         if len(distribution.batch_shape) != 2:
-            raise FernError(f"distribution: batch shape {tuple(distribution.batch_shape)}, needs (windows, channels)")
+            raise FernError(
+                f"batch shape {tuple(distribution.batch_shape)}",
+                argument="distribution",
+                expected="(windows, channels)",
+            )
         own, got = (
             (self.channels, self.horizon, self.patch_size),
             (distribution.batch_shape[1], distribution.horizon, distribution.patch_size),
         )
         if own != got:
             raise FernError(
-                f"distribution: channels, horizon and patch size are {got}, the calibration was fitted for {own}"
+                f"channels, horizon and patch size are {got}, the calibration was fitted for {own}",
+                argument="distribution",
             )
         return CalibratedForecast(distribution, self, self.radii)
 
@@ -85,9 +92,9 @@ class Calibration:
         """An error that says how many windows a level needs, where they are too few."""
         chosen = next((known for known in KINDS if known == kind), None)
         if chosen is None:
-            raise FernError(f"kind: got {kind!r}, needs one of {', '.join(KINDS)}")
+            raise FernError(argument="kind", got=kind, expected=f"one of {', '.join(KINDS)}")
         if not self.radii.supports(chosen, require_level(level)):
-            raise FernError(f"level: too few held-out windows: {self.radii.shortfall(chosen, level)}")
+            raise FernError(f"too few held-out windows: {self.radii.shortfall(chosen, level)}", argument="level")
 
     @property
     def n_eff(self) -> dict[str, float]:
@@ -129,7 +136,7 @@ class Calibration:
     def from_parts(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The calibration that `to_parts` took apart."""
         if plain.get("format") != FORMAT:
-            raise FernError(f"calibration: format {plain.get('format')!r} is not known, needs {FORMAT}")
+            raise FernError(f"format {plain.get('format')!r} is not known", argument="calibration", expected=FORMAT)
         try:
             patch_size = int(plain["patch_size"])
             shape = Shape(
@@ -163,7 +170,7 @@ class Calibration:
                 tuple(plain["notes"]),
             )
         except (KeyError, TypeError) as error:
-            raise FernError(f"calibration: a part is missing or of the wrong kind ({error})") from None
+            raise FernError(f"a part is missing or of the wrong kind ({error})", argument="calibration") from None
 
 
 def _current_names(settings: Mapping[str, Any]) -> dict[str, Any]:

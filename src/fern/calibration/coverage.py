@@ -61,7 +61,8 @@ class CoverageReport:
             if row.kind == kind and row.level == level:
                 return row
         raise FernError(
-            f"kind, level: no row for {kind!r} at {level}; there are {[(r.kind, r.level) for r in self.rows]}"
+            f"no row for {kind!r} at {level}; there are {[(r.kind, r.level) for r in self.rows]}",
+            argument="kind, level",
         )
 
 
@@ -193,7 +194,7 @@ class CoverageCourse:
         if windows is None:
             windows = min(total, max(ceil(total / STRETCHES), ceil(total * LEAST_SIZE / max(self.n_eff, LEAST_SIZE))))
         if not 1 <= windows <= total:
-            raise FernError(f"windows: got {windows}, needs 1 to {total}, of which there are errors")
+            raise FernError(argument="windows", got=windows, expected=f"1 to {total}, of which there are errors")
         sums = np.concatenate(([0.0], np.cumsum(self.inside)))
         n_eff = max(1.0, self.n_eff * windows / total)
         bar = error_bar(self.level, n_eff, self.n_eff_calibration)
@@ -225,11 +226,11 @@ def coverage_course(
         (True, 1.0)
     """
     if row.kind != "margin":
-        raise FernError(f"row: got one of {row.kind!r}, needs one of 'margin'")
+        raise FernError(f"got one of {row.kind!r}", argument="row", expected="one of 'margin'")
     values = to_tensor("y", y, WINDOWS).detach().cpu().double().numpy()
     when = np.asarray(list(origins), dtype=np.int64)
     if len(when) != len(values):
-        raise FernError(f"origins: got {len(when)}, needs one for each of the {len(values)} windows")
+        raise FernError(f"got {len(when)}", argument="origins", expected=f"one for each of the {len(values)} windows")
     low, high = forecast.interval(row.level)
     inside = ((low <= values) & (values <= high)).mean(axis=(1, 2))
     place = np.zeros(values.shape, np.int64)

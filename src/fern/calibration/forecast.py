@@ -102,7 +102,9 @@ class CalibratedForecast:
         """The quantiles of each step: the ends of its central intervals, so that they never cross."""
         asked = np.asarray(probabilities, dtype=np.float64)
         if asked.ndim > 1 or not asked.size or not ((asked > 0) & (asked < 1)).all():
-            raise FernError(f"probabilities: got {probabilities}, needs numbers between 0 and 1 (both excluded)")
+            raise FernError(
+                argument="probabilities", got=probabilities, expected="numbers between 0 and 1 (both excluded)"
+            )
         quantiles = np.stack([self._quantile(float(probability)) for probability in asked.reshape(-1)])
         return quantiles if asked.ndim else quantiles[0]
 
@@ -124,7 +126,9 @@ class CalibratedForecast:
         rows = np.atleast_2d(np.asarray(weights, dtype=np.float64))
         if rows.ndim != 2 or rows.shape[1] != self.distribution.horizon or not np.isfinite(rows).all():
             raise FernError(
-                f"weights: shape {np.shape(weights)}, needs (H,) or (J, H) finite with H = {self.distribution.horizon}"
+                f"shape {np.shape(weights)}",
+                argument="weights",
+                expected=f"(H,) or (J, H) finite with H = {self.distribution.horizon}",
             )
         mean = np.einsum("jh,nhc->njc", rows, self.mean)
         directions = self.stddev.swapaxes(1, 2)[:, :, None] * rows  # (N, C, J, H)
@@ -160,7 +164,7 @@ class CalibratedForecast:
         calibrated level, errors are drawn towards the distribution's own, which then make the intervals as well.
         """
         if paths < 1:
-            raise FernError(f"paths: got {paths}, needs at least 1")
+            raise FernError(argument="paths", got=paths, expected="at least 1")
         rng = np.random.default_rng(seed) if generator is None else generator
         windows = self.distribution.batch_shape[0]
         pull = self._pull()

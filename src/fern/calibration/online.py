@@ -102,11 +102,14 @@ class OnlineCalibration:
         self.calibration.apply(distribution)  # refuses a distribution of another shape
         known = to_tensor("y", y, WINDOWS)
         if known.shape[1] > distribution.horizon:
-            raise FernError(f"y: {known.shape[1]} steps, needs at most the horizon, {distribution.horizon}")
+            raise FernError(
+                f"{known.shape[1]} steps", argument="y", expected=f"at most the horizon, {distribution.horizon}"
+            )
         if (known.shape[0], known.shape[2]) != tuple(distribution.batch_shape):
             raise FernError(
-                f"y: shape {tuple(known.shape)}, needs ({distribution.batch_shape[0]}, "
-                f"steps, {distribution.batch_shape[1]}) as the distribution"
+                f"shape {tuple(known.shape)}",
+                argument="y",
+                expected=(f"({distribution.batch_shape[0]}, steps, {distribution.batch_shape[1]}) as the distribution"),
             )
         with torch.no_grad():
             filled = distribution.mean.transpose(1, 2).to(known.dtype).cpu().clone()
@@ -149,7 +152,7 @@ class OnlineCalibration:
     def from_parts(cls, calibration: Calibration, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The state that `to_parts` took apart, on its calibration."""
         if plain.get("format") != FORMAT:
-            raise FernError(f"online calibration: format {plain.get('format')!r} is not known, needs {FORMAT}")
+            raise FernError(f"online calibration: format {plain.get('format')!r} is not known", expected=FORMAT)
         settings = from_mapping(OnlineSettings, plain["settings"], where="online calibration")
         fresh = cls.start(calibration, settings=settings)
         for name in STATE:

@@ -32,7 +32,9 @@ def require_level(level: float) -> float:
     """
     if not 0 < level < 100:
         hint = f" (did you mean {100 * level:g}?)" if 0 < level < 1 else ""
-        raise FernError(f"level: got {level}, needs a percentage between 0 and 100 (both excluded), such as 90{hint}")
+        raise FernError(
+            argument="level", got=level, expected=f"a percentage between 0 and 100 (both excluded), such as 90{hint}"
+        )
     return float(level)
 
 

@@ -58,7 +58,7 @@ class Residuals:
         names = np.zeros(len(rows), dtype=np.int64) if series is None else np.asarray(series)
         for name, values in (("origins", rows), ("series", names)):
             if values.shape != (len(truth),):
-                raise FernError(f"{name}: {len(values)} for {len(truth)} windows, needs one for each")
+                raise FernError(f"{len(values)} for {len(truth)} windows", argument=name, expected="one for each")
         whitened, standardised = residuals_under(distribution, truth)
         return cls(whitened, standardised, rows, names, distribution.patch_size)._in_order()
 
@@ -73,7 +73,7 @@ class Residuals:
         """All windows of the batches, in order of series and time."""
         parts = list(batches)
         if not parts:
-            raise FernError("batches: got none, needs at least one")
+            raise FernError("got none", argument="batches", expected="at least one")
         for part in parts[1:]:
             part.require_like(parts[0])
         return cls(
@@ -107,8 +107,8 @@ class Residuals:
         own, wanted = (self.channels, self.horizon, self.patch_size), (other.channels, other.horizon, other.patch_size)
         if own != wanted:
             raise FernError(
-                f"residuals: channels, horizon and patch size are {own} in one set and {wanted} in another; "
-                f"they must agree"
+                (f"channels, horizon and patch size are {own} in one set and {wanted} in another; they must agree"),
+                argument="residuals",
             )
 
     def take(self, rows: NDArray[Any]) -> Self:
@@ -168,7 +168,9 @@ def residuals_under(
 ) -> tuple[Floats, Floats]:  # (n, C, H) twice
     """The whitened and the standardised residuals, in the distribution's own precision."""
     if not isinstance(distribution, Ellipsoid):
-        raise FernError(f"distribution: needs a fern.transport.Ellipsoid, got {type(distribution).__name__}")
+        raise FernError(
+            argument="distribution", expected=f"a fern.transport.Ellipsoid, got {type(distribution).__name__}"
+        )
     with torch.no_grad():
         mean, stddev = distribution.mean, distribution.stddev
         require_distribution_fits(distribution, truth.to(mean.device))

@@ -66,14 +66,16 @@ class CalibrationSettings:
             if getattr(self, name) not in get_args(kind):
                 raise unknown_name(name, getattr(self, name), get_args(kind))
         if not 0 < self.forgetting <= 1:
-            raise FernError(f"forgetting: got {self.forgetting}, needs more than 0 and at most 1")
+            raise FernError(argument="forgetting", got=self.forgetting, expected="more than 0 and at most 1")
         if not 0 <= self.distribution_windows < inf:
             raise FernError(
-                f"distribution_windows: got {self.distribution_windows}, needs a number of windows, 0 or more"
+                argument="distribution_windows",
+                got=self.distribution_windows,
+                expected="a number of windows, 0 or more",
             )
         for name in ("rows_per_channel", "pooled_steps", "split_from", "most_windows", "most_paths"):
             if getattr(self, name) < 1:
-                raise FernError(f"{name}: got {getattr(self, name)}, needs at least 1")
+                raise FernError(f"got {getattr(self, name)}", argument=name, expected="at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +104,12 @@ class OnlineSettings:
 
     def __post_init__(self) -> None:
         if not self.levels or list(self.levels) != sorted(set(self.levels)):
-            raise FernError(f"levels: got {self.levels}, needs at least one, ascending")
+            raise FernError(argument="levels", got=self.levels, expected="at least one, ascending")
         if self.levels[0] <= 0 or self.levels[-1] >= 100:
-            raise FernError(f"levels: got {self.levels}, needs percentages between 0 and 100, such as 90")
+            raise FernError(argument="levels", got=self.levels, expected="percentages between 0 and 100, such as 90")
         if not self.rates or not all(isfinite(rate) and rate > 0 for rate in self.rates):
-            raise FernError(f"rates: got {self.rates}, needs positive numbers")
+            raise FernError(argument="rates", got=self.rates, expected="positive numbers")
         if self.stride < 1 or self.memory < 1:
-            raise FernError(f"stride, memory: got {self.stride}, {self.memory}, need at least 1")
+            raise FernError(f"got {self.stride}, {self.memory}, need at least 1", argument="stride, memory")
         if not 0 <= self.mixing < 1:
-            raise FernError(f"mixing: got {self.mixing}, needs 0 to 1")
+            raise FernError(argument="mixing", got=self.mixing, expected="0 to 1")

@@ -123,9 +123,9 @@ def backtest(
         Asked.of(level=levels, quantiles=None)
     forecaster, saved = forecaster_for(model, horizon, settings)
     if saved and refit:
-        raise FernError(f"--refit: {model} is a saved forecaster, which is not trained again")
+        raise FernError(f"{model} is a saved forecaster, which is not trained again", argument="--refit")
     if saved and horizon not in (None, forecaster.horizon):
-        raise FernError(f"--horizon: got {horizon}, {model} was saved with {forecaster.horizon}")
+        raise FernError(f"got {horizon}, {model} was saved with {forecaster.horizon}", argument="--horizon")
     given = read_given(data, reading=Reading(time, id_, (), encoding, separator, decimal))
     with as_user_sees(given.name), told(), ended_by_interrupt():
         table = given.read(forecaster.set_params(id_col=given.id_col))
@@ -171,7 +171,7 @@ def diagnose(
     forecaster, saved = forecaster_for(model, None, settings) if Path(model).exists() else (None, False)
     if forecaster is None or not saved:
         raise FernError(
-            f"--model: got {model!r}, needs the folder of a saved forecaster (fern forecast … --save FOLDER)"
+            argument="--model", got=model, expected="the folder of a saved forecaster (fern forecast … --save FOLDER)"
         )
     given = read_given(data, reading=Reading(time, id_, (), encoding, separator, decimal))
     with as_user_sees(given.name), told(), ended_by_interrupt():

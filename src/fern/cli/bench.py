@@ -196,7 +196,7 @@ def _numbers(option: str, given: list[str] | None) -> list[int] | None:
         return None
     for name in names:
         if not name.isdecimal():
-            raise FernError(f"--{option}: got {name!r}, needs comma-separated whole numbers")
+            raise FernError(f"--{option}: got {name!r}", expected="comma-separated whole numbers")
     return [int(name) for name in names]
 
 
@@ -207,4 +207,6 @@ def _shares(given: list[str] | None) -> list[float] | None:
     try:
         return [float(name) for name in names]
     except ValueError:
-        raise FernError(f"--noise: got {','.join(names)!r}, needs comma-separated numbers such as 0,0.01") from None
+        raise FernError(
+            argument="--noise", got=",".join(names), expected="comma-separated numbers such as 0,0.01"
+        ) from None

@@ -255,7 +255,7 @@ def _scenario(source: str, *, at: str | None, steps: int | None) -> "Scenario":
     if at is None:
         return plan
     if not re.fullmatch(r"\d+|\d*\.\d+", at):
-        raise FernError(f"--at: got {at!r}, needs a row number such as 30000, or a fraction such as 0.95")
+        raise FernError(argument="--at", got=at, expected="a row number such as 30000, or a fraction such as 0.95")
     return with_shock_at(plan, float(at) if "." in at else int(at))
 
 

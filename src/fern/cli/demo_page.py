@@ -283,7 +283,7 @@ def _spread(model: Forecaster, past: torch.Tensor) -> Ellipsoid:
 def _distribution(model: Forecaster, past: torch.Tensor) -> Ellipsoid:
     distribution: Ellipsoid | None = model(past).ellipsoid
     if distribution is None:
-        raise FernError(f"model: {type(model).__name__} has no distribution of its own")
+        raise FernError(f"{type(model).__name__} has no distribution of its own", argument="model")
     return distribution
 
 

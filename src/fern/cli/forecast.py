@@ -144,7 +144,7 @@ def forecaster_for(model: str, horizon: int | None, settings: dict[str, Any]) ->
 
     if model in model_names():
         if horizon is None:
-            raise FernError("--horizon: needs the number of steps to forecast")
+            raise FernError(argument="--horizon", expected="the number of steps to forecast")
         return FernForecaster(horizon, model=model, **settings), False
     if not Path(model).exists():
         with as_user_sees(model):
@@ -153,7 +153,7 @@ def forecaster_for(model: str, horizon: int | None, settings: dict[str, Any]) ->
     useless = [name for name in FOR_TRAINING if name in settings]
     if useless:
         options = ", ".join("--" + name.replace("_", "-") for name in useless)
-        raise FernError(f"{options}: {model} is a saved forecaster, which is not trained again")
+        raise FernError(f"{model} is a saved forecaster, which is not trained again", argument=options)
     return forecaster.set_params(**settings), True
 
 
@@ -191,11 +191,11 @@ def _check_paths(data: str, *, out: Path | None, plot: Path | None, save: Path |
     if save is not None:
         check_folder(save)
         if not save.parent.is_dir():
-            raise FernError(f"{save}: the folder {save.parent} does not exist")
+            raise FernError(f"the folder {save.parent} does not exist", argument=save)
         if save.is_dir() and Path(model).is_dir() and save.samefile(model):
-            raise FernError(f"{save}: is also the forecaster that is read; give another folder")
+            raise FernError("is also the forecaster that is read; give another folder", argument=save)
         if save.is_dir() and any(save.iterdir()) and not (save / "forecaster.json").exists():
-            raise FernError(f"{save}: holds other files; give a new or an empty folder")
+            raise FernError("holds other files; give a new or an empty folder", argument=save)
 
 
 def _plot(

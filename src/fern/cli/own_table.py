@@ -149,7 +149,7 @@ def _from_standard_input(reading: "Reading") -> "pa.Table":
 
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
-        raise FernError("DATA: standard input is a terminal; pipe a table into the command, or give a file")
+        raise FernError("standard input is a terminal; pipe a table into the command, or give a file", argument="DATA")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "standard input"
         with path.open("wb") as copy:
@@ -219,7 +219,7 @@ def numbers(option: str, given: list[str] | None) -> list[float] | None:
     try:
         return [float(word) for word in words]
     except ValueError:
-        raise FernError(f"{option}: got {', '.join(words)!r}, needs numbers, as {option} 80,95") from None
+        raise FernError(argument=option, got=", ".join(words), expected=f"numbers, as {option} 80,95") from None
 
 
 def names(given: list[str] | None) -> list[str] | None:

@@ -86,7 +86,7 @@ def runs(
 
     store = Store(folder)
     if not folder.is_dir():
-        raise FernError(f"{folder}: is not a folder; fern bench run --out makes one, see fern report --help")
+        raise FernError("is not a folder; fern bench run --out makes one, see fern report --help", where=folder)
     _check(out, kept=store.folders)
     with working("Reading rows and drawing figures …"):
         from fern.benchmark.page import benchmark_page

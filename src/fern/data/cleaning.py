@@ -159,7 +159,7 @@ def clean_source(
 ) -> tuple[pa.Table, CleanLog]:
     """The cleaned table of an opened one, and the log."""
     if grid not in ("time", "rows"):
-        raise FernError(f"grid: got {grid!r}, needs 'time' or 'rows'")
+        raise FernError(argument="grid", got=grid, expected="'time' or 'rows'")
     changes = [
         Change("leave out", "", column, None, None, None, None, None, None, "requested")
         for column in source.roles.ignored
@@ -174,7 +174,9 @@ def clean_source(
         if piece is not None:
             pieces.append(piece)
     if not pieces:
-        raise FernError(f"{source.name}: the policy drops every column; nothing is left. fern audit shows the reasons")
+        raise FernError(
+            "the policy drops every column; nothing is left. fern audit shows the reasons", argument=source.name
+        )
     return pa.concat_tables(pieces), CleanLog(source.name, rows, sum(len(p) for p in pieces), tuple(changes))
 
 
@@ -226,10 +228,10 @@ class _Cleaner:
     def _column_action(self, column: str, values: Floats, part: Part | None) -> Action | None:
         """Whether the column as a whole is dropped or takes asinh."""
         if not np.isfinite(values).any():
-            raise FernError(f"{self._where}: column {column!r} has no values; ignore it")
+            raise FernError(f"column {column!r} has no values; ignore it", argument=self._where)
         judged = values if part is None else values[part.start : part.stop]
         if len(judged) == 0:
-            raise FernError(f"part: {self._where} has {len(values):,} rows, none of them in {part}")
+            raise FernError(f"{self._where} has {len(values):,} rows, none of them in {part}", argument="part")
         scan = ColumnScan(column)
         scan.add(judged)
         actions = judge(scan.finish(), self._frequency, self._policy).actions
@@ -252,8 +254,11 @@ class _Cleaner:
         limit = self._frequency.steps(self._policy.delete_run)
         if limit is None:
             raise FernError(
-                f"{self._where}: column {column!r} has {runs.lengths[chosen].sum():,} zeros or missing values, "
-                "and their treatment depends on their duration, which the time column does not give; give step"
+                (
+                    f"column {column!r} has {runs.lengths[chosen].sum():,} zeros or missing values, and their "
+                    "treatment depends on their duration, which the time column does not give; give step"
+                ),
+                argument=self._where,
             )
         source = np.isfinite(values) & ~np.repeat(chosen, runs.lengths)
         filled = _filled(values, source)

@@ -48,7 +48,7 @@ def find_roles(
     require_distinct(names, name=name)
     for asked in (time, series, *ignore):
         if asked is not None and asked not in names:
-            raise FernError(f"{name}: {unknown_name('column', asked, names)}")
+            raise FernError(f"{unknown_name('column', asked, names)}", where=name)
     series = series or (ID if ID in names and ID not in ignore else None)
     left = [column for column in names if column not in (series, *ignore)]
     time, form = find_time(table, left, name=name, asked=time)
@@ -56,7 +56,7 @@ def find_roles(
     numbers = [column for column in left if column != time and is_row_number(table, column)]
     values = tuple(column for column in left if column != time and column not in numbers)
     if not values:
-        raise FernError(f"{name}: has no value column besides the time column, needs at least one")
+        raise FernError("has no value column besides the time column", expected="at least one", where=name)
     for column in values:
         check_values(table, column, name=name)
     return Roles(values, time, form, series, (*ignore, *numbers))
@@ -66,7 +66,7 @@ def require_distinct(names: Sequence[str], *, name: str) -> None:
     """Refuse two columns of one name, and names that are no text."""
     doubled, times = Counter(names).most_common(1)[0] if names else ("", 0)
     if times > 1:
-        raise FernError(f"{name}: column {doubled!r} appears {times} times")
+        raise FernError(f"column {doubled!r} appears {times} times", where=name)
 
 
 def find_time(
@@ -89,7 +89,9 @@ def find_time(
             return column, None
     if asked:
         raise FernError(
-            f"{name}: time column {asked!r} holds {table.schema.field(asked).type}, needs dates, timestamps or integers"
+            f"time column {asked!r} holds {table.schema.field(asked).type}",
+            expected="dates, timestamps or integers",
+            where=name,
         )
     return None, None
 
@@ -137,7 +139,7 @@ def check_values(table: pa.Table, column: str, *, name: str) -> None:
         return
     if is_time(type_):
         raise FernError(
-            f"{name}: column {column!r} is a second time column ({type_}); ignore it, or say which one to use"
+            f"column {column!r} is a second time column ({type_}); ignore it, or say which one to use", where=name
         )
     if is_text(type_):
         texts = table[column].to_pylist()
@@ -145,10 +147,11 @@ def check_values(table: pa.Table, column: str, *, name: str) -> None:
             ((i, v) for i, v in enumerate(texts) if v is not None and not is_number(v)), (0, texts[0] if texts else "")
         )
         raise FernError(
-            f"{name}: column {column!r} holds text ({text!r} in data row {row + 1:,}), needs numbers; "
-            "correct it, or ignore the column"
+            f"column {column!r} holds text ({text!r} in data row {row + 1:,})",
+            expected="numbers; correct it, or ignore the column",
+            where=name,
         )
-    raise FernError(f"{name}: column {column!r} holds {type_}, needs numbers")
+    raise FernError(f"column {column!r} holds {type_}", expected="numbers", where=name)
 
 
 def is_numeric(type_: pa.DataType) -> bool:

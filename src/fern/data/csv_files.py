@@ -43,7 +43,7 @@ class Opened:
                 shutil.copyfileobj(source, copy, 1 << 20)
         except OSError as error:
             self._finalizer()
-            raise NotWritten(f"{path}: cannot be read into {tempfile.gettempdir()} ({error.strerror})") from None
+            raise NotWritten(f"cannot be read into {tempfile.gettempdir()} ({error.strerror})", where=path) from None
 
 
 def _is_stream(path: Path) -> bool:
@@ -74,9 +74,9 @@ def readable(name: str) -> Iterator[None]:
         yield
     except pa.ArrowException as error:
         reason = " ".join(str(error.args[0] if error.args else error).split())[:300]
-        raise FernError(f"{name}: cannot be read ({reason.rstrip('.')})") from None
+        raise FernError(f"cannot be read ({reason.rstrip('.')})", where=name) from None
     except UnicodeDecodeError as error:
-        raise FernError(f"{name}: holds text that is not UTF-8 ({error.reason})") from None
+        raise FernError(f"holds text that is not UTF-8 ({error.reason})", where=name) from None
 
 
 DAMAGED = "\ufffd"
@@ -141,9 +141,9 @@ def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = Non
         try:
             return encoding, codecs.getincrementaldecoder(encoding)().decode(head, final=complete)
         except LookupError:
-            raise FernError(f"{name}: unknown encoding {encoding!r}; try utf-8, latin-1, utf-16") from None
+            raise FernError(f"unknown encoding {encoding!r}; try utf-8, latin-1, utf-16", where=name) from None
         except UnicodeDecodeError as error:
-            raise FernError(f"{name}: is not {encoding} (byte {error.start:,}: {error.reason})") from None
+            raise FernError(f"is not {encoding} (byte {error.start:,}: {error.reason})", where=name) from None
     candidates = [known for mark, known in _BOMS if head.startswith(mark)] or ["utf-8", "cp1252"]
     for candidate in candidates:
         try:
@@ -153,14 +153,17 @@ def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = Non
         if not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text):
             return candidate, text
     raise FernError(
-        f"{name}: unreadable encoding: neither UTF-8, UTF-16 nor Latin-1 text; is it a CSV or Parquet file? "
-        "(save it as UTF-8, or give its encoding)"
+        (
+            "unreadable encoding: neither UTF-8, UTF-16 nor Latin-1 text; is it a CSV or Parquet "
+            "file? (save it as UTF-8, or give its encoding)"
+        ),
+        where=name,
     )
 
 
 def _require_text_codec(encoding: str, *, name: str) -> None:
     """Refuse codecs that do not turn bytes into text, such as rot13 or hex."""
-    wrong = FernError(f"{name}: unknown encoding {encoding[:40]!r}; try utf-8, latin-1, utf-16")
+    wrong = FernError(f"unknown encoding {encoding[:40]!r}; try utf-8, latin-1, utf-16", where=name)
     try:
         known = codecs.lookup(encoding)
         "".encode(encoding)  # refuses what is no text encoding
@@ -186,12 +189,12 @@ def sniff(
         Dialect(separator=';', decimal=',')
     """
     if decimal not in (None, ".", ","):
-        raise FernError(f"decimal: got {decimal!r}, needs '.' or ','")
+        raise FernError(argument="decimal", got=decimal, expected="'.' or ','")
     if separator is not None and len(separator) != 1:
-        raise FernError(f"separator: got {separator!r}, needs one character")
+        raise FernError(argument="separator", got=separator, expected="one character")
     lines = [line for line in text.splitlines()[:_LINES] if line.strip()]
     if not lines:
-        raise FernError(f"{name}: contains only whitespace, needs a header line and rows of values")
+        raise FernError("contains only whitespace", expected="a header line and rows of values", where=name)
     if separator is None:
         separator = _separator(lines, name=name)
     rows = _fields(lines, separator)
@@ -247,7 +250,8 @@ def _separator(lines: list[str], *, name: str) -> str:
     if not present:
         if any(sep in line for line in lines[1:] for sep in ",;\t|"):
             raise FernError(
-                f"{name}: the header {lines[0]!r} has one field, the lines below have more: which is the separator?"
+                (f"the header {lines[0]!r} has one field, the lines below have more: which is the separator?"),
+                where=name,
             )
         return ","  # a single column
     separator = max(present, key=lines[0].count)
@@ -257,8 +261,11 @@ def _separator(lines: list[str], *, name: str) -> str:
     if separator == "," and len(row) > len(rows[0]):
         hint = "; if its decimals are commas, save it with another separator or decimal points"
     raise FernError(
-        f"{name}: line {number} has {len(row)} fields, the header has {len(rows[0])} "
-        f"(separated by {SEPARATORS[separator]}){hint}"
+        (
+            f"line {number} has {len(row)} fields, the header has {len(rows[0])} (separated by "
+            f"{SEPARATORS[separator]}){hint}"
+        ),
+        where=name,
     )
 
 
@@ -266,14 +273,16 @@ def _check_header(header: list[str], *, name: str) -> None:
     """A header names columns: values in its place would silently lose a row, doubles a column."""
     named = [field for field in header if field]
     if named and all(is_number(field) or _DATE.fullmatch(field) for field in named):
-        raise FernError(f"{name}: the first line contains values ({', '.join(named[:3])}, …), needs column names")
+        raise FernError(
+            f"the first line contains values ({', '.join(named[:3])}, …)", expected="column names", where=name
+        )
     nameless = next((i for i, field in enumerate(header) if i and not field), None)
     if nameless is not None:
-        raise FernError(f"{name}: column {nameless + 1} has no name (one separator too many in the header?)")
+        raise FernError(f"column {nameless + 1} has no name (one separator too many in the header?)", where=name)
     counted = Counter(named)
     doubled = sorted(field for field, times in counted.items() if times > 1)
     if doubled:
-        raise FernError(f"{name}: column {doubled[0]!r} appears {counted[doubled[0]]} times in the header")
+        raise FernError(f"column {doubled[0]!r} appears {counted[doubled[0]]} times in the header", where=name)
 
 
 def _decimal(rows: list[list[str]], *, name: str) -> str:
@@ -281,19 +290,23 @@ def _decimal(rows: list[list[str]], *, name: str) -> str:
     fields = [field for row in rows for field in row if field]
     both = next((field for field in fields if _BOTH.fullmatch(field)), None)
     if both is not None:
-        raise FernError(f"{name}: {both!r} has a thousands separator; save the file without it")
+        raise FernError(f"{both!r} has a thousands separator; save the file without it", where=name)
     commas = [field for field in fields if _COMMA.fullmatch(field)]
     if not commas:
         return "."
     dots = [field for field in fields if _DOT.fullmatch(field)]
     if dots:
         raise FernError(
-            f"{name}: contains both {commas[0]!r} and {dots[0]!r}: decimal point or decimal comma? Use one of them"
+            (f"contains both {commas[0]!r} and {dots[0]!r}: decimal point or decimal comma? Use one of them"),
+            where=name,
         )
     if all(_GROUPED.fullmatch(field) for field in commas):
         raise FernError(
-            f"{name}: {commas[0]!r} may be a decimal comma or a thousands separator; say which (decimal ',' or '.'), "
-            "or save the file with decimal points and without thousands separators"
+            (
+                f"{commas[0]!r} may be a decimal comma or a thousands separator; say which (decimal ',' "
+                "or '.'), or save the file with decimal points and without thousands separators"
+            ),
+            where=name,
         )
     return ","
 
@@ -345,7 +358,7 @@ class CsvFile:
         raw = tuple(head.column_names)
         head = head.rename_columns(repaired([column.strip() for column in raw]))
         if head.num_rows == 0:
-            raise FernError(f"{name}: has a header but no rows")
+            raise FernError("has a header but no rows", where=name)
         return cls(path, name, encoding, dialect, raw, head)
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
@@ -401,12 +414,14 @@ def _in_words(path: Path, error: Exception, names: Sequence[str]) -> FernError:
         name = names[number] if number < len(names) else f"#{number + 1}"
         where = f" in line {int(row):,}" if row else ""
         needs = {"double": "numbers", "int64": "integers"}.get(kind, "time stamps as in its first rows")
-        return FernError(f"{path}: column {name!r} holds {value!r}{where}, needs {needs} (or nothing, for a gap)")
+        return FernError(
+            f"column {name!r} holds {value!r}{where}", expected=f"{needs} (or nothing, for a gap)", where=path
+        )
     if width:
         row, expected, got = width.groups()
         where = f"line {int(row):,}" if row else "a line"
-        return FernError(f"{path}: {where} has {got} fields, the header has {expected}")
-    return FernError(f"{path}: cannot be read as CSV ({one_line(error)})")
+        return FernError(f"{where} has {got} fields, the header has {expected}", where=path)
+    return FernError(f"cannot be read as CSV ({one_line(error)})", where=path)
 
 
 def one_line(error: Any) -> str:

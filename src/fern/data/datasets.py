@@ -148,7 +148,7 @@ def load(
     """
     dataset = published(name)
     if variant is not None and columns is not None:
-        raise FernError("columns: give a variant or columns, not both")
+        raise FernError("give a variant or columns, not both", argument="columns")
     chosen = dataset.variant(variant).columns if variant is not None else columns or dataset.columns
     for column in chosen:
         if column not in dataset.columns:
@@ -193,11 +193,12 @@ def _verify(path: Path, dataset: Published) -> None:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     except OSError as error:
-        raise FernError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise FernError(f"cannot be read ({error.strerror or error})", where=path) from None
     if digest.hexdigest() != dataset.sha256:
         raise FernError(
-            f"{path}: is not the published {dataset.name} (sha256 {digest.hexdigest()[:12]}…, "
-            f"needs {dataset.sha256[:12]}…); remove it, or replace it with the file from {dataset.address}"
+            f"is not the published {dataset.name} (sha256 {digest.hexdigest()[:12]}…",
+            expected=f"{dataset.sha256[:12]}…); remove it, or replace it with the file from {dataset.address}",
+            where=path,
         )
 
 
@@ -218,9 +219,11 @@ def _download(dataset: Published) -> Path:
                 raise  # the disk's, not the network's: `written_whole` tells it
             reason = getattr(error, "reason", error)
             raise FernError(
-                f"{dataset.name}: no local copy, and the download failed ({reason}). Put {dataset.file} into "
-                f"{path.parent}, or set {FOLDER_VARIABLE} to a folder that has it; it is published at "
-                f"{dataset.address}"
+                (
+                    f"no local copy, and the download failed ({reason}). Put {dataset.file} into {path.parent}"
+                    f", or set {FOLDER_VARIABLE} to a folder that has it; it is published at {dataset.address}"
+                ),
+                argument=dataset.name,
             ) from None
         _verify(temporary, dataset)
     return path

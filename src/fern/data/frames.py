@@ -116,7 +116,7 @@ def read_frame(
     """
     require_missing(missing)
     if grid not in ("time", "rows"):
-        raise FernError(f"grid: got {grid!r}, needs 'time' or 'rows'")
+        raise FernError(argument="grid", got=grid, expected="'time' or 'rows'")
     reading = Reading(time=time, series=series, ignore=tuple(ignore))
     if isinstance(frame, str | Path):
         source, kind = open_source(frame, reading), Native("pyarrow")
@@ -148,7 +148,7 @@ def by_series(source: Source) -> list[tuple[str, pa.Table]]:
         return [("", table)]
     names = pc.dictionary_encode(one_chunk(table[column]))
     if names.null_count:
-        raise FernError(f"{source.name}: column {column!r} has {names.null_count:,} empty series names")
+        raise FernError(f"column {column!r} has {names.null_count:,} empty series names", argument=source.name)
     codes = np.asarray(names.indices)
     labels = names.dictionary.to_pylist()
     if len(labels) == 1:
@@ -180,7 +180,7 @@ def _series(
     elif missing == "drop":
         kept = np.isfinite(values).all(axis=1)
         if not kept.any():
-            raise FernError(f"{where}: every row has a missing value; nothing is left to forecast from")
+            raise FernError("every row has a missing value; nothing is left to forecast from", where=where)
         if not kept.all():
             values = values[kept]
             stamps = None if stamps is None else stamps.filter(pa.array(kept))
@@ -219,7 +219,9 @@ def step_of(grid: TimeGrid, step: timedelta | None, *, where: str) -> Frequency:
     if step is None:
         return frequency
     if frequency.nanoseconds is not None and frequency != frequency_of(step):
-        raise FernError(f"step: got {frequency_of(step)}, but the time column of {where} steps by {frequency}")
+        raise FernError(
+            f"got {frequency_of(step)}, but the time column of {where} steps by {frequency}", argument="step"
+        )
     return frequency_of(step) if frequency.nanoseconds is None else frequency
 
 
@@ -232,11 +234,14 @@ def check_grid(grid: TimeGrid, *, where: str, stamps: pa.Array | None = None) ->
             first = next(iter(_breaks(stamps, grid.frequency, gaps=False)), None)
         row = "" if first is None else f" (first in data row {first + 1:,})"
         raise FernError(
-            f"{where}: {'; '.join(problems)}{row}; a series needs increasing, equally spaced timestamps "
-            f"(correct the rows, or {BY_ROWS})"
+            (
+                f"{'; '.join(problems)}{row}; a series needs increasing, equally spaced timestamps "
+                f"(correct the rows, or {BY_ROWS})"
+            ),
+            where=where,
         )
     if grid.frequency is None:
-        raise FernError(f"{where}: {grid.rows} row, a series needs at least 2")
+        raise FernError(f"{grid.rows} row, a series needs at least 2", where=where)
 
 
 def _breaks(stamps: pa.Array, frequency: Frequency | None, *, gaps: bool = True) -> tuple[int, ...]:

@@ -91,7 +91,7 @@ def frequency_of(duration: timedelta) -> Frequency:
     """
     nanoseconds = round(duration / timedelta(microseconds=1)) * 1_000
     if nanoseconds <= 0:
-        raise FernError(f"step: got {duration}, needs a duration above 0")
+        raise FernError(argument="step", got=duration, expected="a duration above 0")
     return Frequency("nanosecond", nanoseconds)
 
 
@@ -105,11 +105,15 @@ def parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", text.casefold())
     unit = None if match is None else _UNITS.get(match[2], _UNITS.get(match[2].removesuffix("s")))
     if match is None or unit is None:
-        raise FernError(f"duration: got {text!r}, needs a number and a unit, as in '15 min', '3 hours', '1 week'")
+        raise FernError(
+            argument="duration", got=text, expected="a number and a unit, as in '15 min', '3 hours', '1 week'"
+        )
     try:
         return timedelta(**{unit: float(match[1])})
     except OverflowError:
-        raise FernError(f"duration: got {text[:60]!r}, which is longer than {timedelta.max.days:,} days") from None
+        raise FernError(
+            f"got {text[:60]!r}, which is longer than {timedelta.max.days:,} days", argument="duration"
+        ) from None
 
 
 def next_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:

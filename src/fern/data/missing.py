@@ -98,9 +98,13 @@ def refuse_missing(values: Floats, names: tuple[str, ...], *, where: str) -> Non
         return
     count, column, row = found
     if count == len(values):
-        raise FernError(f"{where}: column {names[column]!r} has no values; ignore it")
+        raise FernError(f"column {names[column]!r} has no values; ignore it", where=where)
     what = "value" if count == 1 else "values"
     raise FernError(
-        f"{where}: column {names[column]!r} has {count:,} missing or infinite {what} (first in data row {row + 1:,}); "
-        "missing='interpolate', 'ffill' or 'drop' deals with them, and fern clean by a policy"
+        (
+            f"column {names[column]!r} has {count:,} missing or infinite {what} (first in data row "
+            f"{row + 1:,}); missing='interpolate', 'ffill' or 'drop' deals with them, and fern clean "
+            "by a policy"
+        ),
+        where=where,
     )

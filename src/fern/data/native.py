@@ -45,7 +45,7 @@ class Native:
             # Threads cost a small table more than they save it.
             frame = table.to_pandas(use_threads=table.nbytes > _WORTH_THREADS)
         except ImportError:
-            raise FernError(f"kind: {self.kind} is not installed") from None
+            raise FernError(f"{self.kind} is not installed", argument="kind") from None
         if self.index is not None and self.index in frame.columns:
             frame = frame.set_index(self.index)
             frame.index.name = self.index_name
@@ -71,14 +71,16 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
     try:
         known = nw.from_native(frame)
     except TypeError:
-        raise FernError(f"frame: got {type(frame).__name__}, needs a pandas, polars or pyarrow data frame") from None
+        raise FernError(
+            argument="frame", got=type(frame).__name__, expected="a pandas, polars or pyarrow data frame"
+        ) from None
     kind = known.implementation.name.lower()
     if kind not in get_args(FrameKind):
-        raise FernError(f"frame: got a {kind} frame, needs a pandas, polars or pyarrow one")
+        raise FernError(f"got a {kind} frame", argument="frame", expected="a pandas, polars or pyarrow one")
     if isinstance(known, nw.LazyFrame):
-        raise FernError("frame: got a lazy frame, needs a collected one (.collect())")
+        raise FernError("got a lazy frame", argument="frame", expected="a collected one (.collect())")
     if not isinstance(known, nw.DataFrame):
-        raise FernError(f"frame: got {type(frame).__name__}, needs a data frame")
+        raise FernError(argument="frame", got=type(frame).__name__, expected="a data frame")
     with readable("frame"):
         return known.to_arrow(), Native("polars")
 
@@ -88,15 +90,15 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
     if type(frame.index).__name__ == "PeriodIndex":
         frame = frame.set_axis(frame.index.to_timestamp(), axis=0)
     if frame.index.nlevels > 1:
-        raise FernError("frame: has a MultiIndex; turn its levels into columns (reset_index)")
+        raise FernError("has a MultiIndex; turn its levels into columns (reset_index)", argument="frame")
     if frame.columns.nlevels > 1:
-        raise FernError(f"frame: its columns have {frame.columns.nlevels} levels; give each one name")
+        raise FernError(f"its columns have {frame.columns.nlevels} levels; give each one name", argument="frame")
     labels = list(frame.columns)
     names = [str(label) for label in labels]
     if type(frame.index).__name__ != "RangeIndex" and (frame.index.dtype.kind in "M" or index_name is not None):
         index = str(index_name) if index_name is not None else "index"
         if index in names:
-            raise FernError(f"frame: its index and a column are both called {index!r}")
+            raise FernError(f"its index and a column are both called {index!r}", argument="frame")
         require_distinct(names, name="frame")
         frame = frame.set_axis(names, axis=1).rename_axis(index).reset_index()
         names = [index, *names]
@@ -128,9 +130,9 @@ def _whole(frame: Any) -> pa.Table:
         threads = None if 8 * frame.size > _WORTH_THREADS else 1
         return pa.Table.from_pandas(frame, preserve_index=False, nthreads=threads).replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise FernError(f"frame: a column has values of mixed types ({error})") from None
+        raise FernError(f"a column has values of mixed types ({error})", argument="frame") from None
     except pa.ArrowException as error:  # complex numbers, say
-        raise FernError(f"frame: a column cannot be read ({'; '.join(map(str, error.args))})") from None
+        raise FernError(f"a column cannot be read ({'; '.join(map(str, error.args))})", argument="frame") from None
 
 
 def _check_zones(name: str, column: Any) -> None:
@@ -138,4 +140,6 @@ def _check_zones(name: str, column: Any) -> None:
     if column.dtype.kind == "O" and isinstance(column.iloc[0] if len(column) else None, datetime):
         zoned = {value.tzinfo is not None for value in column if isinstance(value, datetime) and value == value}
         if len(zoned) > 1:
-            raise FernError(f"frame: column {name!r} has stamps with a time zone and stamps without; use one of them")
+            raise FernError(
+                f"column {name!r} has stamps with a time zone and stamps without; use one of them", argument="frame"
+            )

@@ -63,7 +63,7 @@ class Source:
                     made = pa.RecordBatch.from_pydict(_canonical(batch, self.roles))
                 yield made
         if rows == 0:
-            raise FernError(f"{self.name}: has a header but no rows")
+            raise FernError("has a header but no rows", argument=self.name)
 
     def table(self) -> pa.Table:
         """All rows as one table; columns that are in memory in the type they are to have are not copied."""
@@ -119,20 +119,20 @@ def file_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
                 head += more
             complete = not file.read(1)
     except FileNotFoundError:
-        raise FernError(f"{name}: no such file") from None
+        raise FernError("no such file", where=name) from None
     except IsADirectoryError:
-        raise FernError(f"{name}: is a directory, needs a CSV or Parquet file") from None
+        raise FernError("is a directory", expected="a CSV or Parquet file", where=name) from None
     except PermissionError:
-        raise FernError(f"{name}: no permission to read it") from None
+        raise FernError("no permission to read it", where=name) from None
     except OSError as error:
-        raise FernError(f"{name}: cannot be read ({error.strerror or error})") from None
+        raise FernError(f"cannot be read ({error.strerror or error})", where=name) from None
     if not head:
-        raise FernError(f"{name}: is empty (0 bytes), needs a header line and rows of values")
+        raise FernError("is empty (0 bytes)", expected="a header line and rows of values", where=name)
     for magic, kind in _OTHER_FORMATS.items():
         if head.startswith(magic):
-            raise FernError(f"{name}: is {kind}, needs CSV or Parquet")
+            raise FernError(f"is {kind}", expected="CSV or Parquet", where=name)
     if name.suffix.lower() in (".parquet", ".pq") and not is_parquet(head):
-        raise FernError(f"{name}: is not a Parquet file despite its name (its first bytes are {head[:4]!r})")
+        raise FernError(f"is not a Parquet file despite its name (its first bytes are {head[:4]!r})", where=name)
     return head, complete
 
 
@@ -175,7 +175,7 @@ def _parquet_source(given: Opened, path: Path, reading: Reading) -> Source:
         require_distinct(schema.names, name=str(path))
         first = next(file.iter_batches(batch_size=10_000), None)
     if first is None or first.num_rows == 0:
-        raise FernError(f"{path}: has columns but no rows")
+        raise FernError("has columns but no rows", where=path)
     head = pa.Table.from_batches([first], schema)
     roles = find_roles(head, name=str(path), time=reading.time, series=reading.series, ignore=reading.ignore)
     wanted = [name for name in (roles.time, roles.series, *roles.values) if name is not None]
@@ -192,7 +192,7 @@ def _undamaged(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise FernError(f"{path}: damaged or truncated Parquet file ({one_line(error)})") from None
+        raise FernError(f"damaged or truncated Parquet file ({one_line(error)})", where=path) from None
 
 
 def _time_type(head: pa.Table, roles: Roles) -> pa.DataType | None:
@@ -245,14 +245,14 @@ def read_table(path: str | Path, reading: Reading = GUESSED) -> pa.Table:
         _require_columns(file.head, (reading.time, reading.series), name=str(path))
         table = pa.Table.from_batches(file.batches(_types(file, reading)))
     if table.num_rows == 0:
-        raise FernError(f"{path}: has a header but no rows")
+        raise FernError("has a header but no rows", where=path)
     return table
 
 
 def _require_columns(head: pa.Table, asked: tuple[str | None, ...], *, name: str) -> None:
     for column in asked:
         if column is not None and column not in head.column_names:
-            raise FernError(f"{name}: {unknown_name('column', column, head.column_names)}")
+            raise FernError(f"{unknown_name('column', column, head.column_names)}", where=name)
 
 
 def _types(file: CsvFile, reading: Reading) -> dict[str, pa.DataType]:
@@ -281,7 +281,7 @@ def _parquet(path: Path, *, name: Path) -> pa.Table:
             require_distinct(file.schema_arrow.names, name=str(name))
             table = file.read()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise FernError(f"{name}: damaged or truncated Parquet file ({one_line(error)})") from None
+        raise FernError(f"damaged or truncated Parquet file ({one_line(error)})", where=name) from None
     if table.num_rows == 0:
-        raise FernError(f"{name}: has columns but no rows")
+        raise FernError("has columns but no rows", where=name)
     return without_views(table.replace_schema_metadata(None))

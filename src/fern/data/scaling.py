@@ -168,7 +168,7 @@ class Scaler:
         if self.kind != "window":
             return Affine(self.shift[None, :], self.scale[None, :])
         if past is None:
-            raise FernError("past: scaling by window needs the contexts, shape (batch, time, channels)")
+            raise FernError("scaling by window needs the contexts, shape (batch, time, channels)", argument="past")
         mean = past.mean(axis=-2, keepdims=True)
         deviation = ((past - mean) ** 2).mean(axis=-2, keepdims=True) ** 0.5
         least = _like(past, LEAST_WINDOW_SCALE * self.scale)
@@ -204,11 +204,13 @@ def fit_scaler(
         raise unknown_name("scaling", kind, get_args(ScalerKind))
     array = values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
     if array.ndim != 2:
-        raise FernError(f"values: got shape {array.shape}, needs (time, channels)")
+        raise FernError(f"got shape {array.shape}", argument="values", expected="(time, channels)")
     if part is not None:
         array = array[part.start : part.stop]
     if array.size == 0:
-        raise FernError(f"values: got shape {array.shape} to fit the scaler on, needs at least one row and column")
+        raise FernError(
+            f"got shape {array.shape} to fit the scaler on", argument="values", expected="at least one row and column"
+        )
     fitted = [_fit_channel(kind, array[:, c].astype(np.float64), channel=c) for c in range(array.shape[1])]
     return Scaler(kind, np.array([shift for shift, _ in fitted]), np.array([scale for _, scale in fitted]))
 
@@ -230,11 +232,11 @@ def scaler_from_mapping(values: Mapping[str, Any]) -> Scaler:
     try:
         shift, scale = np.array(shift, dtype=np.float64), np.array(scale, dtype=np.float64)
     except (TypeError, ValueError):
-        raise FernError("scaler: shift and scale need one number for each channel") from None
+        raise FernError("shift and scale need one number for each channel", argument="scaler") from None
     if shift.ndim != 1 or shift.shape != scale.shape or not np.isfinite(shift).all():
-        raise FernError("scaler: shift and scale need one finite number for each channel")
+        raise FernError("shift and scale need one finite number for each channel", argument="scaler")
     if not (np.isfinite(scale) & (scale > 0)).all():
-        raise FernError(f"scaler: scale needs finite numbers above 0, got {scale.tolist()}")
+        raise FernError(f"scale needs finite numbers above 0, got {scale.tolist()}", argument="scaler")
     return Scaler(cast("ScalerKind", kind), shift, scale)
 
 
@@ -242,7 +244,9 @@ def _fit_channel(kind: ScalerKind, column: NDArray[np.float64], *, channel: int)
     """Shift and scale of one channel; never a scale of 0."""
     bad = np.flatnonzero(~np.isfinite(column))
     if bad.size:
-        raise FernError(f"values: {column[bad[0]]} at row {bad[0]:,}, channel {channel}; a scaler needs finite numbers")
+        raise FernError(
+            f"{column[bad[0]]} at row {bad[0]:,}, channel {channel}; a scaler needs finite numbers", argument="values"
+        )
     if kind == "none":
         return 0.0, 1.0
     deviation = float(column.std())

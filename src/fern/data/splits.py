@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from numbers import Integral
 from types import MappingProxyType
 
-from fern.checks import shown
 from fern.errors import FernError, unknown_name
 
 
@@ -13,7 +12,7 @@ def require_rows(what: str, *rows: object) -> None:
     """Refuse what is not a whole number, NumPy's included: a border between two rows is no border."""
     for row in rows:
         if isinstance(row, bool) or not isinstance(row, Integral):
-            raise FernError(f"{what}: got {shown(row)}, needs whole numbers")
+            raise FernError(argument=what, got=row, expected="whole numbers")
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Part:
     def __post_init__(self) -> None:
         require_rows("part", self.start, self.stop)
         if not 0 <= self.start <= self.stop:
-            raise FernError(f"part: got rows {self.start} to {self.stop}, needs 0 <= start <= stop")
+            raise FernError(f"got rows {self.start} to {self.stop}", argument="part", expected="0 <= start <= stop")
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -67,8 +66,11 @@ class Split:
     def __post_init__(self) -> None:
         if self.train.stop > self.validation.start or self.validation.stop > self.test.start:
             raise FernError(
-                "split: parts overlap or are out of order: "
-                f"train {self.train}, validation {self.validation}, test {self.test}"
+                (
+                    f"parts overlap or are out of order: train {self.train}, validation {self.validation}, "
+                    f"test {self.test}"
+                ),
+                argument="split",
             )
 
 
@@ -91,7 +93,7 @@ class Shares:
         shares = (self.train, self.validation, self.test)
         require_rows("split shares", *shares)
         if min(shares) < 0 or sum(shares) != 100:
-            raise FernError(f"split shares: got {shares}, needs three percentages >= 0 that sum to 100")
+            raise FernError(f"split shares: got {shares}", expected="three percentages >= 0 that sum to 100")
 
     def split(self, length: int) -> Split:
         """The borders for a series of ``length`` rows."""
@@ -117,14 +119,14 @@ class Counts:
         counts = (self.train, self.validation, self.test)
         require_rows("split counts", *counts)
         if min(counts) < 0:
-            raise FernError(f"split counts: got {counts}, needs three numbers of rows >= 0")
+            raise FernError(f"split counts: got {counts}", expected="three numbers of rows >= 0")
 
     def split(self, length: int) -> Split:
         """The borders for a series of ``length`` rows, which must hold them all."""
         first, second = self.train, self.train + self.validation
         total = second + self.test
         if length < total:
-            raise FernError(f"split: the series has {length:,} rows, these borders need {total:,}")
+            raise FernError(f"the series has {length:,} rows, these borders need {total:,}", argument="split")
         return Split(Part(0, first), Part(first, second), Part(second, total))
 
 
@@ -151,7 +153,7 @@ def split(length: int, rule: str | SplitRule) -> Split:
     """
     require_rows("split", length)
     if length < 1:
-        raise FernError(f"split: the series has {length} rows, needs at least 1")
+        raise FernError(f"the series has {length} rows", argument="split", expected="at least 1")
     if isinstance(rule, str):
         if rule not in PRESETS:
             raise unknown_name("split", rule, PRESETS)

@@ -105,14 +105,14 @@ def to_stamps(
         try:
             return in_type(column, pa.int64())
         except pa.ArrowInvalid:
-            raise FernError(f"time column {name!r}: has numbers beyond 2^63, needs smaller ones") from None
+            raise FernError(f"time column {name!r}: has numbers beyond 2^63", expected="smaller ones") from None
     if pa.types.is_integer(column.type):
         column = pc.cast(column, pa.string())
     if is_time(column.type):
         zone = column.type.tz if pa.types.is_timestamp(column.type) else None
         return _in_nanoseconds(column, zone, name=name)
     if not is_text(column.type):
-        raise FernError(f"time column {name!r}: holds {column.type}, needs dates, timestamps or integers")
+        raise FernError(f"time column {name!r}: holds {column.type}", expected="dates, timestamps or integers")
     text = pc.cast(column, pa.string())
     form = form or time_format(text, name=name)
     parsed = None if form is None else (_iso(text) if form == ISO else _parsed(text, form))
@@ -120,7 +120,7 @@ def to_stamps(
         bad = text if parsed is None else text.filter(pc.and_(pc.is_null(parsed), pc.is_valid(text)))
         expected = f"the format {form} as in the rows before" if form else "dates, timestamps or integers"
         value = pc.drop_null(bad)[0].as_py() if len(bad) > bad.null_count else None
-        raise FernError(f"time column {name!r}: cannot read {value!r}, needs {expected}")
+        raise FernError(f"time column {name!r}: cannot read {value!r}", expected=expected)
     return parsed
 
 

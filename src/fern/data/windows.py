@@ -112,12 +112,12 @@ class Windows:
         self.targets = self.values if targets is None else _as_series(targets)
         if self.targets.shape != self.values.shape:
             raise FernError(
-                f"targets: got shape {tuple(self.targets.shape)}, values have {tuple(self.values.shape)}; "
-                "needs the same"
+                (f"got shape {tuple(self.targets.shape)}, values have {tuple(self.values.shape)}; needs the same"),
+                argument="targets",
             )
         rows = Part(0, len(self.values)) if part is None else part
         if rows.stop > len(self.values):
-            raise FernError(f"part: ends at row {rows.stop:,}, the series has {len(self.values):,} rows")
+            raise FernError(f"ends at row {rows.stop:,}, the series has {len(self.values):,} rows", argument="part")
         stretches = _stretches(rows, context_length=context_length, lookback=lookback, breaks=breaks)
         self._place(stretches, context_length=context_length, horizon=horizon, stride=stride)
 
@@ -147,7 +147,9 @@ class Windows:
         if len({tensor.shape[1] for tensor in tensors}) != 1:
             shapes = sorted({tensor.shape[1] for tensor in tensors})
             raise FernError(
-                f"series: got channel counts {shapes}, needs at least one series, all with the same number of channels"
+                f"got channel counts {shapes}",
+                argument="series",
+                expected="at least one series, all with the same number of channels",
             )
         if parts is None:
             parts = [Part(0, len(tensor)) for tensor in tensors]
@@ -155,13 +157,14 @@ class Windows:
             breaks = [()] * len(tensors)
         if not len(parts) == len(breaks) == len(tensors):
             raise FernError(
-                f"series: got {len(tensors)} with {len(parts)} parts and {len(breaks)} lists of breaks, "
-                "needs one of each per series"
+                f"got {len(tensors)} with {len(parts)} parts and {len(breaks)} lists of breaks",
+                argument="series",
+                expected="one of each per series",
             )
         stretches, offset = [], 0
         for tensor, part, cuts in zip(tensors, parts, breaks, strict=True):
             if part.stop > len(tensor):
-                raise FernError(f"part: ends at row {part.stop:,}, its series has {len(tensor):,} rows")
+                raise FernError(f"ends at row {part.stop:,}, its series has {len(tensor):,} rows", argument="part")
             own = _stretches(part, context_length=context_length, lookback=lookback, breaks=cuts)
             stretches += [Part(offset + rows.start, offset + rows.stop) for rows in own]
             offset += len(tensor)
@@ -175,7 +178,7 @@ class Windows:
         for name, value in (("context_length", context_length), ("horizon", horizon), ("stride", stride)):
             require_rows(name, value)
             if value < 1:
-                raise FernError(f"{name}: got {value}, needs at least 1")
+                raise FernError(got=value, expected="at least 1", where=name)
         self.context_length, self.horizon, self.stride = context_length, horizon, stride
         self.channels = int(self.values.shape[1])
         span = context_length + horizon
@@ -183,8 +186,11 @@ class Windows:
         if not self._stretches:
             longest = max((len(rows) for rows in stretches), default=0)
             raise FernError(
-                f"windows: the longest stretch without a break has {longest:,} rows, fewer than one window of "
-                f"{span:,} (context_length {context_length:,} + horizon {horizon:,})"
+                (
+                    f"the longest stretch without a break has {longest:,} rows, fewer than one window of "
+                    f"{span:,} (context_length {context_length:,} + horizon {horizon:,})"
+                ),
+                argument="windows",
             )
         self._starts = np.array([rows.start for rows in self._stretches])
         counts = np.array([(len(rows) - span) // stride + 1 for rows in self._stretches])
@@ -218,7 +224,7 @@ class Windows:
         """As `starts`; in NumPy, whose small operations cost a tenth of torch's."""
         if len(indices) and not (indices.min() >= 0 and indices.max() < self._size):
             span = f"{indices.min()} to {indices.max()}"
-            raise FernError(f"indices: got {span}, there are windows 0 to {self._size - 1}")
+            raise FernError(f"got {span}, there are windows 0 to {self._size - 1}", argument="indices")
         if len(self._stretches) == 1:
             return np.asarray(indices * self.stride + self._stretches[0].start, dtype=np.int64)
         stretch = np.searchsorted(self._ends, indices, side="right")
@@ -262,7 +268,7 @@ class Windows:
             [4, 2]
         """
         if batch_size < 1:
-            raise FernError(f"batch_size: got {batch_size}, needs at least 1")
+            raise FernError(argument="batch_size", got=batch_size, expected="at least 1")
         return self._batches(batch_size, None if generator is None else self._order(generator))
 
     def _order(self, generator: torch.Generator) -> Permutation:
@@ -312,9 +318,11 @@ def _as_series(values: Values) -> Tensor:  # (T, C) float32
     """The series as a float32 tensor in row order; refuses other shapes and values that are not finite."""
     tensor = torch.as_tensor(values)
     if tensor.ndim != 2 or 0 in tensor.shape:
-        raise FernError(f"values: got shape {tuple(tensor.shape)}, needs (time, channels), both non-empty")
+        raise FernError(
+            f"got shape {tuple(tensor.shape)}", argument="values", expected="(time, channels), both non-empty"
+        )
     if tensor.is_complex():
-        raise FernError(f"values: got {tensor.dtype}, needs real numbers")
+        raise FernError(argument="values", got=tensor.dtype, expected="real numbers")
     series = tensor.to(torch.float32).contiguous()
     for first in range(0, len(series), _CHECKED_AT_ONCE):
         finite = torch.isfinite(series[first : first + _CHECKED_AT_ONCE])
@@ -322,7 +330,10 @@ def _as_series(values: Values) -> Tensor:  # (T, C) float32
             row, channel = (~finite).nonzero()[0].tolist()
             value = float(tensor[first + row, channel])
             raise FernError(
-                f"values: {value} at row {first + row:,}, channel {channel}; windows need finite numbers "
-                "within float32's range (fern clean fills or removes missing values)"
+                (
+                    f"{value} at row {first + row:,}, channel {channel}; windows need finite numbers within "
+                    "float32's range (fern clean fills or removes missing values)"
+                ),
+                argument="values",
             )
     return series

@@ -90,11 +90,13 @@ def learn_rules(
         1.0
     """
     if not 0.5 <= spike_quantile < 1.0:
-        raise FernError(f"spike_quantile: got {spike_quantile}, needs 0.5 to 1")
+        raise FernError(argument="spike_quantile", got=spike_quantile, expected="0.5 to 1")
     if not 0.0 < largest_false_alarm_rate <= 1.0:
-        raise FernError(f"largest_false_alarm_rate: got {largest_false_alarm_rate}, needs 0 to 1")
+        raise FernError(argument="largest_false_alarm_rate", got=largest_false_alarm_rate, expected="0 to 1")
     if not 1 <= lead < len(validation):
-        raise FernError(f"lead: got {lead}, needs 1 to {len(validation) - 1}, the rows of the profile less one")
+        raise FernError(
+            argument="lead", got=lead, expected=f"1 to {len(validation) - 1}, the rows of the profile less one"
+        )
     spike_errors = np.quantile(validation.error, spike_quantile, axis=0)
     rules = [
         _learn(validation, template, spike_errors=spike_errors, lead=lead, limit=largest_false_alarm_rate)
@@ -116,7 +118,9 @@ def detect_alarms(profile: EigenProfile, rules: Rules) -> list[Alarm]:
         ('variance collapse', 81, 90)
     """
     if profile.channels != len(rules.spike_errors):
-        raise FernError(f"profile: got {profile.channels} channels, the rules were learnt on {len(rules.spike_errors)}")
+        raise FernError(
+            f"got {profile.channels} channels, the rules were learnt on {len(rules.spike_errors)}", argument="profile"
+        )
     alarms = []
     for rule in rules.rules:
         flags = _flags(profile, rule, rules.lead)

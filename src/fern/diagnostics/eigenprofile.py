@@ -88,7 +88,9 @@ def _figures(model: Forecaster, past: Tensor, future: Tensor) -> dict[str, Tenso
     distribution = forecast.ellipsoid
     if distribution is None:
         raise FernError(
-            f"model: {type(model).__name__} has no ellipsoids to profile, needs a model with a distribution (fern)"
+            f"{type(model).__name__} has no ellipsoids to profile",
+            argument="model",
+            expected="a model with a distribution (fern)",
         )
 
     def along_horizon(summary: Tensor) -> Tensor:  # (B, C, g) -> (B, H, C)
@@ -109,14 +111,18 @@ def _valid_series(
     values = torch.as_tensor(series).to(torch.float32)
     needed = model.config.context_length + model.config.horizon
     if values.ndim != 2 or values.shape[1] != model.config.channels:
-        raise FernError(f"series: got shape {tuple(values.shape)}, needs (time, {model.config.channels})")
+        raise FernError(
+            f"got shape {tuple(values.shape)}", argument="series", expected=f"(time, {model.config.channels})"
+        )
     if len(values) < needed:
-        raise FernError(f"series: got {len(values)} rows, needs at least {needed} (context_length + horizon)")
+        raise FernError(
+            f"got {len(values)} rows", argument="series", expected=f"at least {needed} (context_length + horizon)"
+        )
     for name, value in (("stride", stride), ("batch_size", batch_size)):
         if value < 1:
-            raise FernError(f"{name}: got {value}, needs at least 1")
+            raise FernError(argument=name, got=value, expected="at least 1")
     if stride > model.config.horizon:
         raise FernError(
-            f"stride: got {stride}, needs at most the horizon {model.config.horizon}: rows would be skipped"
+            argument="stride", got=stride, expected=f"at most the horizon {model.config.horizon}: rows would be skipped"
         )
     return values

@@ -4,9 +4,9 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
-from fern.checks import is_whole, require_memory, require_number, require_whole, shown
+from fern.checks import is_whole, require_memory, require_number, require_whole
 from fern.data.missing import Missing
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, show_value, unknown_name
 from fern.forecaster.fitting.fit import FitSettings
 from fern.forecaster.inputs import Reader, column_names
 from fern.models import model_names
@@ -80,7 +80,7 @@ class Arguments:
         target = column_names("target_col", self.target_col)
         for name, value in (("id_col", self.id_col), ("time_col", self.time_col)):
             if not isinstance(value, str) and not (value is None and name == "time_col"):
-                raise FernError(f"{name}: got {value!r}, needs the name of a column")
+                raise FernError(argument=name, got=value, expected="the name of a column")
         return Reader(
             id_col=self.id_col,
             time_col=self.time_col,
@@ -92,12 +92,12 @@ class Arguments:
     def _settings(self) -> FitSettings:
         """The arguments, checked."""
         require_whole("horizon", self.horizon, 1)
-        require_memory(f"horizon: {shown(self.horizon)} steps", 64.0 * min(self.horizon, 10**30))
+        require_memory(f"horizon: {show_value(self.horizon)} steps", 64.0 * min(self.horizon, 10**30))
         require_whole("seed", self.seed, 0)
         for name in ("context_length", "season", "epochs"):
             value = getattr(self, name)
             if not (isinstance(value, str) and value == "auto") and not is_whole(value, least=1):
-                raise FernError(f"{name}: got {value!r}, needs a whole number of at least 1, or 'auto'")
+                raise FernError(argument=name, got=value, expected="a whole number of at least 1, or 'auto'")
         for name, value, known in (
             ("model", self.model, model_names()),
             ("progress", self.progress, get_args(Mode)),
@@ -106,11 +106,13 @@ class Arguments:
             if not isinstance(value, str) or value not in known:
                 raise unknown_name(name, value, known)
         if self.threads is not None and not is_whole(self.threads, least=1):
-            raise FernError(f"threads: got {self.threads!r}, needs a whole number of at least 1, or None")
+            raise FernError(argument="threads", got=self.threads, expected="a whole number of at least 1, or None")
         if not isinstance(self.ignore_columns, bool):
-            raise FernError(f"ignore_columns: got {self.ignore_columns!r}, needs True or False")
+            raise FernError(argument="ignore_columns", got=self.ignore_columns, expected="True or False")
         if not isinstance(self.model_settings, Mapping | None):
-            raise FernError(f"model_settings: got {self.model_settings!r}, needs a mapping of names to values, or None")
+            raise FernError(
+                argument="model_settings", got=self.model_settings, expected="a mapping of names to values, or None"
+            )
         if self.time_limit is not None:
             require_number("time_limit", self.time_limit, "seconds above 0, or None", lambda value: value > 0)
         return FitSettings(

@@ -35,8 +35,11 @@ def cross_validate(
     if len(shortest.values) <= needed:
         name = f"series {shortest.name!r}" if shortest.name else "the series"
         raise FernError(
-            f"n_windows: {n_windows} windows of {horizon} steps, {step} apart, need more than {needed:,} rows; "
-            f"{name} has {len(shortest.values):,}"
+            (
+                f"{n_windows} windows of {horizon} steps, {step} apart, need more than {needed:,} rows; "
+                f"{name} has {len(shortest.values):,}"
+            ),
+            argument="n_windows",
         )
     pieces: list[pa.Table] = []
     fitted = forecaster if use_fitted else None

@@ -178,11 +178,15 @@ class FernForecaster(Bulk):
         state = self._fitted()
         given = np.asarray(past)
         if given.dtype.kind not in "iuf":
-            raise FernError(f"past: holds {given.dtype}, needs numbers")
+            raise FernError(f"holds {given.dtype}", argument="past", expected="numbers")
         values = given.astype(np.float64)
         wanted = (state.context_length, len(state.channel_names))
         if values.ndim not in (2, 3) or values.shape[-2:] != wanted:
-            raise FernError(f"past: got shape {values.shape}, needs (rows, channels) {wanted}, or several such windows")
+            raise FernError(
+                f"got shape {values.shape}",
+                argument="past",
+                expected=f"(rows, channels) {wanted}, or several such windows",
+            )
         return array_forecast(state, values)
 
     def simulate(self, df: Any = None, *, n_paths: int = 100, seed: int | None = None, h: int | None = None) -> Any:
@@ -250,7 +254,7 @@ class FernForecaster(Bulk):
         step = self.horizon if step_size is None else step_size
         require_whole("step_size", step, 1)
         if refit and use_fitted:
-            raise FernError("refit, use_fitted: got both, give one of them")
+            raise FernError("got both, give one of them", argument="refit, use_fitted")
         return cross_validate(self, df, n_windows=n_windows, step=step, asked=asked, refit=refit, use_fitted=use_fitted)
 
     # --- over time ------------------------------------------------------------------------------------------

@@ -49,15 +49,15 @@ class Reader:
         whole, native = unwrap(frame)
         names = whole.column_names
         if not names:
-            raise FernError("frame: has no columns")
+            raise FernError("has no columns", argument="frame")
         identifier = self.id_col if self.id_col in names else None
         if identifier is None and self.id_col != Reader.id_col:
-            raise FernError(f"id_col: {unknown_name('column', self.id_col, names)}")
+            raise FernError(f"{unknown_name('column', self.id_col, names)}", argument="id_col")
         if self.time_col is not None and self.time_col not in names:
-            raise FernError(f"time_col: {unknown_name('column', self.time_col, names)}")
+            raise FernError(f"{unknown_name('column', self.time_col, names)}", argument="time_col")
         if long is not None and long != (identifier is not None):
             wanted = "long (with an identifier column)" if long else "wide (a column for each channel)"
-            raise FernError(f"frame: the forecaster was fitted to a {wanted} frame, needs the same")
+            raise FernError(f"the forecaster was fitted to a {wanted} frame", argument="frame", expected="the same")
         targets = self._targets(names, identifier=identifier, channels=channels)
         extra = self._extra(whole, identifier=identifier, targets=targets)
         try:
@@ -74,16 +74,22 @@ class Reader:
         found = panel.series[0].channel_names
         if channels is not None and found != tuple(channels) and identifier is None:
             raise FernError(
-                f"frame: has the columns {', '.join(found)}, the forecaster was fitted to {', '.join(channels)}"
+                f"has the columns {', '.join(found)}, the forecaster was fitted to {', '.join(channels)}",
+                argument="frame",
             )
         if self.missing == "error":
             _refuse_gaps(panel)
         if identifier is not None and len(found) > 1:
-            raise FernError(f"frame: the columns {', '.join(found)} could all be the target; name it by target_col")
+            raise FernError(
+                f"the columns {', '.join(found)} could all be the target; name it by target_col", argument="frame"
+            )
         if channels is not None and identifier is not None and self.target_col is None and found != tuple(channels):
             raise FernError(
-                f"frame: its target is {found[0]!r}, the forecaster was fitted to {channels[0]!r}; "
-                "target_col says that it is meant"
+                (
+                    f"its target is {found[0]!r}, the forecaster was fitted to {channels[0]!r}; target_col "
+                    "says that it is meant"
+                ),
+                argument="frame",
             )
         return Table(panel.series, _form(panel, whole))
 
@@ -99,11 +105,15 @@ class Reader:
             given = tuple(channels)
         for name in given or ():
             if name not in names:
-                raise FernError(f"target_col: {unknown_name('column', name, names)}")
+                raise FernError(f"{unknown_name('column', name, names)}", argument="target_col")
             if name in (identifier, self.time_col):
-                raise FernError(f"target_col: {name!r} is the {'identifier' if name == identifier else 'time'} column")
+                raise FernError(
+                    f"{name!r} is the {'identifier' if name == identifier else 'time'} column", argument="target_col"
+                )
         if given is not None and long and len(given) > 1:
-            raise FernError(f"target_col: got {list(given)}; a long frame has one target, a wide one may have many")
+            raise FernError(
+                f"got {list(given)}; a long frame has one target, a wide one may have many", argument="target_col"
+            )
         return given
 
     def _extra(self, whole: pa.Table, *, identifier: str | None, targets: tuple[str, ...] | None) -> list[str]:
@@ -121,8 +131,11 @@ class Reader:
         if extra and not self.ignore_columns:
             listed = ", ".join(repr(name) for name in extra[:5]) + (f" and {len(extra) - 5} more" if extra[5:] else "")
             raise FernError(
-                f"frame: {listed} {'is' if len(extra) == 1 else 'are'} neither identifier, time nor target; covariates "
-                "are not supported yet: ignore_columns=True leaves such columns out"
+                (
+                    f"{listed} {'is' if len(extra) == 1 else 'are'} neither identifier, time nor target; "
+                    "covariates are not supported yet: ignore_columns=True leaves such columns out"
+                ),
+                argument="frame",
             )
         return extra
 
@@ -195,9 +208,9 @@ def column_names(argument: str, given: object) -> str | tuple[str, ...] | None:
     if given is None or isinstance(given, str):
         return given
     if not isinstance(given, list | tuple) or not given or not all(isinstance(name, str) for name in given):
-        raise FernError(f"{argument}: got {given!r}, needs a column's name, or a list of them")
+        raise FernError(argument=argument, got=given, expected="a column's name, or a list of them")
     if len(set(given)) < len(given):
-        raise FernError(f"{argument}: {list(given)} contains duplicates")
+        raise FernError(f"{list(given)} contains duplicates", argument=argument)
     return tuple(given)
 
 
@@ -225,8 +238,12 @@ def _refuse_gaps(panel: Panel) -> None:
     where = f"series {one.name!r}: " if one.name else ""
     before, after = (one.stamps[i].as_py() for i in (row - 1, row)) if one.stamps is not None else (row - 1, row)
     raise FernError(
-        f"frame: {where}rows are missing in {places:,} place{'s' * (places > 1)}, first between {before} and "
-        f"{after} (the step is {one.frequency}); missing='interpolate' or 'ffill' fills them, 'drop' starts anew there"
+        (
+            f"{where}rows are missing in {places:,} place{'s' * (places > 1)}, first between {before} "
+            f"and {after} (the step is {one.frequency}); missing='interpolate' or 'ffill' fills them, "
+            "'drop' starts anew there"
+        ),
+        argument="frame",
     )
 
 
@@ -250,6 +267,9 @@ def _refuse_fractions_of_time(whole: pa.Table) -> None:
             values = whole[name].to_numpy()
             if len(values) > 1 and (np.diff(values) > 0).all():
                 raise FernError(
-                    f"frame: column {name!r} looks like time but holds fractions; give dates or integers, or name the "
-                    "columns to forecast by target_col and leave it out by ignore_columns=True"
+                    (
+                        f"column {name!r} looks like time but holds fractions; give dates or integers, or name "
+                        "the columns to forecast by target_col and leave it out by ignore_columns=True"
+                    ),
+                    argument="frame",
                 )

@@ -29,7 +29,7 @@ class Asked:
     def of(cls, *, level: Sequence[float] | float | None, quantiles: Sequence[float] | float | None) -> "Asked":
         """What a user gave, checked."""
         if level is not None and quantiles is not None:
-            raise FernError("level, quantiles: got both, give one of them")
+            raise FernError("got both, give one of them", argument="level, quantiles")
         levels = _numbers("level", level, low=0.0, high=100.0, example="80 for an 80 % interval")
         shares = _numbers("quantiles", quantiles, low=0.0, high=1.0, example="0.9")
         return cls(levels, shares)
@@ -63,15 +63,17 @@ def _numbers(
         return ()
     values = [given] if isinstance(given, int | float) and not isinstance(given, bool) else given
     if not isinstance(values, list | tuple | np.ndarray) or len(values) == 0:
-        raise FernError(f"{name}: got {given!r}, needs a list of numbers between {low:g} and {high:g}, as {example}")
+        raise FernError(
+            argument=name, got=given, expected=f"a list of numbers between {low:g} and {high:g}, as {example}"
+        )
     for value in values:
         real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
         spare = 1e-9 * (high - low)  # nearer to the ends, rounding makes it one of them
         if not real or not low + spare < value < high - spare:
-            raise FernError(f"{name}: got {value!r}, needs numbers between {low:g} and {high:g}, as {example}")
+            raise FernError(argument=name, got=value, expected=f"numbers between {low:g} and {high:g}, as {example}")
     found = tuple(float(value) for value in values)
     if len(set(found)) < len(found):
-        raise FernError(f"{name}: {list(values)} contains duplicates")
+        raise FernError(f"{list(values)} contains duplicates", argument=name)
     return found
 
 

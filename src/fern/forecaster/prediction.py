@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration import CalibratedForecast, Calibration, OnlineCalibration
-from fern.checks import require_memory, shown
-from fern.errors import FernError
+from fern.checks import require_memory
+from fern.errors import FernError, show_value
 from fern.forecaster.distributions import distribution_of
 from fern.forecaster.simple import SimpleForecast, simple_forecast
 from fern.forecaster.state import Recent, State
@@ -81,7 +81,7 @@ def calibrated(
 ) -> CalibratedForecast:
     """The calibrated forecast of these contexts, in model units."""
     if model is None or calibration is None:
-        raise FernError("forecast: every series was too short to learn from; there is no distribution")
+        raise FernError("every series was too short to learn from; there is no distribution", argument="forecast")
     return calibration.apply(distribution_of(model, torch.from_numpy(contexts)))
 
 
@@ -94,7 +94,7 @@ def array_forecast(
     Where several were fitted, each context is scaled by itself.
     """
     if state.model is None:
-        raise FernError("forecast: every series was too short to learn from; there is no model")
+        raise FernError("every series was too short to learn from; there is no model", argument="forecast")
     if len(state.scales) == 1:
         scale = next(iter(state.scales.values()))
         shift, spread = scale.shift, scale.spread
@@ -127,9 +127,11 @@ def batch_of(state: State, series: Sequence[Recent]) -> Batch:
     calibrations = {id(found): found for found in (state.calibration_of(one.name) for one in series)}
     if len(calibrations) > 1:
         raise FernError(
-            "forecast: series that were updated have radii of their own, so "
-            "there is no distribution of several together; "
-            "give a frame of one series"
+            (
+                "series that were updated have radii of their own, so there is no distribution of "
+                "several together; give a frame of one series"
+            ),
+            argument="forecast",
         )
     shift, spread = (np.stack([getattr(scale, name) for scale in scales])[:, None] for name in ("shift", "spread"))
     scaled = (np.stack([one.values[-state.context_length :] for one in series]) - shift) / spread
@@ -198,9 +200,9 @@ def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled:
     wanted = arrays * series * channels
     if steps > state.horizon:
         wanted += 2 * min(rolled, max(arrays, ROLLED_PATHS) * series * channels)  # in pieces, and put together
-    require_memory(f"h: {shown(steps)} steps of {series:,} series", 8.0 * min(steps, 10**30) * wanted)
+    require_memory(f"h: {show_value(steps)} steps of {series:,} series", 8.0 * min(steps, 10**30) * wanted)
 
 
 def _require_finite(values: Floats) -> None:
     if not np.isfinite(values).all():
-        raise FernError("forecast: is not finite; the series holds values beyond what the model can take")
+        raise FernError("is not finite; the series holds values beyond what the model can take", argument="forecast")

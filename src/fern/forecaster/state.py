@@ -75,11 +75,12 @@ class State:
         """The newest rows of the series of another table, which must fit the fitted ones."""
         if table.series[0].frequency != self.frequency:
             raise FernError(
-                f"frame: its time steps by {table.series[0].frequency}, the forecaster was fitted to {self.frequency}"
+                (f"its time steps by {table.series[0].frequency}, the forecaster was fitted to {self.frequency}"),
+                argument="frame",
             )
         if table.form.long != self.form.long:
             wanted = "long (an identifier column)" if self.form.long else "wide (a column for each channel)"
-            raise FernError(f"frame: the forecaster was fitted to a {wanted} frame, needs the same")
+            raise FernError(f"the forecaster was fitted to a {wanted} frame", argument="frame", expected="the same")
         return recent_rows(table.series, keep=self.context_length + self.horizon)
 
 

@@ -78,7 +78,7 @@ def _groups(stamps: pa.Array, by: Period | None) -> Floats:  # (periods, H), 0 o
     if by is None:
         return np.ones((1, count))
     if not pa.types.is_timestamp(stamps.type):
-        raise FernError(f"by: got {by!r}, but the time column holds {stamps.type}, not dates")
+        raise FernError(f"got {by!r}, but the time column holds {stamps.type}, not dates", argument="by")
     local = stamps if stamps.type.tz is None else pc.local_timestamp(stamps)
     begins = np.asarray(pc.floor_temporal(local, unit=by).cast(pa.int64()))
     _, codes = np.unique(begins, return_inverse=True)

@@ -110,7 +110,7 @@ def _address(value: str, name: str) -> str:
         return f"#{name}-{value[1:]}"
     if value.startswith("data:image/png;base64,"):
         return value
-    raise FernError(f"a figure leads to {value[:60]!r}, needs a part of itself")
+    raise FernError(f"a figure leads to {value[:60]!r}", expected="a part of itself")
 
 
 def _rounded(found: re.Match[str]) -> str:

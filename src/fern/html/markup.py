@@ -62,15 +62,15 @@ def element(tag: str, attributes: Mapping[str, str | None], *contents: str) -> H
         fern.errors.FernError: href: got 'javascript:alert(1)', a page leads only to its own parts (#…) and data
     """
     if not _NAME.fullmatch(tag):
-        raise FernError(f"tag: got {tag!r}, needs the name of an element")
+        raise FernError(argument="tag", got=tag, expected="the name of an element")
     said = []
     for name, value in attributes.items():
         if value is None:
             continue
         if not _NAME.fullmatch(name) or name.startswith("on"):
-            raise FernError(f"attribute: got {name!r}, needs the name of one that runs nothing")
+            raise FernError(argument="attribute", got=name, expected="the name of one that runs nothing")
         if name in _LEADS_SOMEWHERE and not value.startswith(_STAYS_HERE):
-            raise FernError(f"{name}: got {value[:60]!r}, a page leads only to its own parts (#…) and data")
+            raise FernError(f"got {value[:60]!r}, a page leads only to its own parts (#…) and data", argument=name)
         said.append(f' {name}="{safe_text(value, "html")}"')
     start = f"<{tag}{''.join(said)}>"
     return Html(start if tag in _WITHOUT_END else f"{start}{joined(contents)}</{tag}>")

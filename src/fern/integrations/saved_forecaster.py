@@ -20,7 +20,7 @@ class SavedForecaster(PointForecaster):
         forecaster = FernForecaster.load(folder)
         state = forecaster._fitted()
         if state.model is None:
-            raise FernError(f"{folder}: its series were too short to learn from, so it has no model")
+            raise FernError("its series were too short to learn from, so it has no model", where=folder)
         super().__init__(
             ModelConfig(context_length=state.context_length, horizon=state.horizon, channels=len(state.channel_names))
         )

@@ -143,14 +143,16 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
     def _pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
         known: own.FernForecaster | None = getattr(self, "pretrained_forecaster_", None)
         if fh is None and known is None:
-            raise FernError("fh: is missing; pretrain needs the steps to learn, as in pretrain(panel, fh=range(1, 25))")
+            raise FernError(
+                "is missing; pretrain needs the steps to learn, as in pretrain(panel, fh=range(1, 25))", argument="fh"
+            )
         instances = _instances(y)
         lasts = {label: _last(rows.index) for label, rows in instances.items()}
         horizon = known.horizon if known is not None and fh is None else _most(_steps(fh, lasts))
         added = _table(instances)
         panel = (*getattr(self, "pretrained_panel_", ()), *(one.values for one in added.series))
         if len({values.shape[1] for values in panel}) > 1:
-            raise FernError(f"y: has {panel[-1].shape[1]} columns, former panels have {panel[0].shape[1]}")
+            raise FernError(f"has {panel[-1].shape[1]} columns, former panels have {panel[0].shape[1]}", argument="y")
         self.pretrained_panel_ = panel
         whole = table_of(((str(i), values) for i, values in enumerate(panel)), frequency=added.series[0].frequency)
         self.pretrained_forecaster_ = self._learnt(whole, horizon=horizon)
@@ -176,7 +178,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         later = {}
         for label, rows in _instances(y).items():
             if label not in self._lasts:
-                raise FernError(f"y: the series {label!r} was not fitted; update takes fitted series alone")
+                raise FernError(f"the series {label!r} was not fitted; update takes fitted series alone", argument="y")
             new = rows[rows.index > self._lasts[label][0]]  # sktime's expanding windows bring known rows again
             if len(new):
                 _require_following(label, self._lasts[label], new.index)
@@ -303,14 +305,18 @@ def _require_following(label: Any, last: Any, index: Any) -> None:
     following = horizon.to_absolute_index(last)[0]
     if index[0] != following:
         where = "" if label is None else f"series {label!r}: "
-        raise FernError(f"y: {where}begins at {index[0]}, after {last[0]} comes {following}; give the rows between too")
+        raise FernError(
+            (f"{where}begins at {index[0]}, after {last[0]} comes {following}; give the rows between too"), argument="y"
+        )
 
 
 def _adopted(known: own.FernForecaster, table: Table) -> own.FernForecaster:
     """What was learnt from a panel, looking at other series."""
     state = known._fitted()
     if len(table.channel_names) != len(state.channel_names):
-        raise FernError(f"y: has {len(table.channel_names)} columns, the panel had {len(state.channel_names)}")
+        raise FernError(
+            f"has {len(table.channel_names)} columns, the panel had {len(state.channel_names)}", argument="y"
+        )
     seen = replace(
         state,
         scales={one.name: scale_of(one.values) for one in table.series},

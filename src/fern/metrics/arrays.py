@@ -32,11 +32,11 @@ def to_tensor(name: str, values: Array, axes: tuple[str, ...]) -> Tensor:
     """
     tensor = values if isinstance(values, Tensor) else _from_numpy(name, values)
     if tensor.dtype == torch.bool or tensor.is_complex():
-        raise FernError(f"{name}: needs real numbers, got {tensor.dtype}")
+        raise FernError(argument=name, expected=f"real numbers, got {tensor.dtype}")
     if tensor.ndim != len(axes):
-        raise FernError(f"{name}: needs shape ({', '.join(axes)}), got {tuple(tensor.shape)}")
+        raise FernError(argument=name, expected=f"shape ({', '.join(axes)}), got {tuple(tensor.shape)}")
     if tensor.numel() == 0:
-        raise FernError(f"{name}: is empty, shape {tuple(tensor.shape)} ({', '.join(axes)})")
+        raise FernError(f"is empty, shape {tuple(tensor.shape)} ({', '.join(axes)})", argument=name)
     tensor = tensor if tensor.is_floating_point() else tensor.double()
     require_finite(name, tensor, axes)
     return tensor
@@ -79,7 +79,7 @@ def require_finite(name: str, values: Tensor, axes: tuple[str, ...]) -> None:
         value = values[tuple(position)].item()
         more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
         place = ", ".join(f"{axis} {index}" for axis, index in zip(axes, position, strict=True))
-        raise FernError(f"{name}: {value} at {place} (counted from 0){more}; every value must be finite")
+        raise FernError(f"{value} at {place} (counted from 0){more}; every value must be finite", argument=name)
 
 
 def wide(values: Tensor, device: torch.device | None = None) -> Tensor:
@@ -112,17 +112,17 @@ def blockwise(score: PairScore[P]) -> PairScore[P]:
 def as_kind(name: str, value: Tensor, like: Array) -> Scalar:
     """The metric's 0-d tensor for torch input, a NumPy float for NumPy input; never NaN or infinite."""
     if not torch.isfinite(value):
-        raise FernError(f"{name}: overflows float64; the finite values given are too large to score")
+        raise FernError("overflows float64; the finite values given are too large to score", argument=name)
     return value if isinstance(like, Tensor) else np.float64(value.item())
 
 
 def _from_numpy(name: str, values: NumpyArray) -> Tensor:
     if not isinstance(values, np.ndarray):
-        raise FernError(f"{name}: needs a torch tensor or a NumPy array, got {_kind(values)}")
+        raise FernError(argument=name, expected=f"a torch tensor or a NumPy array, got {_kind(values)}")
     if isinstance(values, np.ma.MaskedArray):
-        raise FernError(f"{name}: is a masked array, whose mask would be lost; fill or drop the masked values")
+        raise FernError("is a masked array, whose mask would be lost; fill or drop the masked values", argument=name)
     if values.dtype.kind not in "fiu":
-        raise FernError(f"{name}: needs real numbers, got dtype {values.dtype}")
+        raise FernError(argument=name, expected=f"real numbers, got dtype {values.dtype}")
     dtype = np.float32 if values.dtype == np.float32 else np.float64
     readable = np.asarray(values, dtype=dtype, order="C")
     return torch.from_numpy(readable if readable.flags.writeable else readable.copy())

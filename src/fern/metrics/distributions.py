@@ -144,7 +144,7 @@ def pairs(count: int, estimator: Estimator) -> int:
     if estimator == "nrg":
         return count * count
     if count < 2:
-        raise FernError("samples: the fair estimator needs at least 2, got 1; estimator='nrg' takes 1")
+        raise FernError("the fair estimator needs at least 2, got 1; estimator='nrg' takes 1", argument="samples")
     return count * (count - 1)
 
 
@@ -169,8 +169,11 @@ def read_samples(
     if truth is not None:
         if values.shape[1:] != truth.shape:
             raise FernError(
-                f"{name}: samples of shape {tuple(values.shape)} do not fit true of shape {tuple(truth.shape)}; "
-                f"they need (samples, batch, horizon, channels)"
+                (
+                    f"samples of shape {tuple(values.shape)} do not fit true of shape {tuple(truth.shape)}; "
+                    "they need (samples, batch, horizon, channels)"
+                ),
+                argument=name,
             )
         require_device(name, values, truth)
     return values
@@ -196,17 +199,19 @@ def read_paths(
     """
     if not isinstance(distribution, Distribution):
         if samples is not None or generator is not None:
-            raise FernError("samples, generator: the distribution is given as samples, nothing is drawn")
+            raise FernError("the distribution is given as samples, nothing is drawn", argument="samples, generator")
         return read_samples("distribution", distribution, truth)
     if not isinstance(distribution, Ellipsoid):
         raise FernError(
-            f"distribution: {type(distribution).__name__} draws from torch's "
-            f"global random state, which metrics leave alone; "
-            f"give samples (samples, batch, horizon, channels) of it"
+            (
+                f"{type(distribution).__name__} draws from torch's global random state, which metrics "
+                "leave alone; give samples (samples, batch, horizon, channels) of it"
+            ),
+            argument="distribution",
         )
     count = DRAWS if samples is None else samples
     if count < 1:
-        raise FernError(f"samples: got {count}, needs at least 1")
+        raise FernError(argument="samples", got=count, expected="at least 1")
     require_distribution_fits(distribution, truth)
     source = torch.Generator(device=truth.device).manual_seed(0) if generator is None else generator
     paths = distribution.rsample((count,), generator=source).transpose(-1, -2)
@@ -217,12 +222,18 @@ def read_paths(
 def require_gaussian(distribution: ForecastDistribution) -> Distribution:
     """The distribution, if it is known to be Gaussian: the closed forms would be silently wrong for any other."""
     if not isinstance(distribution, Distribution):
-        raise FernError("distribution: needs a Gaussian distribution such as fern.transport.Ellipsoid, got samples")
+        raise FernError(
+            argument="distribution", expected="a Gaussian distribution such as fern.transport.Ellipsoid, got samples"
+        )
     independent = isinstance(distribution, Independent) and isinstance(distribution.base_dist, Normal)
     if not (independent or isinstance(distribution, GAUSSIAN)):
         raise FernError(
-            f"distribution: {type(distribution).__name__} is not known to be Gaussian over the horizon, as Ellipsoid, "
-            f"MultivariateNormal and Independent(Normal, 1) are; give samples (samples, batch, horizon, channels) of it"
+            (
+                f"{type(distribution).__name__} is not known to be Gaussian over the horizon, as "
+                "Ellipsoid, MultivariateNormal and Independent(Normal, 1) are; give samples (samples, "
+                "batch, horizon, channels) of it"
+            ),
+            argument="distribution",
         )
     return distribution
 
@@ -235,9 +246,12 @@ def require_distribution_fits(
     batch, horizon, channels = truth.shape
     if distribution.batch_shape != (batch, channels) or distribution.event_shape != (horizon,):
         raise FernError(
-            f"distribution: batch shape {tuple(distribution.batch_shape)} and event "
-            f"shape {tuple(distribution.event_shape)} do not fit true "
-            f"of shape {tuple(truth.shape)}; they must be ({batch}, {channels}) and ({horizon},)"
+            (
+                f"batch shape {tuple(distribution.batch_shape)} and event shape "
+                f"{tuple(distribution.event_shape)} do not fit true of shape {tuple(truth.shape)}; they "
+                f"must be ({batch}, {channels}) and ({horizon},)"
+            ),
+            argument="distribution",
         )
     require_device("distribution", tensor_of(distribution), truth)
 
@@ -259,8 +273,11 @@ def _moments(distribution: Distribution, truth: Tensor | None) -> tuple[Tensor, 
         require_distribution_fits(distribution, truth)
     elif len(distribution.batch_shape) != 2 or len(distribution.event_shape) != 1:
         raise FernError(
-            f"distribution: needs a batch shape (batch, channels) and an event shape (horizon,), "
-            f"got {tuple(distribution.batch_shape)} and {tuple(distribution.event_shape)}"
+            argument="distribution",
+            expected=(
+                "a batch shape (batch, channels) and an event shape (horizon,), got "
+                f"{tuple(distribution.batch_shape)} and {tuple(distribution.event_shape)}"
+            ),
         )
     mean, stddev = wide(distribution.mean), wide(distribution.stddev)
     require_finite("distribution.mean", mean, CHANNEL_FIRST)
@@ -268,8 +285,10 @@ def _moments(distribution: Distribution, truth: Tensor | None) -> tuple[Tensor, 
     if stddev.min() <= 0:
         batch, channel, step = (stddev <= 0).nonzero()[0].tolist()
         raise FernError(
-            f"distribution.stddev: {stddev[batch, channel, step]:.6g} at "
-            f"batch {batch}, channels {channel}, horizon {step} "
-            f"(counted from 0); every value must be positive"
+            (
+                f"{stddev[batch, channel, step]:.6g} at batch {batch}, channels {channel}, horizon {step} "
+                "(counted from 0); every value must be positive"
+            ),
+            argument="distribution.stddev",
         )
     return mean, stddev

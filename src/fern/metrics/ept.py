@@ -34,7 +34,7 @@ def read_std(std: Array | Sequence[float]) -> Tensor:  # (C,)
     negative = (deviations < 0).nonzero()
     if len(negative):
         channel = int(negative[0])
-        raise FernError(f"std: {deviations[channel]:.6g} for channel {channel}, needs 0 or more")
+        raise FernError(f"{deviations[channel]:.6g} for channel {channel}", argument="std", expected="0 or more")
     return deviations
 
 
@@ -46,7 +46,9 @@ def channel_std(
     deviations = read_std(std)
     channels = true.shape[-1]
     if len(deviations) != channels:
-        raise FernError(f"std: got {len(deviations)} values for {channels} channels, needs one for each channel")
+        raise FernError(
+            f"got {len(deviations)} values for {channels} channels", argument="std", expected="one for each channel"
+        )
     return wide(deviations, true.device)
 
 
@@ -92,5 +94,5 @@ def lyapunov_times(steps: S, *, dt: float, lyapunov_exponent: float) -> S:
     """
     for name, value in (("dt", dt), ("lyapunov_exponent", lyapunov_exponent)):
         if not (math.isfinite(value) and value > 0):
-            raise FernError(f"{name}: got {value}, needs a positive number")
+            raise FernError(argument=name, got=value, expected="a positive number")
     return steps * dt * lyapunov_exponent

@@ -42,7 +42,7 @@ class ObjectiveWeights:
         for field in fields(self):
             weight = getattr(self, field.name)
             if not (isfinite(weight) and weight >= 0):
-                raise FernError(f"{field.name}: got {weight}, needs a weight of 0 or more")
+                raise FernError(argument=field.name, got=weight, expected="a weight of 0 or more")
 
     def score(self, *, mse: S, mae: S, distance: S, crps: S | None = None) -> S:
         """The weighted sum of the figures; without ``crps`` the forecast is a point, and ``mae`` stands for it."""
@@ -98,7 +98,7 @@ def objective(
     """
     require_distance(distance)
     if distance == "w2" and directions is not None:
-        raise FernError("directions: only sliced_w2 takes them, and the distance is w2")
+        raise FernError("only sliced_w2 takes them, and the distance is w2", argument="directions")
     forecast, truth = forecast_and_truth(pred, true)
     if distance == "w2":
         apart = w2_squared_per_window(forecast, truth).mean()

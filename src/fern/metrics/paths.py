@@ -51,9 +51,9 @@ def variogram_scores(
 ) -> Tensor:  # (B, C)
     """The variogram score of each window and channel over the pairs of its steps."""
     if not (np.isfinite(p) and p > 0):
-        raise FernError(f"p: got {p}, needs a positive number")
+        raise FernError(argument="p", got=p, expected="a positive number")
     if max_lag is not None and max_lag < 1:
-        raise FernError(f"max_lag: got {max_lag}, needs at least 1")
+        raise FernError(argument="max_lag", got=max_lag, expected="at least 1")
     count, batch, horizon, channels = samples.shape
     lags = horizon - 1 if max_lag is None else min(max_lag, horizon - 1)
     scores = []

@@ -28,7 +28,8 @@ def negative_log_densities(
     """−log density of each window and channel, per step."""
     if not isinstance(distribution, Distribution):
         raise FernError(
-            "distribution: nll needs a distribution with a density, got samples; crps and energy_score take them"
+            "nll needs a distribution with a density, got samples; crps and energy_score take them",
+            argument="distribution",
         )
     require_distribution_fits(distribution, true)
     density = distribution.log_prob(true.transpose(1, 2).to(tensor_of(distribution).dtype))
@@ -213,5 +214,5 @@ def interval_width(
 def require_level(level: float) -> float:
     """The level, if it is a probability that a proper interval can have."""
     if not 0 < level < 1:
-        raise FernError(f"level: got {level}, needs a probability between 0 and 1, such as 0.9")
+        raise FernError(argument="level", got=level, expected="a probability between 0 and 1, such as 0.9")
     return level

@@ -48,7 +48,7 @@ class Batch:
     def std(self) -> Tensor:  # (C,)
         """The training standard deviations."""
         if self.given_std is None:
-            raise FernError("std: ept needs the training standard deviation of each channel")
+            raise FernError("ept needs the training standard deviation of each channel", argument="std")
         return channel_std(self.given_std, self.true)
 
     @cached_property
@@ -56,7 +56,8 @@ class Batch:
         """The forecast distribution."""
         if self.given_distribution is None:
             raise FernError(
-                "distribution: none given; scores of a distribution need a distribution, or samples where those do"
+                "none given; scores of a distribution need a distribution, or samples where those do",
+                argument="distribution",
             )
         return self.given_distribution
 
@@ -72,7 +73,7 @@ class Batch:
             return read_samples("samples", self.given_samples, self.true)
         if isinstance(self.given_distribution, Tensor | np.ndarray):
             return read_samples("distribution", self.given_distribution, self.true)
-        raise FernError("samples: none given; scores of paths need them (samples, batch, horizon, channels)")
+        raise FernError("none given; scores of paths need them (samples, batch, horizon, channels)", argument="samples")
 
 
 SCORES: dict[str, Callable[[Batch], Tensor]] = {
@@ -204,11 +205,11 @@ class MetricAccumulator:
         _require_metrics(metrics)
         require_distance(distance)
         if "ept" in metrics and std is None:
-            raise FernError("std: ept needs the training standard deviation of each channel")
+            raise FernError("ept needs the training standard deviation of each channel", argument="std")
         self.metrics = tuple(metrics)
         self.levels = tuple(require_level(level) for level in levels)
         if len({f"{100 * level:.6g}" for level in self.levels}) < len(self.levels):
-            raise FernError(f"levels: {self.levels} contains duplicates")
+            raise FernError(f"{self.levels} contains duplicates", argument="levels")
         self.distance: Distance = distance
         self.weights = weights
         self.windows = 0
@@ -236,7 +237,9 @@ class MetricAccumulator:
             forecast, truth = forecast_and_truth(pred, true)
             shape = (truth.shape[1], truth.shape[2])
             if self.windows and shape != self._shape:
-                raise FernError(f"true: (horizon, channels) is {shape} and was {self._shape} in earlier batches")
+                raise FernError(
+                    f"(horizon, channels) is {shape} and was {self._shape} in earlier batches", argument="true"
+                )
             if self._directions is not None:
                 unit_directions(self._directions, truth)
             sums = self._score(Batch(forecast, truth, self._std, distribution, samples))
@@ -264,7 +267,9 @@ class MetricAccumulator:
         merged._sums, merged._kept = dict(self._sums), list(self._kept)
         if other.windows:
             if self.windows and other._shape != self._shape:
-                raise FernError(f"merge: (horizon, channels) is {self._shape} here and {other._shape} in the other")
+                raise FernError(
+                    f"(horizon, channels) is {self._shape} here and {other._shape} in the other", argument="merge"
+                )
             merged._add(other._sums, other._kept, other.windows, other._shape)
         return merged
 
@@ -281,27 +286,33 @@ class MetricAccumulator:
         expected = self.state_dict()
         for name in state:
             if name not in expected:
-                raise FernError(f"state: {unknown_name('entry', name, expected)}")
+                raise FernError(f"{unknown_name('entry', name, expected)}", argument="state")
         for name, values in expected.items():
             if name not in state:
-                raise FernError(f"state: has no {name!r}; it comes from an accumulator with other settings")
+                raise FernError(f"has no {name!r}; it comes from an accumulator with other settings", argument="state")
             if name not in ("pred", "true") and state[name].shape != values.shape:
-                raise FernError(f"state: {name} has shape {tuple(state[name].shape)}, needs {tuple(values.shape)}")
+                raise FernError(
+                    f"{name} has shape {tuple(state[name].shape)}", argument="state", expected=f"{tuple(values.shape)}"
+                )
         for name, values in self._given_tensors().items():
             if not torch.equal(values, state[name]):
-                raise FernError(f"state: its {name} differ from those of this accumulator")
+                raise FernError(f"its {name} differ from those of this accumulator", argument="state")
         windows, shape = int(state["windows"]), (int(state["shape"][0]), int(state["shape"][1]))
         if windows < 0:
-            raise FernError(f"state: windows is {windows}, needs 0 or more")
+            raise FernError(f"windows is {windows}", argument="state", expected="0 or more")
         kept = []
         if self._keeps_windows and windows:
             kept = [forecast_and_truth(state["pred"], state["true"])]
             if kept[0][1].shape != (windows, *shape):
-                raise FernError(f"state: holds windows of shape {tuple(kept[0][1].shape)}, needs {(windows, *shape)}")
+                raise FernError(
+                    f"holds windows of shape {tuple(kept[0][1].shape)}",
+                    argument="state",
+                    expected=f"{(windows, *shape)}",
+                )
         sums = {key: float(state[f"sum.{key}"]) for key in self._sums}
         for key, total in sums.items():
             if not isfinite(total):
-                raise FernError(f"state: sum.{key} is {total}, needs a finite number")
+                raise FernError(f"sum.{key} is {total}", argument="state", expected="a finite number")
         self.windows, self._shape, self._sums, self._kept = windows, shape, sums, kept
 
     @property
@@ -370,26 +381,26 @@ class MetricAccumulator:
         for name in ("metrics", "levels", "distance", "weights"):
             here, there = getattr(self, name), getattr(other, name)
             if here != there:
-                raise FernError(f"merge: {name} is {here} here and {there} in the other")
+                raise FernError(f"{name} is {here} here and {there} in the other", argument="merge")
         mine, theirs = self._given_tensors(), other._given_tensors()
         for name in {**mine, **theirs}:
             if name not in mine or name not in theirs or not torch.equal(mine[name], theirs[name]):
-                raise FernError(f"merge: {name} differ between the two accumulators")
+                raise FernError(f"{name} differ between the two accumulators", argument="merge")
 
 
 def _require_metrics(metrics: Sequence[str]) -> None:
     if isinstance(metrics, str):
-        raise FernError(f"metrics: needs a list of names, got the text {metrics!r}")
+        raise FernError(argument="metrics", expected=f"a list of names, got the text {metrics!r}")
     if not metrics:
-        raise FernError(f"metrics: is empty; known: {', '.join(METRICS)}")
+        raise FernError(f"is empty; known: {', '.join(METRICS)}", argument="metrics")
     for position, name in enumerate(metrics):
         if name not in METRICS:
             raise unknown_name("metric", name, METRICS)
         if name in metrics[:position]:
-            raise FernError(f"metrics: {name!r} is given twice")
+            raise FernError(f"{name!r} is given twice", argument="metrics")
 
 
 def _require_finite_sums(sums: Mapping[str, float]) -> None:
     for key, total in sums.items():
         if not isfinite(total):
-            raise FernError(f"{key}: overflows float64; the finite values given are too large to score")
+            raise FernError("overflows float64; the finite values given are too large to score", argument=key)

@@ -73,7 +73,7 @@ def sphere_directions(
     """
     for name, count in (("horizon", horizon), ("projections", projections)):
         if count < 1:
-            raise FernError(f"{name}: got {count}, needs at least 1")
+            raise FernError(argument=name, got=count, expected="at least 1")
     if isinstance(generator, np.random.Generator):
         normal = torch.from_numpy(generator.standard_normal((horizon, projections)))
     else:
@@ -89,7 +89,9 @@ def read_directions(directions: Array) -> Tensor:  # (H, L)
     off = ((lengths - 1).abs() > UNIT_TOLERANCE).nonzero()
     if len(off):
         column = int(off[0])
-        raise FernError(f"directions: column {column} has length {lengths[column]:.6g}, needs unit length")
+        raise FernError(
+            f"column {column} has length {lengths[column]:.6g}", argument="directions", expected="unit length"
+        )
     return columns
 
 
@@ -102,7 +104,8 @@ def unit_directions(
     columns = sphere_directions(horizon) if directions is None else read_directions(directions)
     if columns.shape[0] != horizon:
         raise FernError(
-            f"directions: shape {tuple(columns.shape)} (horizon, projections) does not fit a horizon of {horizon}"
+            f"shape {tuple(columns.shape)} (horizon, projections) does not fit a horizon of {horizon}",
+            argument="directions",
         )
     return wide(columns, true.device)
 
@@ -188,6 +191,6 @@ def sliced_w2_squared(
     elif generator is not None:
         raise FernError("directions and generator: give one of them; given directions are not drawn")
     elif projections not in (PROJECTIONS, directions.shape[-1]):
-        raise FernError(f"projections: got {projections}, but directions holds {directions.shape[-1]}")
+        raise FernError(f"got {projections}, but directions holds {directions.shape[-1]}", argument="projections")
     columns = unit_directions(directions, truth)
     return as_kind("sliced_w2", sliced_w2_squared_per_channel(forecast, truth, columns).mean(), true)

@@ -106,7 +106,7 @@ class Forecast:
             tensor([1., 2.])
         """
         if not all(0.0 < level < 1.0 for level in levels):
-            raise FernError(f"levels: got {list(levels)}, needs numbers between 0 and 1")
+            raise FernError(f"got {list(levels)}", argument="levels", expected="numbers between 0 and 1")
         wanted = torch.tensor(levels, dtype=self.mean.dtype, device=self.mean.device)
         if self.ellipsoid is not None:
             return self.ellipsoid.icdf(wanted[:, None, None, None]).transpose(-1, -2)
@@ -114,7 +114,7 @@ class Forecast:
 
     def _drawn(self, wanted: str) -> Tensor:
         if self.samples is None:
-            raise FernError(f"{wanted}: this forecast has neither an ellipsoid nor samples, only a mean")
+            raise FernError("this forecast has neither an ellipsoid nor samples, only a mean", argument=wanted)
         return self.samples
 
 
@@ -169,7 +169,8 @@ class Forecaster(nn.Module, ABC):
         require_whole("samples", samples, 0)
         if samples and not self.has_distribution:
             raise FernError(
-                f"samples: got {samples}, but {type(self).__name__} has no distribution to draw from; needs 0"
+                f"got {samples}, but {type(self).__name__} has no distribution to draw from; needs 0",
+                argument="samples",
             )
         with drawing_from(self, generator):
             try:
@@ -228,28 +229,28 @@ class Forecaster(nn.Module, ABC):
         """Refuse a future that does not belong to ``past`` under this model's horizon."""
         wanted = (past.shape[0], self.config.horizon, self.config.channels)
         if tuple(future.shape) != wanted:
-            raise FernError(f"future: got shape {tuple(future.shape)}, needs {wanted}")
+            raise FernError(f"got shape {tuple(future.shape)}", argument="future", expected=wanted)
 
     def _check_past(self, past: Tensor) -> None:
         length, channels = self.config.context_length, self.config.channels
         needs = f"needs a floating-point tensor (batch, {length}, {channels})"
         if not isinstance(past, Tensor):
-            raise FernError(f"past: got {type(past).__name__}, {needs}")
+            raise FernError(f"got {type(past).__name__}, {needs}", argument="past")
         if past.ndim != 3:
-            raise FernError(f"past: got {past.ndim} dimensions, shape {tuple(past.shape)}; {needs}")
+            raise FernError(f"got {past.ndim} dimensions, shape {tuple(past.shape)}; {needs}", argument="past")
         if past.shape[1] != length:
-            raise FernError(f"past: got {past.shape[1]} time steps, context_length is {length}; {needs}")
+            raise FernError(f"got {past.shape[1]} time steps, context_length is {length}; {needs}", argument="past")
         if past.shape[2] != channels:
-            raise FernError(f"past: got {past.shape[2]} channels, the model has {channels}; {needs}")
+            raise FernError(f"got {past.shape[2]} channels, the model has {channels}; {needs}", argument="past")
         if past.shape[0] == 0:
-            raise FernError(f"past: got an empty batch; {needs}")
+            raise FernError(f"got an empty batch; {needs}", argument="past")
         if not past.is_floating_point():
-            raise FernError(f"past: got {past.dtype}; {needs}")
+            raise FernError(f"got {past.dtype}; {needs}", argument="past")
         own = next((p for p in self.parameters() if p.is_floating_point()), None)
         if own is not None and own.dtype != past.dtype:
-            raise FernError(f"past: got {past.dtype}, the model's weights are {own.dtype}; needs the same")
+            raise FernError(f"got {past.dtype}, the model's weights are {own.dtype}; needs the same", argument="past")
         if own is not None and own.device != past.device:
-            raise FernError(f"past: got device {past.device}, the model is on {own.device}; needs the same")
+            raise FernError(f"got device {past.device}, the model is on {own.device}; needs the same", argument="past")
         require_finite("past", past)
 
     def _refuse_if_large(self, past: Tensor) -> None:
@@ -257,8 +258,11 @@ class Forecaster(nn.Module, ABC):
         largest = float(past.detach().abs().max())
         if largest > LARGE:
             raise FernError(
-                f"past: its values reach {largest:.3g}, which {type(self).__name__} cannot compute with in "
-                f"{str(past.dtype).removeprefix('torch.')}: the forecast is not finite; scale them first"
+                (
+                    f"its values reach {largest:.3g}, which {type(self).__name__} cannot compute with in "
+                    f"{str(past.dtype).removeprefix('torch.')}: the forecast is not finite; scale them first"
+                ),
+                argument="past",
             )
 
 
@@ -292,8 +296,11 @@ def require_finite(name: str, values: Tensor) -> None:  # (B, T, C)
         window, step, channel = (int(i) for i in bad.nonzero()[0])
         value = float(values[window, step, channel])
         raise FernError(
-            f"{name}: got {value} at window {window}, time step {step}, channel {channel} "
-            f"({int(bad.sum())} such values); needs finite numbers"
+            (
+                f"got {value} at window {window}, time step {step}, channel {channel} ({int(bad.sum())} "
+                "such values); needs finite numbers"
+            ),
+            argument=name,
         )
 
 
@@ -348,12 +355,17 @@ class FittedForecaster(PointForecaster):
         for place, rows in enumerate(stretches):
             if rows.ndim != 2 or rows.shape[1] != self.config.channels or not bool(torch.isfinite(rows).all()):
                 raise FernError(
-                    f"stretches: entry {place} has shape {tuple(rows.shape)}, needs (time, {self.config.channels}) "
-                    "of finite numbers"
+                    f"entry {place} has shape {tuple(rows.shape)}",
+                    argument="stretches",
+                    expected=f"(time, {self.config.channels}) of finite numbers",
                 )
         longest, needed = max((len(rows) for rows in stretches), default=0), self.config.horizon + 1
         if longest < needed:
-            raise FernError(f"stretches: the longest has {longest} rows, needs at least {needed} (the horizon and one)")
+            raise FernError(
+                f"the longest has {longest} rows",
+                argument="stretches",
+                expected=f"at least {needed} (the horizon and one)",
+            )
         self.config = self._asked
         with torch.no_grad():
             chosen = self.fit_rows(stretches, past, future)
@@ -372,5 +384,5 @@ class FittedForecaster(PointForecaster):
         """Refuse to forecast while a buffer that `fit_rows` fills is empty or not a number."""
         if buffer.numel() == 0 or bool(buffer.isnan().any()):
             raise FernError(
-                f"model: {type(self).__name__} is not fitted yet; train it, or call fit(rows, past, future)"
+                f"{type(self).__name__} is not fitted yet; train it, or call fit(rows, past, future)", argument="model"
             )

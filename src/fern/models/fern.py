@@ -76,17 +76,20 @@ class FernConfig(ModelConfig):
             require_whole(name, getattr(self, name), 0)
         require_whole("smoothing", self.smoothing, 1)
         if self.smoothing % 2 == 0:
-            raise FernError(f"smoothing: got {self.smoothing}, needs an odd number: a step and as many on either side")
+            raise FernError(
+                argument="smoothing", got=self.smoothing, expected="an odd number: a step and as many on either side"
+            )
         if self.patch_size is not None:
             require_whole("patch_size", self.patch_size, 1)
             if self.reflections > self.patch_size:
                 raise FernError(
-                    f"reflections: got {self.reflections}, needs at most patch_size, which is {self.patch_size}: "
-                    "that many reach every rotation"
+                    argument="reflections",
+                    got=self.reflections,
+                    expected=f"at most patch_size, which is {self.patch_size}: that many reach every rotation",
                 )
         require_number("head_spread", self.head_spread, "a number above 0", lambda value: value > 0)
         if not 0.0 < self.noise < float("inf"):
-            raise FernError(f"noise: got {self.noise}, needs a variance above 0")
+            raise FernError(argument="noise", got=self.noise, expected="a variance above 0")
         for name, kind in (
             ("mean", Mean),
             ("normalise", Normalisation),
@@ -95,7 +98,7 @@ class FernConfig(ModelConfig):
         ):
             if getattr(self, name) not in get_args(kind):
                 needs = " or ".join(map(repr, get_args(kind)))
-                raise FernError(f"{name}: got {getattr(self, name)!r}, needs {needs}")
+                raise FernError(argument=name, got=getattr(self, name), expected=needs)
         activation(self.activation)
 
     @property

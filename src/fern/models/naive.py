@@ -36,7 +36,9 @@ class SeasonalNaiveConfig(ModelConfig):
         super().__post_init__()
         require_whole("season", self.season, 1)
         if self.season > self.context_length:
-            raise FernError(f"season: got {self.season}, needs at most context_length, which is {self.context_length}")
+            raise FernError(
+                argument="season", got=self.season, expected=f"at most context_length, which is {self.context_length}"
+            )
 
 
 class SeasonalNaive(PointForecaster):
@@ -81,13 +83,13 @@ class TrainingMean(PointForecaster):
             total += future.double().sum(dim=(0, 1)).cpu()
             count += future.shape[0] * future.shape[1]
         if count == 0:
-            raise FernError("batches: got none, needs at least one training window")
+            raise FernError("got none", argument="batches", expected="at least one training window")
         self.level.copy_(total / count)
 
     def predict(self, past: Tensor) -> Tensor:
         """The training mean, whatever the past."""
         if bool(self.level.isnan().any()):
-            raise FernError("model: the training mean is not known yet; call prepare(batches) first")
+            raise FernError("the training mean is not known yet; call prepare(batches) first", argument="model")
         level = self.level.to(past.dtype)
         return level.expand(past.shape[0], self.config.horizon, -1)
 

@@ -18,8 +18,8 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from fern.checks import is_whole, require_memory, shown
-from fern.errors import FernError, unknown_name
+from fern.checks import is_whole, require_memory
+from fern.errors import FernError, show_value, unknown_name
 from fern.models.base import Forecaster, ModelConfig
 from fern.settings import from_mapping
 
@@ -91,7 +91,7 @@ def outline_of(name: str, build: Callable[[Any], Forecaster], config: ModelConfi
         raise
     except (NotImplementedError, RuntimeError, TypeError, OverflowError, MemoryError) as error:
         if isinstance(error, OverflowError | MemoryError) or any(sign in str(error).lower() for sign in _TOO_LARGE):
-            raise FernError(f"{name}: its settings ask for sizes beyond any machine ({sizes})") from None
+            raise FernError(f"its settings ask for sizes beyond any machine ({sizes})", argument=name) from None
         return None
     values = [*outline.parameters(), *outline.buffers()]
     needed = sum(float(value.numel()) * value.element_size() for value in values if value.device.type == "meta")
@@ -131,7 +131,7 @@ def _sizes(config: ModelConfig) -> str:
     """The largest numbers among the settings, which are those to look at."""
     numbers = [(name, value) for name, value in asdict(config).items() if is_whole(value, least=1)]
     largest = sorted(numbers, key=lambda entry: -entry[1])[:3]
-    return ", ".join(f"{name} {shown(value)}" for name, value in largest)
+    return ", ".join(f"{name} {show_value(value)}" for name, value in largest)
 
 
 Presets = Mapping[str, Mapping[str, Any]]
@@ -163,7 +163,9 @@ def register_model(
     The preset ``default`` (no settings beyond the config's own defaults) always exists.
     """
     if name in _ENTRIES and _ENTRIES[name].model is not model:
-        raise FernError(f"name: got {name!r}, which is registered for {_ENTRIES[name].model.__name__} already")
+        raise FernError(
+            f"got {name!r}, which is registered for {_ENTRIES[name].model.__name__} already", argument="name"
+        )
     _ENTRIES[name] = ModelEntry(name, config, model, {"default": {}, **(presets or {})})
 
 
@@ -184,7 +186,7 @@ def name_of(model: Forecaster) -> str:
     for entry in _ENTRIES.values():
         if entry.model is type(model):
             return entry.name
-    raise FernError(f"model: got {type(model).__name__}, which is not registered; see register_model")
+    raise FernError(f"got {type(model).__name__}, which is not registered; see register_model", argument="model")
 
 
 def build_model(

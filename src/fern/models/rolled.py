@@ -76,11 +76,11 @@ class RolledFernConfig(ModelConfig):
         if self.reach is not None:
             require_whole("reach", self.reach, 0)
             if self.layout != "ring":
-                raise FernError(f"reach: got {self.reach}, needs layout 'ring': other channels have none")
+                raise FernError(argument="reach", got=self.reach, expected="layout 'ring': other channels have none")
         for name, kind in (("earlier", Earlier), ("layout", Layout)):
             if getattr(self, name) not in get_args(kind):
                 needs = " or ".join(map(repr, get_args(kind)))
-                raise FernError(f"{name}: got {getattr(self, name)!r}, needs {needs}")
+                raise FernError(argument=name, got=getattr(self, name), expected=needs)
         require_number("margin", self.margin, "a share of the range, at least 0", lambda value: value >= 0)
         self.patch()  # checks the rest
 
@@ -212,7 +212,7 @@ class RolledFern(Forecaster):
         """All windows, where they are enough to learn a spread from."""
         found = list(batches)
         if not found:
-            raise FernError("batches: got none, needs at least one (past, future)")
+            raise FernError("got none", argument="batches", expected="at least one (past, future)")
         for past, future in found:
             self._check_past(past)
             self.check_future(past, future)
@@ -221,7 +221,9 @@ class RolledFern(Forecaster):
         least = len(self.spread)
         if len(pasts) < least:
             raise FernError(
-                f"learn_spread: got {len(pasts)} windows, needs at least {least}, one for each value of a patch"
+                f"got {len(pasts)} windows",
+                argument="learn_spread",
+                expected=f"at least {least}, one for each value of a patch",
             )
         return pasts, futures
 

@@ -13,8 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from fern._version import __version__
-from fern.checks import shown
-from fern.errors import FernError, NotWritten
+from fern.errors import FernError, NotWritten, show_value
 from fern.files import written_whole
 from fern.models.base import Forecaster
 from fern.models.registry import model_entry, model_from_config, name_of, outline_of, registering
@@ -40,7 +39,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], described: Mapping[
         try:
             save_file(plain, temporary, metadata={"format": format_, "fern": text, "sha256": checksum})
         except SafetensorError as error:
-            raise NotWritten(f"{path}: was not written ({error})") from None
+            raise NotWritten(f"was not written ({error})", where=path) from None
     return checksum
 
 
@@ -52,9 +51,9 @@ def read_tensors(path: Path, *, format_: str) -> tuple[dict[str, Any], dict[str,
     path = Path(path)
     header, tensors = _read(path)
     if header.get("format") != format_ or "fern" not in header:
-        raise FernError(f"{path}: needs format {format_!r} as written by fern, got {header.get('format')!r}")
+        raise FernError(expected=f"format {format_!r} as written by fern, got {header.get('format')!r}", where=path)
     if header.get("sha256") != _digest(header["fern"], tensors):
-        raise FernError(f"{path}: the contents do not match their checksum; the file was changed or damaged")
+        raise FernError("the contents do not match their checksum; the file was changed or damaged", where=path)
     return _as_object(header["fern"], path), tensors, header["sha256"]
 
 
@@ -77,21 +76,21 @@ def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     if not path.is_file():
-        raise FernError(f"{path}: no such file")
+        raise FernError("no such file", where=path)
     try:
         with safe_open(path, framework="pt") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise FernError(f"{path}: not a readable safetensors file ({error})") from None
+        raise FernError(f"not a readable safetensors file ({error})", where=path) from None
 
 
 def _as_object(text: str, path: Path) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise FernError(f"{path}: the settings in the header are not valid JSON ({error})") from None
+        raise FernError(f"the settings in the header are not valid JSON ({error})", where=path) from None
     if not isinstance(value, dict):
-        raise FernError(f"{path}: the settings in the header are {type(value).__name__}, need an object")
+        raise FernError(f"the settings in the header are {type(value).__name__}, need an object", where=path)
     return value
 
 
@@ -151,7 +150,9 @@ def model_of(name: object, settings: object, tensors: dict[str, Tensor], *, wher
     account for: settings that claim a huge model cost next to nothing.
     """
     if not isinstance(name, str) or not isinstance(settings, dict):
-        raise FernError(f"{where}: needs a model's name and its settings, got {shown(name)} and {shown(settings)}")
+        raise FernError(
+            expected=f"a model's name and its settings, got {show_value(name)} and {show_value(settings)}", where=where
+        )
     entry = model_entry(name)
     config = from_mapping(entry.config, settings, where=where)
     numbers = sum(value.numel() for value in tensors.values())
@@ -184,23 +185,23 @@ def require_fit(model: Forecaster, tensors: dict[str, Tensor], *, where: str) ->
     missing, foreign = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or foreign:
         raise FernError(
-            f"{where}: the weights do not match {name_of(model)}: missing {missing[:3]}, unexpected {foreign[:3]}"
+            (f"the weights do not match {name_of(model)}: missing {missing[:3]}, unexpected {foreign[:3]}"), where=where
         )
     for name, value in own.items():
         if value.shape != tensors[name].shape:
             raise FernError(
-                f"{where}: {name} has shape {tuple(tensors[name].shape)}, the settings need {tuple(value.shape)}"
+                f"{name} has shape {tuple(tensors[name].shape)}, the settings need {tuple(value.shape)}", where=where
             )
     for name, value in own.items():
         got = tensors[name].dtype
         if value.is_floating_point() != got.is_floating_point or (got.is_floating_point and got not in FLOATING):
             needs = "one of float32, float64, bfloat16, float16" if value.is_floating_point() else str(value.dtype)
-            raise FernError(f"{where}: {name} is {_plain(got)}, needs {needs.removeprefix('torch.')}")
+            raise FernError(f"{name} is {_plain(got)}", expected=f"{needs.removeprefix('torch.')}", where=where)
         if not value.is_floating_point() and got != value.dtype:
-            raise FernError(f"{where}: {name} is {_plain(got)}, needs {_plain(value.dtype)}")
+            raise FernError(f"{name} is {_plain(got)}", expected=f"{_plain(value.dtype)}", where=where)
     kinds = sorted({_plain(t.dtype) for t in tensors.values() if t.is_floating_point()})
     if len(kinds) > 1:
-        raise FernError(f"{where}: the weights are of several types ({', '.join(kinds)}), need one")
+        raise FernError(f"the weights are of several types ({', '.join(kinds)}), need one", where=where)
 
 
 def _plain(kind: torch.dtype) -> str:

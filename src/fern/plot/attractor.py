@@ -181,12 +181,15 @@ class Attractor:
         """
         if truth.ndim != 2 or truth.shape != forecast.shape or truth.shape[1] < 2 or len(truth) < 2:
             raise FernError(
-                f"truth, forecast: got {truth.shape} and {forecast.shape}, need the same (rows, channels ≥ 2)"
+                f"got {truth.shape} and {forecast.shape}, need the same (rows, channels ≥ 2)",
+                argument="truth, forecast",
             )
         radius = np.asarray(spectral_radius, dtype=np.float64)
         radius = radius.max(axis=1) if radius.ndim == 2 else radius
         if radius.shape != (len(truth),):
-            raise FernError(f"spectral_radius: got {radius.shape}, needs one for each of the {len(truth):,} rows")
+            raise FernError(
+                argument="spectral_radius", got=radius.shape, expected=f"one for each of the {len(truth):,} rows"
+            )
         every, shown = -(-len(truth) // _MOST_POINTS), min(3, truth.shape[1])
         speed = row_speed(truth, dt)
         return cls(

@@ -45,7 +45,7 @@ def coverage_figure(
     kinds = list(dict.fromkeys(row.kind for row in covered))
     panels = len(kinds) + (pit is not None)
     if not panels:
-        raise FernError("covered: got none, needs at least one")
+        raise FernError("got none", argument="covered", expected="at least one")
     drawn = figure(max(4.0, 2.6 * panels), 2.9)
     axes = drawn.subplots(1, panels, squeeze=False)[0]
     for axis, kind in zip(axes, kinds, strict=False):
@@ -117,7 +117,8 @@ class CoverageOverTime:
     def __post_init__(self) -> None:
         if len(self.when) != len(self.coverage) or not len(self.when):
             raise FernError(
-                f"when, coverage: got {len(self.when)} and {len(self.coverage)} of them, need as many of both, and one"
+                f"got {len(self.when)} and {len(self.coverage)} of them, need as many of both, and one",
+                argument="when, coverage",
             )
 
     @property

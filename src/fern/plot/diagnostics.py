@@ -36,7 +36,7 @@ def diagnostics_figure(
         5
     """
     if not 0 <= channel < profile.channels:
-        raise FernError(f"channel: got {channel}, needs 0 to {profile.channels - 1}")
+        raise FernError(argument="channel", got=channel, expected=f"0 to {profile.channels - 1}")
     stretch = slice(*(rows or slice(None)).indices(len(profile)))
     time = profile.first_row + np.arange(stretch.start, stretch.stop)
     drawn = figure(12, 8)

@@ -76,7 +76,7 @@ class Joint:
         """
         horizon = paths.shape[1]
         if not all(1 <= step <= horizon for step in steps) or steps[0] == steps[1]:
-            raise FernError(f"steps: got {steps}, needs two different steps from 1 to {horizon}")
+            raise FernError(argument="steps", got=steps, expected=f"two different steps from 1 to {horizon}")
         points = np.asarray(paths, dtype=np.float64)[:, [step - 1 for step in steps]]
         centre, covariance = points.mean(axis=0), np.cov(points.T)
         far = distances(points, centre, covariance)
@@ -161,7 +161,7 @@ class Fans:
 
     def __post_init__(self) -> None:
         if not self.fans:
-            raise FernError("fans: got none, needs at least one series to draw")
+            raise FernError("got none", argument="fans", expected="at least one series to draw")
 
     @property
     def wide(self) -> bool:
@@ -296,7 +296,7 @@ def forecast_figure(
     """
     for name, values in forecasts.items():
         if values.shape != future.shape:
-            raise FernError(f"forecasts: {name} has shape {values.shape}, the future has {future.shape}")
+            raise FernError(f"{name} has shape {values.shape}, the future has {future.shape}", argument="forecasts")
     drawn = figure(11, 1.9 * len(channel_names) + 0.8)
     axes = np.atleast_1d(np.asarray(drawn.subplots(len(channel_names), 1, sharex=True)))
     before, after = np.arange(-len(past), 0), np.arange(len(future))
@@ -353,7 +353,7 @@ def mechanism_figure(patches: Sequence[PatchMap], *, source_deviation: float, de
         3
     """
     if not patches:
-        raise FernError("patches: got none, needs at least one")
+        raise FernError("got none", argument="patches", expected="at least one")
     drawn = figure(2.5 * (len(patches) + 1), 2.8)
     axes = drawn.subplots(1, len(patches) + 1, squeeze=False)[0]
     angle = np.linspace(0, 2 * np.pi, 100)

@@ -49,7 +49,7 @@ def bundle() -> str:
 
     script: str = get_plotlyjs()
     if "</script" in script.lower() or "<!--" in script:
-        raise FernError("plotly: its script cannot stand in a page, needs another release")
+        raise FernError("its script cannot stand in a page", argument="plotly", expected="another release")
     return script
 
 

@@ -57,7 +57,7 @@ def errors_figure(cases: Sequence[CaseErrors], *, label: str = "MSE") -> "Figure
         1
     """
     if not cases or not any(case.models for case in cases):
-        raise FernError("cases: got none with a model, needs at least one")
+        raise FernError("got none with a model", argument="cases", expected="at least one")
     names = list(dict.fromkeys(one.model for case in cases for one in case.models))
     width, height = max(7.0, 3.0 * len(cases)), 1.0 + 0.28 * len(names)
     # Places that follow from the names: a page of hundreds of runs has no time to measure every label.
@@ -122,7 +122,7 @@ def critical_difference_figure(
         1
     """
     if len(ranks) < 2:
-        raise FernError(f"ranks: got {len(ranks)}, needs at least two models")
+        raise FernError(f"got {len(ranks)}", argument="ranks", expected="at least two models")
     placed = sorted(ranks, key=lambda one: one[1])
     rank_of = dict(placed)
     left, right = placed[: (len(placed) + 1) // 2], placed[(len(placed) + 1) // 2 :]
@@ -189,7 +189,11 @@ class ErrorGrowth:
         if self.oracle is not None:
             lengths["oracle"] = np.asarray(self.oracle).shape
         if not self.errors or len(set(lengths.values())) != 1 or len(next(iter(lengths.values()))) != 1:
-            raise FernError(f"errors: got shapes {lengths}, needs one list of steps for each model, all of one length")
+            raise FernError(
+                f"got shapes {lengths}",
+                argument="errors",
+                expected="one list of steps for each model, all of one length",
+            )
 
     @property
     def horizon(self) -> int:
@@ -278,7 +282,7 @@ class TrainingCurve:
         """
         tested = [(record.epoch, record.validation, record.test) for record in history if record.test is not None]
         if not tested or any(metric not in figures for _, *both in tested for figures in both):
-            raise FernError(f"history: {name} has no {metric} of every epoch on validation and test windows")
+            raise FernError(f"{name} has no {metric} of every epoch on validation and test windows", argument="history")
         chosen = {row.choice: row.epoch for row in history.recency(metric)}
         return cls(
             name,
@@ -306,7 +310,7 @@ def training_curves_figure(curves: Sequence[TrainingCurve], *, label: str = "MSE
         1
     """
     if not curves:
-        raise FernError("curves: got none, needs at least one run with the errors of its epochs")
+        raise FernError("got none", argument="curves", expected="at least one run with the errors of its epochs")
     names = list(dict.fromkeys(curve.name for curve in curves))
     columns = min(COLUMNS, len(names))
     rows = ceil(len(names) / columns)

@@ -76,9 +76,9 @@ class System(ABC):
             require_number(f"parameter {name} of {self.name}", value, "a finite number", lambda _: True)
             low, high = self.limits.get(name, (-math.inf, math.inf))
             if not low <= value <= high:
-                raise FernError(f"parameter {name} of {self.name}: got {value}, needs {low} to {high}")
+                raise FernError(f"parameter {name} of {self.name}: got {value}", expected=f"{low} to {high}")
             if name in self.whole and value != int(value):
-                raise FernError(f"parameter {name} of {self.name}: got {value}, needs a whole number")
+                raise FernError(f"parameter {name} of {self.name}: got {value}", expected="a whole number")
         return {**self.params, **params}
 
     def vector(self, params: Mapping[str, float]) -> Array:

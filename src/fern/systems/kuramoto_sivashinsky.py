@@ -93,7 +93,7 @@ class KuramotoSivashinsky(System):
     def complete(self, params: Mapping[str, float]) -> dict[str, float]:
         full = super().complete(params)
         if full["nx"] % 2:
-            raise FernError(f"parameter nx of {self.name}: got {full['nx']:g}, needs an even number")
+            raise FernError(f"parameter nx of {self.name}: got {full['nx']:g}", expected="an even number")
         return full
 
     @override

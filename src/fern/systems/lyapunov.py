@@ -30,9 +30,11 @@ def largest_lyapunov_exponent(
         True
     """
     if system.noise:
-        raise FernError(f"system: {system.name} is driven by noise; the exponent needs a deterministic system")
+        raise FernError(
+            f"{system.name} is driven by noise; the exponent needs a deterministic system", argument="system"
+        )
     if steps < renormalise_every:
-        raise FernError(f"steps: got {steps}, needs at least {renormalise_every}")
+        raise FernError(argument="steps", got=steps, expected=f"at least {renormalise_every}")
     full = system.complete(params or {})
 
     def flow(states: np.ndarray, count: int) -> np.ndarray:

@@ -42,7 +42,7 @@ def monte_carlo_mean(
         True
     """
     if paths < 2:
-        raise FernError(f"paths: got {paths}, needs at least 2 for a standard error")
+        raise FernError(argument="paths", got=paths, expected="at least 2 for a standard error")
     channels = len(system.channel_names_of(params))
     mean = np.empty((len(states), horizon, channels))
     error = np.empty_like(mean)

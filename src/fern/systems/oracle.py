@@ -102,13 +102,13 @@ def _by_segment(trajectory: Trajectory, rows: NDArray[np.int64]) -> list[_Group]
 
 def _valid_starts(trajectory: Trajectory, starts: Starts, horizon: int) -> NDArray[np.int64]:
     if horizon < 1:
-        raise FernError(f"horizon: got {horizon}, needs at least 1")
+        raise FernError(argument="horizon", got=horizon, expected="at least 1")
     rows = np.atleast_1d(np.asarray(list(starts) if not isinstance(starts, np.ndarray) else starts))
     if rows.ndim != 1 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
-        raise FernError(f"starts: got {rows.dtype} of shape {rows.shape}, needs a list of row numbers")
+        raise FernError(f"got {rows.dtype} of shape {rows.shape}", argument="starts", expected="a list of row numbers")
     rows = rows.astype(np.int64)
     steps = len(trajectory.values)
     outside = rows[(rows < 0) | (rows > steps)]
     if outside.size:
-        raise FernError(f"starts: row {outside[0]} is outside the trajectory, needs 0 to {steps}")
+        raise FernError(f"row {outside[0]} is outside the trajectory", argument="starts", expected=f"0 to {steps}")
     return rows

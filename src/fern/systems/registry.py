@@ -35,9 +35,9 @@ def register_system(system: System) -> System:
         (500, 2)
     """
     if system.name in PREMADE:
-        raise FernError(f"name: {system.name!r} is a built-in system; choose another name")
+        raise FernError(f"{system.name!r} is a built-in system; choose another name", argument="name")
     if not system.name:
-        raise FernError("name: a system needs a name, got an empty one")
+        raise FernError("a system needs a name, got an empty one", argument="name")
     _registered[system.name] = system
     return system
 

@@ -47,7 +47,7 @@ class Scenario:
         self.source.complete(self.params)
         rows = self.shock_rows
         if any(later <= earlier for earlier, later in itertools.pairwise(rows)):
-            raise FernError(f"shocks: got rows {list(rows)}, needs increasing rows")
+            raise FernError(f"got rows {list(rows)}", argument="shocks", expected="increasing rows")
 
     @property
     def source(self) -> System:
@@ -146,7 +146,7 @@ def scenario_from_mapping(values: Mapping[str, Any], *, where: str) -> Scenario:
     values = dict(values)
     if "shocks" in values:
         if not isinstance(values["shocks"], list | tuple):
-            raise FernError(f"{where}: shocks: needs a list of tables, written [[shocks]]")
+            raise FernError(argument="shocks", expected="a list of tables, written [[shocks]]", where=where)
         values["shocks"] = tuple(
             _read_shock(shock, where=f"{where}: shocks[{i}]") for i, shock in enumerate(values["shocks"])
         )
@@ -180,7 +180,7 @@ def open_scenario(source: str | Path | Scenario) -> Scenario:
     if isinstance(source, Scenario):
         return source
     if not isinstance(source, str | Path):
-        raise FernError(f"scenario: got {type(source).__name__}, needs an id, a TOML file or a Scenario")
+        raise FernError(argument="scenario", got=type(source).__name__, expected="an id, a TOML file or a Scenario")
     return read_scenario(source) if is_scenario_file(source) else scenario(str(source))
 
 
@@ -198,10 +198,10 @@ def is_scenario_file(source: str | Path) -> bool:
 
 def _read_shock(values: object, *, where: str) -> Shock:
     if not isinstance(values, dict):
-        raise FernError(f"{where}: needs a table, got {values!r}")
+        raise FernError(expected=f"a table, got {values!r}", where=where)
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in _SHOCKS:
-        raise FernError(f"{where}: {unknown_name('kind of shock', str(kind), _SHOCKS)}")
+        raise FernError(f"{unknown_name('kind of shock', str(kind), _SHOCKS)}", where=where)
     shock: Shock = from_mapping(_SHOCKS[kind], values, where=where)
     return shock
 

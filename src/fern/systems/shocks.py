@@ -74,7 +74,7 @@ class StateShock:
         eps = np.asarray(self.eps, dtype=np.float64)
         channels = len(system.channel_names_of(before.params))
         if eps.ndim > 0 and eps.shape != (channels,):
-            raise FernError(f"eps: got {eps.size} values, {system.name} has {channels} channels")
+            raise FernError(f"got {eps.size} values, {system.name} has {channels} channels", argument="eps")
         state = before.state.copy()
         state[:channels] += eps
         return Regime(before.params, state)
@@ -119,7 +119,7 @@ def starting_state(system: System, params: Mapping[str, float], given: tuple[flo
         return state
     channels = len(system.channel_names_of(params))
     if len(given) not in (channels, len(state)) or not all(map(is_number, given)):
-        raise FernError(f"initial_state: got {given}, {system.name} needs {channels} finite values")
+        raise FernError(f"got {given}, {system.name} needs {channels} finite values", argument="initial_state")
     state[: len(given)] = given
     return state
 
@@ -129,8 +129,11 @@ def _index(at: int | float, steps: int) -> int:
     index = int(at * steps) if isinstance(at, float) else at
     if not 0 < index < steps:
         raise FernError(
-            f"at: a shock at {at!r} falls on row {index}, outside the trajectory: "
-            f"needs a row from 1 to {steps - 1}, or a fraction between 0.0 and 1.0"
+            (
+                f"a shock at {at!r} falls on row {index}, outside the trajectory: needs a row from 1 to "
+                f"{steps - 1}, or a fraction between 0.0 and 1.0"
+            ),
+            argument="at",
         )
     return index
 
@@ -139,7 +142,11 @@ def _same_channels(system: System, before: Mapping[str, float], after: Mapping[s
     params = system.complete(after)
     if system.channel_names_of(params) != system.channel_names_of(before):
         raise FernError(
-            f"params: a shock cannot change the number of channels of {system.name} "
-            f"({len(system.channel_names_of(before))} before, {len(system.channel_names_of(params))} after)"
+            (
+                f"a shock cannot change the number of channels of {system.name} ("
+                f"{len(system.channel_names_of(before))} before, {len(system.channel_names_of(params))} "
+                "after)"
+            ),
+            argument="params",
         )
     return params

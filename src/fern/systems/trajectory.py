@@ -15,8 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from fern.checks import require_memory, shown
-from fern.errors import FernError
+from fern.checks import require_memory
+from fern.errors import FernError, show_value
 from fern.files import ending_of, written_whole
 from fern.systems.base import Array
 from fern.systems.noise import draw_noise
@@ -88,13 +88,13 @@ def simulate(source: str | Path | Scenario, *, dtype: Literal["float32", "float6
     """
     plan = open_scenario(source)
     if dtype not in ("float32", "float64"):
-        raise FernError(f"dtype: got {dtype!r}, needs 'float32' or 'float64'")
+        raise FernError(argument="dtype", got=dtype, expected="'float32' or 'float64'")
     system = plan.source
     params = system.complete(plan.params)
     regime = Regime(params, starting_state(system, params, plan.initial_state))
     # The states twice, while a segment is put in its place, the noise, and the values.
     width = 2 * len(regime.state) + len(system.noise) + len(system.channel_names_of(params))
-    require_memory(f"steps: {shown(plan.steps)} steps of {system.name}", 8.0 * width * min(plan.steps, 10**30))
+    require_memory(f"steps: {show_value(plan.steps)} steps of {system.name}", 8.0 * width * min(plan.steps, 10**30))
     noise = draw_noise(system.noise, steps=plan.steps, seed=plan.seed)[None]
     states = np.empty((plan.steps, len(regime.state)))
     segments = []

@@ -102,14 +102,14 @@ def require_same(saved: Mapping[str, Any], present: Mapping[str, Any], *, where:
         )
     for name, described in saved["data"].items():
         if described != present["data"][name]:
-            raise FernError(f"resume: {where} was trained on different data: {name} differ")
+            raise FernError(f"{where} was trained on different data: {name} differ", argument="resume")
     completed = _completed(saved["settings"], present["settings"])
     was, now = ({k: v for k, v in s.items() if k not in FREE_TO_CHANGE} for s in (completed, present["settings"]))
     if was["schedule"] == now["schedule"] == "constant" and not now["warmup"]:
         for settings in (was, now):  # more epochs only continue a run whose learning rate does not depend on them
             settings.pop("epochs")
     if was != now:
-        raise FernError(f"resume: {where} has different settings: {_differences(was, now)}")
+        raise FernError(f"{where} has different settings: {_differences(was, now)}", argument="resume")
 
 
 def _completed(
@@ -162,8 +162,11 @@ class Checkpoints:
         """Make the directory for a new run, and clear it; refuses one that holds a run already."""
         if resumable(self.directory):
             raise FernError(
-                f"directory: {self.directory} already holds a run; give resume={str(self.directory)!r} to continue "
-                "it, or another directory"
+                (
+                    f"{self.directory} already holds a run; give resume={str(self.directory)!r} to continue "
+                    "it, or another directory"
+                ),
+                argument="directory",
             )
         made_folder(self.directory)
         self.clear()
@@ -197,12 +200,12 @@ class Checkpoints:
         """The last state, checked to be of the same model, data and settings; `Unresumable` where it is not."""
         path = self.directory / LAST
         if not path.is_file():
-            raise FernError(f"resume: {self.directory} holds no checkpoint ({LAST}); nothing to continue")
+            raise FernError(f"{self.directory} holds no checkpoint ({LAST}); nothing to continue", argument="resume")
         try:
             whole, tensors, _ = read_tensors(path, format_=FORMAT)
             require_same(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
             if not isinstance(whole["run"], dict):
-                raise FernError(f"resume: {path} holds no state of a run")
+                raise FernError(f"{path} holds no state of a run", argument="resume")
             self._best_checksum = whole["best_sha256"]
         except FernError as error:
             raise Unresumable(str(error)) from None

@@ -252,8 +252,11 @@ class TrainConfig:
             raise unknown_name("preset", self.preset, PRESETS)
         if _finished not in (None, self.preset):
             raise FernError(
-                f"preset: got {self.preset!r} in place of {_finished!r}, whose values the config holds already; "
-                f"needs a new one: TrainConfig(preset={self.preset!r}, ...)"
+                (
+                    f"got {self.preset!r} in place of {_finished!r}, whose values the config holds already; "
+                    f"needs a new one: TrainConfig(preset={self.preset!r}, ...)"
+                ),
+                argument="preset",
             )
         object.__setattr__(self, "_finished", self.preset)
         grace_given = self.grace is not NOT_GIVEN
@@ -268,7 +271,8 @@ class TrainConfig:
         require_distance(self.distance)
         if self.time_limit is not None and self.devices > 1:
             raise FernError(
-                f"time_limit: got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs"
+                f"got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs",
+                argument="time_limit",
             )
         for name, known in (("start", get_args(Start)), ("precision", get_args(Precision))):
             if getattr(self, name) not in known:
@@ -294,7 +298,7 @@ class TrainConfig:
         kinds = {"objective": ObjectiveWeights, "accelerator": str, "strategy": str, "compile": bool}
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
-                raise FernError(f"{name}: got {getattr(self, name)!r}, needs {kind.__name__}")
+                raise FernError(argument=name, got=getattr(self, name), expected=f"{kind.__name__}")
 
     @property
     def weights(self) -> dict[str, float]:

@@ -97,14 +97,16 @@ class History(Sequence[EpochRecord]):
         for record in self._records:
             if record.epoch == epoch:
                 return record
-        raise FernError(f"epoch: got {epoch}, the history has {[record.epoch for record in self._records]}")
+        raise FernError(f"got {epoch}, the history has {[record.epoch for record in self._records]}", argument="epoch")
 
     def recency(self, metric: str = "mse") -> list[RecencyRow]:
         """Epoch 1 versus best by validation versus best by test, as the paper's table of recency bias."""
         if not self._records:
-            raise FernError("history: has no epochs")
+            raise FernError("has no epochs", argument="history")
         if any(record.test is None for record in self._records):
-            raise FernError("history: has no test figures; give train(..., windows_test=...) to study the choice")
+            raise FernError(
+                "has no test figures; give train(..., windows_test=...) to study the choice", argument="history"
+            )
         known = self._records[0].validation
         if metric not in known:
             raise unknown_name("metric", metric, known)
@@ -142,7 +144,7 @@ def history_from_list(values: Sequence[Mapping[str, Any]]) -> History:
 
 def _test(record: EpochRecord) -> MetricValues:
     if record.test is None:
-        raise FernError(f"history: epoch {record.epoch} has no test figures")
+        raise FernError(f"epoch {record.epoch} has no test figures", argument="history")
     return record.test
 
 

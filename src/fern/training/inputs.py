@@ -54,9 +54,9 @@ class WindowSets:
 def require_inputs_fit(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
     """Refuse a model, settings and window sets that do not belong together."""
     if not isinstance(model, Forecaster):
-        raise FernError(f"model: got {type(model).__name__}, needs a fern.models.Forecaster")
+        raise FernError(argument="model", got=type(model).__name__, expected="a fern.models.Forecaster")
     if not isinstance(config, TrainConfig):
-        raise FernError(f"config: got {type(config).__name__}, needs a TrainConfig")
+        raise FernError(argument="config", got=type(config).__name__, expected="a TrainConfig")
     for name, windows in data.named().items():
         if windows is not None:
             _require_windows(name, windows, model)
@@ -65,13 +65,13 @@ def require_inputs_fit(model: Forecaster, config: TrainConfig, data: WindowSets)
 
 def _require_windows(name: str, windows: Windows, model: Forecaster) -> None:
     if not isinstance(windows, Windows):
-        raise FernError(f"{name}: got {type(windows).__name__}, needs fern.data.Windows")
+        raise FernError(argument=name, got=type(windows).__name__, expected="fern.data.Windows")
     if len(windows) == 0:
-        raise FernError(f"{name}: has no windows, needs at least one")
+        raise FernError("has no windows", argument=name, expected="at least one")
     for size in ("context_length", "horizon", "channels"):
         has, needs = getattr(windows, size), getattr(model.config, size)
         if has != needs:
-            raise FernError(f"{name}: {size} is {has}, the model's is {needs}; needs the same")
+            raise FernError(f"{size} is {has}, the model's is {needs}; needs the same", argument=name)
 
 
 def require_methods(name: str, given: T, example: type, *, known: Iterable[str]) -> T:
@@ -79,7 +79,7 @@ def require_methods(name: str, given: T, example: type, *, known: Iterable[str])
     for method in (entry for entry in vars(example) if not entry.startswith("_")):
         if not callable(getattr(given, method, None)):
             names = ", ".join(repr(entry) for entry in known)
-            raise FernError(f"{name}: got {given!r}, needs {names}, or an object with a method {method!r}")
+            raise FernError(argument=name, got=given, expected=f"{names}, or an object with a method {method!r}")
     return given
 
 
@@ -87,13 +87,14 @@ def run_directory(directory: Path | str | None, resume: Path | str | None) -> Pa
     """Where the run is kept: the directory, or the one it resumes from, which must be the same."""
     for name, given in (("directory", directory), ("resume", resume)):
         if given is not None and not isinstance(given, str | Path):
-            raise FernError(f"{name}: got {given!r}, needs the path of a folder")
+            raise FernError(argument=name, got=given, expected="the path of a folder")
     if directory is None or resume is None:
         given = directory if resume is None else resume
         return None if given is None else Path(given)
     if Path(directory).resolve() != Path(resume).resolve():
         raise FernError(
-            f"directory: got {directory} but resume is {resume}; a run resumes in its own directory; give one of them"
+            (f"got {directory} but resume is {resume}; a run resumes in its own directory; give one of them"),
+            argument="directory",
         )
     return Path(resume)
 

@@ -321,7 +321,7 @@ def tracker_of(tracker: TrackerKind | Tracker | None, *, directory: Path | None,
             run_file.unlink(missing_ok=True)  # of a training that ended before its first checkpoint
         return Guarded(MLflow(run_file=run_file))
     if directory is None:
-        raise FernError("tracker: tensorboard writes files; give train(..., directory=...)")
+        raise FernError("tensorboard writes files; give train(..., directory=...)", argument="tracker")
     return Guarded(TensorBoard(directory / "tensorboard"))
 
 
@@ -329,4 +329,6 @@ def _imported(module: str, *, package: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise FernError(f"tracker: the package {package!r} is not installed (pip install {package})") from None
+        raise FernError(
+            f"the package {package!r} is not installed (pip install {package})", argument="tracker"
+        ) from None

@@ -40,15 +40,15 @@ def loss_weights(loss: str | Mapping[str, float]) -> Weights:
         fern.errors.FernError: unknown loss 'nil': did you mean 'nll'? Known: beta_nll, crps, ...
     """
     if not isinstance(loss, str | Mapping):
-        raise FernError(f"loss: got {loss!r}, needs a name or a mapping of names to weights")
+        raise FernError(argument="loss", got=loss, expected="a name or a mapping of names to weights")
     weights = {loss: 1.0} if isinstance(loss, str) else dict(loss)
     if not weights:
-        raise FernError(f"loss: got an empty mixture, needs at least one of {', '.join(LOSSES)}")
+        raise FernError("got an empty mixture", argument="loss", expected=f"at least one of {', '.join(LOSSES)}")
     for name, weight in weights.items():
         if name not in LOSSES:
             raise unknown_name("loss", str(name), LOSSES)
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not (isfinite(weight) and weight > 0):
-            raise FernError(f"loss: the weight of {name} is {weight!r}, needs a number above 0")
+            raise FernError(f"the weight of {name} is {weight!r}", argument="loss", expected="a number above 0")
     return {name: float(weight) for name, weight in weights.items()}
 
 
@@ -56,7 +56,9 @@ def require_distribution(weights: Weights, model: Forecaster) -> None:
     """Refuse a loss of the distribution for a model that has none."""
     wanting = [name for name in weights if name in DISTRIBUTION_LOSSES]
     if wanting and not model.has_distribution:
-        raise FernError(f"loss: {wanting[0]} scores a forecast distribution, and {type(model).__name__} has none")
+        raise FernError(
+            f"{wanting[0]} scores a forecast distribution, and {type(model).__name__} has none", argument="loss"
+        )
 
 
 def criterion(
@@ -153,5 +155,7 @@ def _along_axes(distribution: Ellipsoid, future: Tensor) -> tuple[Tensor, Tensor
 
 def _distribution(forecast: Forecast, name: str) -> Ellipsoid:
     if forecast.ellipsoid is None:
-        raise FernError(f"loss: {name} needs a model whose forecasts have an ellipsoid, this one's have none")
+        raise FernError(
+            f"{name} needs a model whose forecasts have an ellipsoid, this one's have none", argument="loss"
+        )
     return forecast.ellipsoid

@@ -115,7 +115,7 @@ class AveragedWeights:
         found = {name: tuple(value.shape) for name, value in tensors.items()}
         needed = {name: tuple(value.shape) for name, value in self.state().items()}
         if found != needed:
-            raise FernError("resume: the averaged weights have other names or shapes than the model's")
+            raise FernError("the averaged weights have other names or shapes than the model's", argument="resume")
         self.steps = steps
         for position, value in enumerate(self.values):
             value.copy_(tensors[str(position)])

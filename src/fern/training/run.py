@@ -7,8 +7,8 @@ import torch
 from torch import Generator, Tensor
 from torch.optim import AdamW
 
-from fern.checks import require_number, require_whole, shown
-from fern.errors import FernError
+from fern.checks import require_number, require_whole
+from fern.errors import FernError, show_value
 from fern.models import Forecaster
 from fern.models.storage import require_fit
 from fern.training.history import EpochRecord, History, history_from_list
@@ -90,8 +90,11 @@ class TrainingRun:
         _check_plain(plain)
         if len(plain["loss_sums"]) != fabric.world_size:
             raise FernError(
-                f"resume: the run had {len(plain['loss_sums'])} processes, this one has {fabric.world_size}; "
-                "needs the same, because each has its own noise"
+                (
+                    f"the run had {len(plain['loss_sums'])} processes, this one has {fabric.world_size}; "
+                    "needs the same, because each has its own noise"
+                ),
+                argument="resume",
             )
         self.epoch, self.step, self.steps = plain["epoch"], plain["step"], plain["steps"]
         self.loss_sum, self.norm_sum = plain["loss_sums"][fabric.global_rank], plain["norm_sum"]
@@ -120,11 +123,15 @@ class TrainingRun:
             shapes = {"step": (), "exp_avg": parameters[place].shape, "exp_avg_sq": parameters[place].shape}
             found = {name: value.shape for name, value in entries.items()}
             if found != shapes:
-                raise FernError(f"resume: the optimiser's state of parameter {place} is {found}, needs {shapes}")
+                raise FernError(
+                    f"the optimiser's state of parameter {place} is {found}", argument="resume", expected=shapes
+                )
             if not all(value.is_floating_point() for value in entries.values()):
-                raise FernError(f"resume: the optimiser's state of parameter {place} needs floating-point numbers")
+                raise FernError(
+                    f"the optimiser's state of parameter {place} needs floating-point numbers", argument="resume"
+                )
         if self.steps and not state:
-            raise FernError(f"resume: the optimiser's state after {self.steps:,} steps is missing")
+            raise FernError(f"the optimiser's state after {self.steps:,} steps is missing", argument="resume")
         self.optimiser.load_state_dict({**whole, "state": state})
 
 
@@ -134,14 +141,20 @@ def _check_plain(plain: dict[str, Any]) -> None:
     for name in ("step", "steps"):
         require_whole(f"resume: {name}", plain[name], 0)
     if not isinstance(plain["loss_sums"], list):
-        raise FernError(f"resume: loss_sums: got {shown(plain['loss_sums'])}, needs a list of numbers")
+        raise FernError(
+            f"loss_sums: got {show_value(plain['loss_sums'])}", argument="resume", expected="a list of numbers"
+        )
     numbers = {f"loss_sums[{place}]": value for place, value in enumerate(plain["loss_sums"])}
     for name, value in {**numbers, "norm_sum": plain["norm_sum"], "seconds": plain["seconds"]}.items():
         require_number(f"resume: {name}", value, "a finite number", lambda _: True)
     if plain["reason"] not in (None, *get_args(Reason)):
-        raise FernError(f"resume: reason: got {shown(plain['reason'])}, needs one of {', '.join(get_args(Reason))}")
+        raise FernError(
+            f"reason: got {show_value(plain['reason'])}",
+            argument="resume",
+            expected=f"one of {', '.join(get_args(Reason))}",
+        )
     if not isinstance(plain["history"], list) or not isinstance(plain["stopping"], dict):
-        raise FernError("resume: needs a history and the state of the stopping rule")
+        raise FernError(argument="resume", expected="a history and the state of the stopping rule")
 
 
 def _part(tensors: Tensors, prefix: str) -> Tensors:

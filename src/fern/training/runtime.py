@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.checks import require_memory, shown
-from fern.errors import FernError
+from fern.checks import require_memory
+from fern.errors import FernError, show_value
 from fern.training.config import TrainConfig
 from fern.training.random_state import Share
 
@@ -45,7 +45,7 @@ class RaySession:
         if self._own:
             self._join(address)
         elif address is not None:
-            raise FernError(f"address: got {address!r}, but this process already has a Ray session")
+            raise FernError(f"got {address!r}, but this process already has a Ray session", argument="address")
 
     def leave(self) -> None:
         """End the session, if it is our own."""
@@ -73,7 +73,7 @@ def _require_listener(address: str) -> None:
     if not host or not port.isdecimal():
         if address == "auto":
             return
-        raise FernError(f"address: got {address!r}, needs HOST:PORT, ray://HOST:PORT or auto")
+        raise FernError(argument="address", got=address, expected="HOST:PORT, ray://HOST:PORT or auto")
     try:
         socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
     except (OSError, OverflowError) as error:
@@ -141,7 +141,9 @@ def require_threads(count: int) -> None:
     """
     most = max(MOST_THREADS, 8 * _cores())
     if count > most:
-        raise FernError(f"threads: got {shown(count)}, this machine has {_cores()} cores; needs at most {most}")
+        raise FernError(
+            f"got {show_value(count)}, this machine has {_cores()} cores; needs at most {most}", argument="threads"
+        )
 
 
 def _cores() -> int:
@@ -154,10 +156,13 @@ def require_devices(config: TrainConfig) -> None:
     if config.accelerator in ("cpu", "auto") and config.devices > cores and not torch.cuda.is_available():
         if config.strategy == "auto":
             raise FernError(
-                f"devices: got {shown(config.devices)}, which are processes on the CPU, and this machine has {cores} "
-                "cores; where that is meant, give a strategy too, such as strategy='ddp'"
+                (
+                    f"got {show_value(config.devices)}, which are processes on the CPU, and this machine has "
+                    f"{cores} cores; where that is meant, give a strategy too, such as strategy='ddp'"
+                ),
+                argument="devices",
             )
-        require_memory(f"devices: {shown(config.devices)} processes", PROCESS_BYTES * min(config.devices, 10**9))
+        require_memory(f"devices: {show_value(config.devices)} processes", PROCESS_BYTES * min(config.devices, 10**9))
 
 
 @contextmanager

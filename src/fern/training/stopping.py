@@ -49,8 +49,11 @@ class StoppingRule:
             require_whole("patience", self.patience, 1)
         if not is_whole(self.grace, least=0) or self.grace >= self.epochs:
             raise FernError(
-                f"grace: got {self.grace!r}, needs at least 0 and fewer than the {self.epochs} epochs: "
-                "an epoch of the grace period cannot be kept"
+                argument="grace",
+                got=self.grace,
+                expected=(
+                    f"at least 0 and fewer than the {self.epochs} epochs: an epoch of the grace period cannot be kept"
+                ),
             )
         if self.smoothing is not None:
             needs = "a number between 0 and 1, or None"
@@ -62,7 +65,7 @@ class StoppingRule:
     def after_epoch(self, state: "StoppingState", value: float) -> tuple["StoppingState", Reason | None]:
         """The state after one more epoch with this validation objective, and why to stop now, if so."""
         if not isfinite(value):
-            raise FernError(f"validation objective: got {value} at epoch {state.epoch + 1}, needs a finite number")
+            raise FernError(f"validation objective: got {value} at epoch {state.epoch + 1}", expected="a finite number")
         epoch = state.epoch + 1
         if epoch <= self.grace:
             return StoppingState(epoch=epoch), None

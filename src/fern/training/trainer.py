@@ -215,7 +215,9 @@ def _start(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
         try:
             initialise(model, generator_for(config.seed, "init"))
         except TypeError as error:
-            raise FernError(f'start: "fresh" cannot reinitialise this model ({error}); or give start="given"') from None
+            raise FernError(
+                f'"fresh" cannot reinitialise this model ({error}); or give start="given"', argument="start"
+            ) from None
     model.prepare(_looked_at(data.train))
     if isinstance(model, FittedForecaster):
         judged = torch.linspace(0, len(data.validation) - 1, min(JUDGED, len(data.validation))).round().long()

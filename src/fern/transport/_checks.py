@@ -13,33 +13,33 @@ def one_device(**values: Tensor) -> None:
     """Tensors that belong together live on one device."""
     if len({value.device for value in values.values()}) > 1:
         where = ", ".join(f"{name} is on {value.device}" for name, value in values.items())
-        raise FernError(f"{where}: all must be on one device")
+        raise FernError("all must be on one device", where=where)
 
 
 def floating(name: str, value: Tensor) -> None:
     """A tensor of real numbers."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         got = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
-        raise FernError(f"{name}: got {got}, needs a floating-point tensor")
+        raise FernError(argument=name, got=got, expected="a floating-point tensor")
 
 
 def finite(name: str, value: Tensor) -> None:
     """No NaN, no infinity. A sum is NaN or infinite if a term is, and cheaper than a look at each."""
     if not math.isfinite(value.detach().sum().item()) and not bool(value.detach().isfinite().all()):
         bad = int((~value.detach().isfinite()).sum())
-        raise FernError(f"{name}: {bad} of {value.numel()} values are NaN or infinite, needs finite values")
+        raise FernError(f"{bad} of {value.numel()} values are NaN or infinite", argument=name, expected="finite values")
 
 
 def not_negative(name: str, value: Tensor) -> None:
     """No negative entry."""
     if value.numel() and value.detach().amin().item() < 0:
-        raise FernError(f"{name}: smallest is {value.detach().amin().item():g}, needs values >= 0")
+        raise FernError(f"smallest is {value.detach().amin().item():g}", argument=name, expected="values >= 0")
 
 
 def positive_number(name: str, value: object) -> None:
     """A finite number above 0."""
     if not isinstance(value, Real) or not 0 < float(value) < math.inf:
-        raise FernError(f"{name}: got {value!r}, needs a finite number > 0")
+        raise FernError(argument=name, got=value, expected="a finite number > 0")
 
 
 def floor(name: str, value: object, eigenvalues: Tensor) -> None:
@@ -52,7 +52,7 @@ def floor(name: str, value: object, eigenvalues: Tensor) -> None:
     if common_shape(message, value.shape, eigenvalues.shape) != eigenvalues.shape:
         raise FernError(message)
     if value.numel() and not value.detach().amin().item() > 0:
-        raise FernError(f"{name}: smallest is {value.detach().amin().item():g}, needs numbers > 0")
+        raise FernError(f"smallest is {value.detach().amin().item():g}", argument=name, expected="numbers > 0")
 
 
 def ellipsoid_shapes(
@@ -65,21 +65,29 @@ def ellipsoid_shapes(
         floating(name, value)
     one_device(**given)
     if eigenvalues.ndim < 2:
-        raise FernError(f"eigenvalues: got shape {tuple(eigenvalues.shape)}, needs (*batch, g, p)")
+        raise FernError(f"got shape {tuple(eigenvalues.shape)}", argument="eigenvalues", expected="(*batch, g, p)")
     g, p = eigenvalues.shape[-2:]
     if g < 1 or p < 1:
-        raise FernError(f"eigenvalues: got {g} patches of {p}, needs at least one patch of at least one step")
+        raise FernError(
+            f"got {g} patches of {p}", argument="eigenvalues", expected="at least one patch of at least one step"
+        )
     for name, value in placed.items():
         if value.ndim < 2 or value.shape[-2:] != (g, p):
-            raise FernError(f"{name}: got shape {tuple(value.shape)}, needs (*batch, {g}, {p}) to match eigenvalues")
+            raise FernError(
+                f"got shape {tuple(value.shape)}", argument=name, expected=f"(*batch, {g}, {p}) to match eigenvalues"
+            )
     if reflections.ndim < 3 or reflections.shape[-3] != g or reflections.shape[-1] != p:
         raise FernError(
-            f"reflections: got shape {tuple(reflections.shape)}, needs (*batch, {g}, R, {p}) to match eigenvalues"
+            f"got shape {tuple(reflections.shape)}",
+            argument="reflections",
+            expected=f"(*batch, {g}, R, {p}) to match eigenvalues",
         )
     if horizon is None:
         return g * p
     if not isinstance(horizon, Integral) or not (g - 1) * p < int(horizon) <= g * p:
-        raise FernError(f"horizon: got {horizon!r}, needs {(g - 1) * p + 1} to {g * p} for {g} patches of {p}")
+        raise FernError(
+            argument="horizon", got=horizon, expected=f"{(g - 1) * p + 1} to {g * p} for {g} patches of {p}"
+        )
     return int(horizon)
 
 
@@ -107,7 +115,7 @@ def event(name: str, value: Tensor, batch: torch.Size, horizon: int) -> None:
     """A value whose last dimension is the horizon and whose others broadcast with the batch."""
     floating(name, value)
     if value.ndim < 1 or value.shape[-1] != horizon:
-        raise FernError(f"{name}: got shape {tuple(value.shape)}, needs (..., {horizon})")
+        raise FernError(f"got shape {tuple(value.shape)}", argument=name, expected=f"(..., {horizon})")
     _broadcasts(name, value, torch.Size([*batch, horizon]))
 
 

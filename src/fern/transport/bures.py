@@ -49,7 +49,11 @@ def _total_variance(distribution: Ellipsoid) -> Tensor:  # (*batch)
 def _check_alike(first: Ellipsoid, second: Ellipsoid) -> None:
     for name in ("horizon", "patch_size"):
         if getattr(first, name) != getattr(second, name):
-            raise FernError(f"second: its {name} is {getattr(second, name)}, needs {getattr(first, name)} as first has")
+            raise FernError(
+                f"its {name} is {getattr(second, name)}",
+                argument="second",
+                expected=f"{getattr(first, name)} as first has",
+            )
     common_shape(
         f"second: its batch shape is {tuple(second.batch_shape)}, needs one that broadcasts with "
         f"{tuple(first.batch_shape)} of first",

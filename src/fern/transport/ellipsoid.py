@@ -149,13 +149,15 @@ class Ellipsoid(MapViews):
         by, to = (self._steps_of(name, value) for name, value in (("scale", scale), ("shift", shift)))
         if by.shape[-1] != 1:
             raise FernError(
-                f"scale: got shape {tuple(by.shape)}, needs one number for each distribution, not for each step"
+                f"got shape {tuple(by.shape)}",
+                argument="scale",
+                expected="one number for each distribution, not for each step",
             )
         if self._validate_args:
             _checks.finite("scale", by)
             _checks.finite("shift", to)
             if by.numel() and by.detach().amin().item() <= 0:
-                raise FernError(f"scale: smallest is {by.detach().amin().item():g}, needs numbers > 0")
+                raise FernError(f"smallest is {by.detach().amin().item():g}", argument="scale", expected="numbers > 0")
         new = self._like(None)
         by = by.unsqueeze(-1)  # (..., 1, 1)
         eigenvalues = self.eigenvalues * by
@@ -182,7 +184,7 @@ class Ellipsoid(MapViews):
         if value.ndim <= len(self.batch_shape):
             value = value.unsqueeze(-1)
         if value.shape[-1] not in (1, self.horizon):
-            raise FernError(f"{name}: got {value.shape[-1]} steps, needs 1 or {self.horizon}")
+            raise FernError(f"got {value.shape[-1]} steps", argument=name, expected=f"1 or {self.horizon}")
         wanted = torch.Size([*self.batch_shape, value.shape[-1]])
         message = f"{name}: got shape {tuple(value.shape)}, needs one that broadcasts to {tuple(wanted)}"
         if _checks.common_shape(message, value.shape, wanted) != wanted:
@@ -281,7 +283,11 @@ class Ellipsoid(MapViews):
         """The quantiles of each step on its own at probabilities ``value``."""
         self._check_pointwise("value", value)
         if self._validate_args and value.numel() and not 0 <= value.min().item() <= value.max().item() <= 1:
-            raise FernError(f"value: probabilities from {value.min().item():g} to {value.max().item():g}, needs 0 to 1")
+            raise FernError(
+                f"probabilities from {value.min().item():g} to {value.max().item():g}",
+                argument="value",
+                expected="0 to 1",
+            )
         standard: Tensor = torch.special.ndtri(value)
         return self.mean + self.stddev * standard
 

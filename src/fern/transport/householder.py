@@ -209,7 +209,9 @@ def spd_push(
     _check(vectors, x)
     _checks.floating("eigenvalues", eigenvalues)
     if eigenvalues.ndim < 1 or eigenvalues.shape[-1] != x.shape[-1]:
-        raise FernError(f"eigenvalues: got shape {tuple(eigenvalues.shape)}, needs (..., {x.shape[-1]}) to match x")
+        raise FernError(
+            f"got shape {tuple(eigenvalues.shape)}", argument="eigenvalues", expected=f"(..., {x.shape[-1]}) to match x"
+        )
     _checks.one_device(vectors=vectors, eigenvalues=eigenvalues, x=x)
     grouping = Grouping.of(x, (vectors, 2), (eigenvalues, 1))
     arguments = grouping.sets(vectors, 2), grouping.sets(eigenvalues, 1), grouping.sides(x)
@@ -232,6 +234,8 @@ def _check(vectors: Tensor, x: Tensor) -> None:
     _checks.floating("vectors", vectors)
     _checks.floating("x", x)
     if x.ndim < 1:
-        raise FernError("x: got a scalar, needs shape (..., p)")
+        raise FernError("got a scalar", argument="x", expected="shape (..., p)")
     if vectors.ndim < 2 or vectors.shape[-1] != x.shape[-1]:
-        raise FernError(f"vectors: got shape {tuple(vectors.shape)}, needs (..., R, {x.shape[-1]}) to match x")
+        raise FernError(
+            f"got shape {tuple(vectors.shape)}", argument="vectors", expected=f"(..., R, {x.shape[-1]}) to match x"
+        )

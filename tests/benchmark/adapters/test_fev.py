@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
-from fern.errors import FernError
+from tests.errors import raises_error
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -42,5 +41,5 @@ def test_each_window_is_a_series_and_each_channel_a_target(needs: Callable[..., 
     slope = past[:, -1:] - past[:, -2:-1]
     torch.testing.assert_close(made, past[:, -1:] + slope * torch.arange(1.0, 4.0)[:, None])
     assert seen == [False]  # all rows that it gets are known ones
-    with pytest.raises(FernError, match="model: got the class Drift, needs an object"):
+    with raises_error("model"):
         adapter(Drift, context_length=8, horizon=3, channels=channels)

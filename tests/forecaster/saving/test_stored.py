@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from tests.errors import raises_error
 
 from fern.errors import FernError
 from fern.forecaster import FernForecaster, FernWarning
@@ -135,10 +136,10 @@ def test_deleting_stale_files_follows_no_link(fitted: FernForecaster, tmp_path: 
 def test_an_unfitted_forecaster_and_what_json_cannot_hold_are_refused(copy: FernForecaster, tmp_path: Path) -> None:
     with pytest.raises(FernError, match="not fitted yet"):
         FernForecaster(horizon=3).save(tmp_path / "model")
-    with pytest.raises(FernError, match=r"model_settings: .* cannot be saved"):
+    with raises_error("model_settings"):
         copy.set_params(model_settings={"x": object()}).save(tmp_path / "model")
     copy.set_params(model_settings=None, horizon=-1)
-    with pytest.raises(FernError, match="horizon: got -1"):
+    with raises_error("horizon"):
         copy.save(tmp_path / "model")
 
 

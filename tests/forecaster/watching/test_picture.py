@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tests.errors import raises_error
 
 from fern.errors import FernError
 from fern.forecaster import FernForecaster
@@ -43,5 +44,5 @@ def test_at_most_twelve_panels_are_drawn_and_the_rest_is_counted() -> None:
 def test_bad_levels_and_lengths_are_refused(fitted: FernForecaster) -> None:
     with pytest.raises(FernError, match="level"):
         fitted.plot(level=[180])
-    with pytest.raises(FernError, match="history: got -1"):
+    with raises_error("history"):
         fitted.plot(history=-1)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.errors import raises_error
 from torch import Generator, Tensor
 
 from fern.errors import FernError
@@ -233,13 +234,13 @@ def test_a_forecast_before_the_spectrum_is_known_is_refused() -> None:
 
 def test_preparing_needs_windows_that_fit() -> None:
     model = koopa()
-    with pytest.raises(FernError, match="batches: got none"):
+    with raises_error("batches"):
         model.prepare([])
-    with pytest.raises(FernError, match="past: got 61 time steps, context_length is 60"):
+    with raises_error("past"):
         model.prepare([(torch.zeros(2, 61, 2), torch.zeros(2, 40, 2))])
     bad = torch.zeros(2, 60, 2)
     bad[1, 3, 0] = torch.nan
-    with pytest.raises(FernError, match="past: got nan at window 1, time step 3, channel 0"):
+    with raises_error("past"):
         model.prepare([(bad, torch.zeros(2, 40, 2))])
 
 

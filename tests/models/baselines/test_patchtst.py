@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from tests.errors import raises_error
 from torch import Generator, Tensor, nn
 from torch.nn.functional import conv1d, scaled_dot_product_attention
 
@@ -278,5 +279,5 @@ def test_bad_settings_are_refused_by_name(settings: dict[str, object], message: 
 
 
 def test_config_refuses_an_unknown_variant_when_built_by_hand() -> None:
-    with pytest.raises(FernError, match="variant: got 'third', needs 'official' or 'tslib'"):
+    with raises_error("variant"):
         PatchTSTConfig(context_length=50, horizon=24, channels=3, variant="third")

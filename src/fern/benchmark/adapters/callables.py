@@ -46,9 +46,11 @@ class FunctionForecaster(PointForecaster):
     ) -> None:
         super().__init__(ModelConfig(context_length=context_length, horizon=horizon, channels=channels))
         if not callable(function):
-            raise FernError(f"function: got {type(function).__name__}, needs a callable taking (context, horizon)")
+            raise FernError(
+                argument="function", got=type(function).__name__, expected="a callable taking (context, horizon)"
+            )
         if takes not in ("window", "batch"):
-            raise FernError(f"takes: got {takes!r}, needs 'window' or 'batch'")
+            raise FernError(argument="takes", got=takes, expected="'window' or 'batch'")
         self.function = function
         self.takes = takes
         self.name = name or getattr(function, "__qualname__", type(function).__name__)
@@ -69,20 +71,23 @@ class FunctionForecaster(PointForecaster):
         try:
             given = self.function(context, self.config.horizon)
         except Exception as error:
-            raise FernError(f"{self.name}: raised {type(error).__name__} for {where}: {error}") from error
+            raise FernError(f"raised {type(error).__name__} for {where}: {error}", argument=self.name) from error
         values = self._as_numbers(given, context.dtype, where)
         wanted = (*context.shape[:-2], self.config.horizon, self.config.channels)
         if self.config.channels == 1 and values.shape == wanted[:-1]:
             values = values[..., None]
         if values.shape != wanted:
-            raise FernError(f"{self.name}: returned shape {values.shape} for {where}, needs {wanted}")
+            raise FernError(f"returned shape {values.shape} for {where}", argument=self.name, expected=wanted)
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
             *window, step, channel = (int(i) for i in bad[0])
             at = window[0] if window else windows
             raise FernError(
-                f"{self.name}: returned {values[tuple(bad[0])]} for window {at}, step {step}, channel {channel} "
-                f"({len(bad)} such values); needs finite numbers"
+                (
+                    f"returned {values[tuple(bad[0])]} for window {at}, step {step}, channel {channel} ("
+                    f"{len(bad)} such values); needs finite numbers"
+                ),
+                argument=self.name,
             )
         return values
 
@@ -93,11 +98,13 @@ class FunctionForecaster(PointForecaster):
             values = np.asarray(given)
         except ValueError:  # nested lists of unequal lengths
             raise FernError(
-                f"{self.name}: returned nested sequences of unequal lengths for {where}, needs an array"
+                f"returned nested sequences of unequal lengths for {where}", argument=self.name, expected="an array"
             ) from None
         if not np.issubdtype(values.dtype, np.floating) and not np.issubdtype(values.dtype, np.integer):
             raise FernError(
-                f"{self.name}: returned {type(given).__name__} of {values.dtype} for {where}, needs real numbers"
+                f"returned {type(given).__name__} of {values.dtype} for {where}",
+                argument=self.name,
+                expected="real numbers",
             )
         with np.errstate(over="ignore"):  # what the type cannot hold becomes infinite, and is refused as that
             return values.astype(dtype)
@@ -126,7 +133,7 @@ class ModuleForecaster(PointForecaster):
     def __init__(self, module: nn.Module, *, context_length: int, horizon: int, channels: int) -> None:
         super().__init__(ModelConfig(context_length=context_length, horizon=horizon, channels=channels))
         if not isinstance(module, nn.Module):
-            raise FernError(f"module: got {type(module).__name__}, needs a torch.nn.Module")
+            raise FernError(argument="module", got=type(module).__name__, expected="a torch.nn.Module")
         self.module = module
 
     def predict(self, past: Tensor) -> Tensor:
@@ -134,7 +141,7 @@ class ModuleForecaster(PointForecaster):
         name, wanted = type(self.module).__name__, (len(past), self.config.horizon, self.config.channels)
         given = self.module(past)
         if not isinstance(given, Tensor):
-            raise FernError(f"{name}: returned {type(given).__name__}, needs a tensor of shape {wanted}")
+            raise FernError(f"returned {type(given).__name__}", argument=name, expected=f"a tensor of shape {wanted}")
         if tuple(given.shape) != wanted:
-            raise FernError(f"{name}: returned shape {tuple(given.shape)}, needs {wanted}")
+            raise FernError(f"returned shape {tuple(given.shape)}", argument=name, expected=wanted)
         return given

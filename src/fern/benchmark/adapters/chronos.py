@@ -29,7 +29,7 @@ class ChronosForecaster(FunctionForecaster):
     def __init__(self, folder: str | Path, *, context_length: int, horizon: int, channels: int) -> None:
         library = optional("chronos", extra="chronos")
         if not is_chronos(Path(folder)):
-            raise FernError(f"{folder}: is no folder of a Chronos model; needs a config.json with a chronos_config")
+            raise FernError("is no folder of a Chronos model; needs a config.json with a chronos_config", where=folder)
         super().__init__(
             self._forecast_batch,
             context_length=context_length,

@@ -33,7 +33,9 @@ class FevForecaster(FunctionForecaster):
     def __init__(self, model: Any, *, context_length: int, horizon: int, channels: int) -> None:
         library = optional("fev", extra="fev")
         if not isinstance(model, library.ForecastingModel):
-            raise FernError(f"model: got {described(model)}, needs an object of a subclass of fev.ForecastingModel")
+            raise FernError(
+                f"got {described(model)}", argument="model", expected="an object of a subclass of fev.ForecastingModel"
+            )
         super().__init__(
             self._forecast_batch,
             context_length=context_length,

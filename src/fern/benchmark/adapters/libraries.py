@@ -147,7 +147,7 @@ def split_settings(text: str) -> tuple[str, dict[str, Any]]:
     """
     matched = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text, re.S)
     if matched is None:
-        raise FernError(f"settings: {text!r} has brackets that do not match")
+        raise FernError(f"{text!r} has brackets that do not match", argument="settings")
     name, inside = matched[1], matched[2]
     if inside is None:
         return name, {}

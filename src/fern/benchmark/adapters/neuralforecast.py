@@ -48,7 +48,9 @@ class NeuralForecastForecaster(PointForecaster):
         is_one = isinstance(model, nn.Module) and all(hasattr(model, name) for name in NEEDED)
         if not is_one:
             raise FernError(
-                f"model: got {described(model)}, needs a neuralforecast model such as NHITS(h=24, input_size=96)"
+                f"got {described(model)}",
+                argument="model",
+                expected="a neuralforecast model such as NHITS(h=24, input_size=96)",
             )
         self._check(model, channels)
         super().__init__(ModelConfig(context_length=model.input_size, horizon=model.h, channels=channels))
@@ -58,15 +60,24 @@ class NeuralForecastForecaster(PointForecaster):
     def _check(model: Any, channels: int) -> None:
         name = type(model).__name__
         if model.RECURRENT:
-            raise FernError(f"model: got {name}, which forecasts recursively; needs one that gives the horizon at once")
+            raise FernError(
+                f"got {name}, which forecasts recursively; needs one that gives the horizon at once", argument="model"
+            )
         exogenous = [*model.futr_exog_list, *model.hist_exog_list, *model.stat_exog_list]
         if exogenous:
-            raise FernError(f"model: got {name} with the exogenous variables {exogenous}, needs one without")
+            raise FernError(
+                f"got {name} with the exogenous variables {exogenous}", argument="model", expected="one without"
+            )
         if getattr(model.loss, "outputsize_multiplier", 1) != 1:
-            raise FernError(f"model: got {name} with the loss {model.loss}, needs a point loss such as MAE() or MSE()")
+            raise FernError(
+                f"got {name} with the loss {model.loss}",
+                argument="model",
+                expected="a point loss such as MAE() or MSE()",
+            )
         if model.MULTIVARIATE and model.n_series != channels:
             raise FernError(
-                f"channels: got {channels}, but {name} was made with n_series={model.n_series}; needs the same"
+                f"got {channels}, but {name} was made with n_series={model.n_series}; needs the same",
+                argument="channels",
             )
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
@@ -92,7 +103,7 @@ class NeuralForecastForecaster(PointForecaster):
         given: Tensor = self.model(inputs)
         wanted = (series.shape[0], self.config.horizon, together)
         if given.numel() != series.shape[0] * self.config.horizon * together:
-            raise FernError(f"{type(self.model).__name__}: returned shape {tuple(given.shape)}, needs {wanted}")
+            raise FernError(f"returned shape {tuple(given.shape)}", argument=type(self.model).__name__, expected=wanted)
         forecast: Tensor = scaler.inverse_transform(
             z=given.reshape(wanted), x_shift=scaler.x_shift[:, :, 0], x_scale=scaler.x_scale[:, :, 0]
         )
@@ -120,20 +131,20 @@ def neuralforecast_model(
     known = [parameter for parameter in inspect.signature(kind).parameters if not parameter.endswith("kwargs")]
     for setting in settings or {}:
         if setting not in known:
-            raise FernError(f"{name}: {unknown_name('setting', setting, known)}")
+            raise FernError(f"{unknown_name('setting', setting, known)}", argument=name)
     sizes = {"h": horizon, "input_size": context_length}
     if kind.MULTIVARIATE:
         sizes["n_series"] = channels
     twice = sorted(sizes.keys() & (settings or {}).keys())
     if twice:
-        raise FernError(f"{name}: the setting {twice[0]!r} follows from context_length, horizon and channels")
+        raise FernError(f"the setting {twice[0]!r} follows from context_length, horizon and channels", argument=name)
     ModelConfig(context_length=context_length, horizon=horizon, channels=channels)  # refuses impossible sizes
     seed = int(torch.randint(2**32, (), generator=generator))
     with _random_state_kept():
         try:
             made = kind(**sizes, random_seed=seed, **{"max_steps": 1, "logger": False, **(settings or {})})
         except Exception as error:
-            raise FernError(f"{name}: cannot be built with {dict(settings or {})}: {error}") from error
+            raise FernError(f"cannot be built with {dict(settings or {})}: {error}", argument=name) from error
     return NeuralForecastForecaster(made, channels=channels)
 
 

@@ -51,7 +51,7 @@ def folder_builder(folder: Path, *, where: str) -> Builder:
     """What gives the model of a folder."""
     if not is_saved_forecaster(folder) and not is_chronos(folder):
         raise FernError(
-            f"{where}: holds neither a saved FernForecaster (forecaster.json) nor a Chronos model (config.json)"
+            "holds neither a saved FernForecaster (forecaster.json) nor a Chronos model (config.json)", where=where
         )
 
     def build(*, context_length: int, horizon: int, channels: int) -> Forecaster:
@@ -97,32 +97,34 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
     try:
         name, settings = split_settings(called)
     except FernError as error:
-        raise FernError(f"{where}: {error}") from None
+        raise error.within(where) from None
     if not module or not name:
-        raise FernError(f"{where}: needs a module and a callable in it, such as my_package.models:forecast")
+        raise FernError(expected="a module and a callable in it, such as my_package.models:forecast", where=where)
     extra = extra_for(module)
     try:
         found: Any = import_module(module) if extra is None else optional(module, extra=extra)
     except MissingExtra as error:
-        raise FernError(f"{where}: {error}") from None
+        raise error.within(where) from None
     except SystemExit as error:
-        raise FernError(f"{where}: {module} cannot be imported: it called sys.exit({error.code!r})") from None
+        raise FernError(f"{module} cannot be imported: it called sys.exit({error.code!r})", where=where) from None
     except BaseException as error:  # noqa: BLE001  whatever a user's module does when it is imported
-        raise FernError(f"{where}: {module} cannot be imported: {type(error).__name__}: {error}") from None
+        raise FernError(f"{module} cannot be imported: {type(error).__name__}: {error}", where=where) from None
     for part in name.split("."):
         if not hasattr(found, part):
-            raise FernError(f"{where}: {_missing(module, part, found)}")
+            raise FernError(f"{_missing(module, part, found)}", where=where)
         found = getattr(found, part)
     adapter = adapter_of(found)
     if adapter is not None:
         if settings and not isinstance(found, type):
-            raise FernError(f"{where}: is an object, so the settings {settings} cannot be given to it")
+            raise FernError(f"is an object, so the settings {settings} cannot be given to it", where=where)
         return builder_of(found, adapter, settings)
     if settings:
-        raise FernError(f"{where}: takes no settings; only the classes of a known library do")
+        raise FernError("takes no settings; only the classes of a known library do", where=where)
     if not callable(found) or (isinstance(found, type) and not builds(found)):
         kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
-        raise FernError(f"{where}: is {kind}, needs a callable taking (context, horizon) or ({', '.join(SIZES)})")
+        raise FernError(
+            f"is {kind}", expected=f"a callable taking (context, horizon) or ({', '.join(SIZES)})", where=where
+        )
     return found
 
 
@@ -172,7 +174,7 @@ def built(builder: Callable[..., Forecaster | nn.Module], sizes: ModelConfig, *,
         return model
     if isinstance(model, nn.Module):
         return ModuleForecaster(model, **wanted)
-    raise FernError(f"built {type(model).__name__}, needs a fern Forecaster or a torch.nn.Module")
+    raise FernError(f"built {type(model).__name__}", expected="a fern Forecaster or a torch.nn.Module")
 
 
 def outside_model(text: str, sizes: ModelConfig, *, seed: int) -> Forecaster:
@@ -199,7 +201,7 @@ def require_sizes(has: ModelConfig, needs: ModelConfig) -> None:
     """Refuse a model of other lengths or channels."""
     for name in SIZES:
         if getattr(has, name) != getattr(needs, name):
-            raise FernError(f"the model's {name} is {getattr(has, name)}, needs {getattr(needs, name)}")
+            raise FernError(f"the model's {name} is {getattr(has, name)}", expected=f"{getattr(needs, name)}")
 
 
 def as_model(function: ForecastFunction, sizes: ModelConfig, *, takes: Form, name: str | None = None) -> Forecaster:

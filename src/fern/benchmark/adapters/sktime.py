@@ -32,7 +32,9 @@ class SktimeForecaster(FunctionForecaster):
         base = optional("sktime.forecasting.base", extra="sktime").BaseForecaster
         if not isinstance(forecaster, base):
             raise FernError(
-                f"forecaster: got {described(forecaster)}, needs an sktime forecaster such as NaiveForecaster()"
+                f"got {described(forecaster)}",
+                argument="forecaster",
+                expected="an sktime forecaster such as NaiveForecaster()",
             )
         super().__init__(
             self._forecast_one,

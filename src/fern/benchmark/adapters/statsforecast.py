@@ -26,7 +26,9 @@ class StatsForecastForecaster(FunctionForecaster):
     def __init__(self, model: Any, *, context_length: int, horizon: int, channels: int) -> None:
         base = optional("statsforecast.models", extra="statsforecast")._TS
         if not isinstance(model, base):
-            raise FernError(f"model: got {described(model)}, needs a statsforecast model such as AutoETS()")
+            raise FernError(
+                f"got {described(model)}", argument="model", expected="a statsforecast model such as AutoETS()"
+            )
         super().__init__(
             self._forecast_one,
             context_length=context_length,

@@ -27,7 +27,9 @@ def open_engine(
         raise unknown_name("engine", name, get_args(EngineName))
     if name == "local":
         if address is not None:
-            raise FernError(f"address: got {address!r}, which only the engine 'ray' takes; the engine is 'local'")
+            raise FernError(
+                f"got {address!r}, which only the engine 'ray' takes; the engine is 'local'", argument="address"
+            )
         from fern.benchmark.engines.local import LocalEngine
 
         slots, each = share_threads(cores=usable_cores(), jobs=jobs, threads=threads)

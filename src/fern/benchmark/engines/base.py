@@ -6,8 +6,8 @@ from typing import Protocol, Self
 
 from fern.benchmark.execute import Outcome
 from fern.benchmark.runs import Run
-from fern.checks import require_memory, shown
-from fern.errors import FernError
+from fern.checks import require_memory
+from fern.errors import FernError, show_value
 from fern.training.runtime import PROCESS_BYTES, require_threads
 
 
@@ -72,11 +72,11 @@ def share_threads(*, cores: int, jobs: int | None, threads: int | None) -> tuple
     """
     for name, value in (("jobs", jobs), ("threads", threads)):
         if value is not None and value < 1:
-            raise FernError(f"{name}: got {value}, needs at least 1")
+            raise FernError(argument=name, got=value, expected="at least 1")
     if threads is not None:
         require_threads(threads)
     if jobs is not None:
-        require_memory(f"jobs: {shown(jobs)} processes", PROCESS_BYTES * min(jobs, 10**9))
+        require_memory(f"jobs: {show_value(jobs)} processes", PROCESS_BYTES * min(jobs, 10**9))
     if jobs is None:
         jobs = max(1, cores // threads) if threads is not None else cores
     return jobs, threads if threads is not None else max(1, cores // jobs)

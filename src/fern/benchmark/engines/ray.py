@@ -97,7 +97,7 @@ class RayEngine:
         slots, each = share_threads(cores=sum(cores), jobs=jobs, threads=threads or (1 if jobs is None else None))
         each = each if threads is not None else min(each, largest)
         if each > largest:
-            raise FernError(f"threads: got {each}, but the largest node of the cluster has {largest} cores")
+            raise FernError(f"got {each}, but the largest node of the cluster has {largest} cores", argument="threads")
         fits = sum(count // each for count in cores)
         return (slots if jobs is not None else fits), each
 

@@ -49,7 +49,7 @@ class Requirement:
         better = DEMANDED[self.metric]
         if self.sign not in _OPERATORS[better]:
             needs = " or ".join(_OPERATORS[better])
-            raise FernError(f"{self.metric}{self.sign}{self.bound:g}: {better} {self.metric} is better, needs {needs}")
+            raise FernError(f"{self.metric}{self.sign}{self.bound:g}: {better} {self.metric} is better", expected=needs)
         require_number(f"bound of {self.metric}", self.bound, "a finite number", lambda _: True)
 
     def __str__(self) -> str:
@@ -75,12 +75,14 @@ def parse_requirement(text: str) -> Requirement:
     """
     written = _WRITTEN.fullmatch(text)
     if written is None or not written[1] or written[2] not in _COMPARE:
-        raise FernError(f"requirement: got {text!r}, needs a metric, one of < <= > >= and a number, such as regret<0.5")
+        raise FernError(
+            argument="requirement", got=text, expected="a metric, one of < <= > >= and a number, such as regret<0.5"
+        )
     metric, sign, number = written.groups()
     try:
         bound = float(number)
     except ValueError:
-        raise FernError(f"requirement: got {text!r}, where {number!r} is not a number") from None
+        raise FernError(f"got {text!r}, where {number!r} is not a number", argument="requirement") from None
     try:
         return Requirement(metric, sign, bound)
     except FernError as error:
@@ -92,7 +94,7 @@ def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
     found = [parse_requirement(text) for text in texts]
     for place, requirement in enumerate(found):
         if requirement in found[:place]:
-            raise FernError(f"requirement: {requirement} is given twice")
+            raise FernError(f"{requirement} is given twice", argument="requirement")
     return tuple(found)
 
 

@@ -179,10 +179,14 @@ def window_errors(
         truth = values[some[:, None] + np.arange(horizon)].astype(np.float64)
         made = np.asarray(forecast(contexts.copy()), dtype=np.float64)
         if made.shape != truth.shape:
-            raise FernError(f"forecast: returned shape {made.shape} for contexts {contexts.shape}, needs {truth.shape}")
+            raise FernError(
+                f"returned shape {made.shape} for contexts {contexts.shape}",
+                argument="forecast",
+                expected=f"{truth.shape}",
+            )
         if not np.isfinite(made).all():
             bad = int(some[np.argwhere(~np.isfinite(made))[0][0]])
-            raise FernError(f"forecast: is not finite for the window that starts at row {bad:,}")
+            raise FernError(f"is not finite for the window that starts at row {bad:,}", argument="forecast")
         found.append(((made - truth) ** 2).mean(axis=(1, 2)))
     return np.concatenate(found)
 
@@ -190,9 +194,9 @@ def window_errors(
 def _shock_row(plan: Scenario, shock: int) -> int:
     name = plan.id or plan.system
     if not plan.shocks:
-        raise FernError(f"{name}: has no shock; the ids of shocked scenarios end in _PARAM, _STATE or _SWITCH")
+        raise FernError("has no shock; the ids of shocked scenarios end in _PARAM, _STATE or _SWITCH", argument=name)
     if not 0 <= shock < len(plan.shocks):
-        raise FernError(f"shock: got {shock}, but {name} has {len(plan.shocks)}, counted from 0")
+        raise FernError(f"got {shock}, but {name} has {len(plan.shocks)}, counted from 0", argument="shock")
     return plan.shock_rows[shock]
 
 

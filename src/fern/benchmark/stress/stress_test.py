@@ -79,7 +79,7 @@ class StressSettings:
         for name in ("context_length", "horizon"):
             asked, has = getattr(self, name), getattr(config, name)
             if asked not in (None, has):
-                raise FernError(f"{name}: got {asked}, but the model was built for {has}")
+                raise FernError(f"got {asked}, but the model was built for {has}", argument=name)
         return replace(self, context_length=config.context_length, horizon=config.horizon)
 
 
@@ -263,7 +263,8 @@ def _default_plans(config: ModelConfig | None) -> list[Scenario]:
     fitting = [plan for plan in plans if _channels(plan) == config.channels]
     if not fitting:
         raise FernError(
-            f"scenario: none of {', '.join(DEFAULT_SCENARIOS)} has the model's {config.channels} channels; give another"
+            (f"none of {', '.join(DEFAULT_SCENARIOS)} has the model's {config.channels} channels; give another"),
+            argument="scenario",
         )
     return fitting
 
@@ -282,9 +283,9 @@ def _exam(plan: Scenario, settings: StressSettings) -> Exam:
     available = problem.test.starts(torch.arange(len(problem.test))).numpy() + length
     after = available[available >= max(plan.shock_rows, default=0)]
     if not len(after):
-        raise FernError(f"{name}: no test window lies after the shock at row {max(plan.shock_rows)}")
+        raise FernError(f"no test window lies after the shock at row {max(plan.shock_rows)}", argument=name)
     if not problem.train_std.any():
-        raise FernError(f"{name}: is constant over the training set, so errors have no scale")
+        raise FernError("is constant over the training set, so errors have no scale", argument=name)
     places = np.linspace(0, len(after) - 1, min(settings.windows, len(after))).round().astype(np.int64)
     return Exam(problem, after[places], settings.takes)
 
@@ -293,11 +294,11 @@ def _require_attainable(requirements: tuple[Requirement, ...], settings: StressS
     """EPT counts steps of the forecast, so none can reach beyond the horizon."""
     for asked in requirements:
         if asked.metric == "ept" and not asked.holds(float(settings.horizon or HORIZON)):
-            raise FernError(f"{asked}: ept cannot exceed the horizon, which is {settings.horizon}")
+            raise FernError(f"ept cannot exceed the horizon, which is {settings.horizon}", argument=asked)
 
 
 def _require_different(exams: list[Exam]) -> None:
     names = [exam.name for exam in exams]
     for name in names:
         if names.count(name) > 1:
-            raise FernError(f"scenario: {name} is given twice")
+            raise FernError(f"{name} is given twice", argument="scenario")

@@ -91,11 +91,12 @@ def as_target(forecaster: object) -> Target:
     if adapter is not None and not isinstance(forecaster, type):
         return Target(type(forecaster).__name__, builder_of(forecaster, adapter, {}))
     if isinstance(forecaster, type) and not builds(forecaster):
-        raise FernError(f"forecaster: got the class {forecaster.__name__}, needs an instance of it")
+        raise FernError(f"got the class {forecaster.__name__}", argument="forecaster", expected="an instance of it")
     if not callable(forecaster):
         raise FernError(
-            f"forecaster: got {type(forecaster).__name__}, needs a fern Forecaster, "
-            "a callable taking (context, horizon), or the text of a TARGET"
+            argument="forecaster",
+            got=type(forecaster).__name__,
+            expected="a fern Forecaster, a callable taking (context, horizon), or the text of a TARGET",
         )
     return Target(getattr(forecaster, "__qualname__", type(forecaster).__name__), forecaster)
 
@@ -143,7 +144,7 @@ def forecast(forecaster: Forecaster | ForecastFunction, material: Material) -> F
             mean = model(_as_seen_by(model, material.contexts)).mean
     wanted = (len(material.contexts), material.horizon, material.contexts.shape[2])
     if tuple(mean.shape) != wanted:
-        raise FernError(f"returned shape {tuple(mean.shape)}, needs {wanted}")
+        raise FernError(f"returned shape {tuple(mean.shape)}", expected=wanted)
     if not bool(torch.isfinite(mean).all()):
         window, step, channel = (~torch.isfinite(mean)).nonzero()[0].tolist()
         raise FernError(
@@ -162,13 +163,15 @@ def _saved(path: Path) -> Forecaster | Builder:
         return folder_builder(path, where=f"TARGET {path}")
     found = [path / name for name in _SAVED if (path / name).is_file()]
     if not found:
-        raise FernError(f"TARGET: the folder {path} has no saved model ({' or '.join((*_SAVED, FORECASTER_MANIFEST))})")
+        raise FernError(
+            f"the folder {path} has no saved model ({' or '.join((*_SAVED, FORECASTER_MANIFEST))})", argument="TARGET"
+        )
     return load_model(found[0])
 
 
 def _unknown(text: str) -> FernError:
     reason = unknown_name("model", text, model_names())
-    return FernError(f"TARGET: {reason}; or give a saved model's folder, or module:callable")
+    return FernError(f"{reason}; or give a saved model's folder, or module:callable", argument="TARGET")
 
 
 def _trained(source: str | Builder, material: Material) -> Forecaster:

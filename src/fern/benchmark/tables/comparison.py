@@ -143,12 +143,17 @@ def compare(
     there = here if other is None else _sides(other, task, notes)
     a, b = _side(first, here, runs), _side(second, there, other or runs)
     if other is None and first == second:
-        raise FernError(f"compare: got {first} twice; give another model, or another results folder with --other")
+        raise FernError(
+            f"got {first} twice; give another model, or another results folder with --other", argument="compare"
+        )
     shared = [case for case in a.runs if case in b.runs]
     if not shared:
         raise FernError(
-            f"compare: {first} and {second} have no finished runs on the same data; "
-            f"{first} has {_named(a)}, {second} has {_named(b)}"
+            (
+                f"{first} and {second} have no finished runs on the same data; {first} has {_named(a)}, "
+                f"{second} has {_named(b)}"
+            ),
+            argument="compare",
         )
     generator = np.random.default_rng(seed)
     verdicts = tuple(_verdict(a, b, case, metric, generator, resamples) for case in shared)
@@ -174,10 +179,10 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
         tasks = {row.task for row in contents.rows}
         if task is not None and tasks:
             raise unknown_name(f"task in {store.folder}", task, tasks)
-        raise FernError(f"{store.folder}: has no rows")
+        raise FernError("has no rows", where=store.folder)
     if len({row.task for row in rows}) > 1:
         tasks = {row.task for row in rows}
-        raise FernError(f"{store.folder}: has rows of the tasks {', '.join(sorted(tasks))}; choose one with --task")
+        raise FernError(f"has rows of the tasks {', '.join(sorted(tasks))}; choose one with --task", where=store.folder)
     kept = newest(rows)
     if len(kept) < len(rows):
         notes.append(
@@ -200,7 +205,7 @@ def _side(model: str, sides: Mapping[str, Side], store: Store) -> Side:
     if model not in sides:
         raise unknown_name(f"model in {store.folder}", model, sides)
     if not sides[model].runs:
-        raise FernError(f"{model}: all its runs in {store.folder} failed or diverged")
+        raise FernError(f"all its runs in {store.folder} failed or diverged", argument=model)
     return sides[model]
 
 

@@ -84,7 +84,7 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
     """
     direction = direction_of(metric)
     if direction == 0:
-        raise FernError(f"metric: got {metric!r}, of which neither way is better")
+        raise FernError(f"got {metric!r}, of which neither way is better", argument="metric")
     cells = grid.cells([metric])
     scores = {
         case: {
@@ -130,7 +130,9 @@ def against_best(grid: Grid, store: Store, metric: str = "mse") -> Mapping[tuple
     ``words`` say so.
     """
     if metric not in METRICS:
-        raise FernError(f"metric: got {metric!r}, needs one whose error of every window is kept: {', '.join(METRICS)}")
+        raise FernError(
+            argument="metric", got=metric, expected=f"one whose error of every window is kept: {', '.join(METRICS)}"
+        )
     found: dict[tuple[Case, str], AgainstBest] = {}
     cells = grid.cells([metric])
     for case in grid.cases:

@@ -137,8 +137,9 @@ def repair_of(
         kept = len(raw) - int(deleted.sum())
         if len(cleaned) != kept:
             raise FernError(
-                f"cleaned: got {len(cleaned):,} rows, needs {kept:,}: the {len(raw):,} that came less those that "
-                "the log deletes"
+                f"got {len(cleaned):,} rows",
+                argument="cleaned",
+                expected=f"{kept:,}: the {len(raw):,} that came less those that the log deletes",
             )
         mended = np.full(len(raw), np.nan)
         mended[~deleted] = cleaned

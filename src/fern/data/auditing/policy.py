@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
-from fern.checks import require_number, require_whole, shown
+from fern.checks import require_number, require_whole
 from fern.data.auditing.scan import ColumnStatistics
 from fern.data.auditing.scan_runs import RunLengths, RunScan, runs_of
 from fern.data.frequency import Frequency, parse_duration
@@ -63,7 +63,7 @@ def _duration(value: Any) -> Any:
     if isinstance(value, str):
         return parse_duration(value)
     if not isinstance(value, timedelta):
-        raise FernError(f"got {shown(value)}, needs a duration such as '3 hours'")  # a bare number has no unit
+        raise FernError(got=value, expected="a duration such as '3 hours'")  # a bare number has no unit
     return value
 
 
@@ -110,11 +110,13 @@ class Policy:
         for name in ("sentinel_share", "zero_share", "asinh_share"):
             require_number(name, getattr(self, name), "a fraction from 0 to 1", lambda value: 0 <= value <= 1)
         if self.asinh_share > self.zero_share:
-            raise FernError(f"asinh_share: got {self.asinh_share}, needs at most zero_share ({self.zero_share})")
+            raise FernError(
+                argument="asinh_share", got=self.asinh_share, expected=f"at most zero_share ({self.zero_share})"
+            )
         for name in ("drop_run", "delete_run", "stuck_run"):
             duration = getattr(self, name)
             if not isinstance(duration, timedelta) or duration < timedelta(0):
-                raise FernError(f"{name}: got {duration}, needs a duration of 0 or more")
+                raise FernError(got=duration, expected="a duration of 0 or more", where=name)
         require_whole("stuck_steps", self.stuck_steps, 1)
 
     def stuck_after(self, frequency: Frequency) -> float:

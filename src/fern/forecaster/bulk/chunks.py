@@ -29,10 +29,10 @@ def parquet_files(source: Path) -> list[Path]:
     if source.is_dir():
         found = sorted(path for path in source.glob("*.parquet") if path.is_file())
         if not found:
-            raise FernError(f"{source}: holds no .parquet file")
+            raise FernError("holds no .parquet file", where=source)
         return found
     if not source.is_file():
-        raise FernError(f"{source}: no such file")
+        raise FernError("no such file", where=source)
     return [source]
 
 
@@ -45,7 +45,7 @@ def chunks_of(source: Path, *, id_col: str, series_at_once: int) -> list[Chunk]:
         edges = [*starts[::series_at_once], rows]
         chunks += [Chunk(str(path), first, stop - first) for first, stop in pairwise(edges)]
     if not chunks:
-        raise FernError(f"{source}: has no rows")
+        raise FernError("has no rows", where=source)
     return chunks
 
 
@@ -60,8 +60,11 @@ def _starts(path: Path, id_col: str, seen: set[object]) -> tuple[list[int], int]
             name = ids[offset].as_py()
             if name in seen:
                 raise FernError(
-                    f"{path}: rows of series {name!r} do not lie together (again in data row {rows + offset + 1:,}); "
-                    f"sort the table by {id_col!r}"
+                    (
+                        f"rows of series {name!r} do not lie together (again in data row {rows + offset + 1:,}); "
+                        f"sort the table by {id_col!r}"
+                    ),
+                    where=path,
                 )
             seen.add(name)
             starts.append(rows + offset)
@@ -83,17 +86,18 @@ def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
     with _opened(path) as file, _readable(path):
         if id_col not in file.schema_arrow.names:
             raise FernError(
-                f"{path}: {unknown_name('column', id_col, file.schema_arrow.names)}; many series are a long table"
+                f"{unknown_name('column', id_col, file.schema_arrow.names)}; many series are a long table",
+                where=path,
             )
         type_ = file.schema_arrow.field(id_col).type
         if pa.types.is_nested(type_) or pa.types.is_floating(type_):
-            raise FernError(f"{path}: column {id_col!r} holds {type_}, needs the names of the series")
+            raise FernError(f"column {id_col!r} holds {type_}", expected="the names of the series", where=path)
         row = 0
         for batch in file.iter_batches(batch_size=1 << 16, columns=[id_col]):
             ids = batch.column(0)
             if ids.null_count:
                 empty = int(np.flatnonzero(np.asarray(ids.is_null()))[0])
-                raise FernError(f"{path}: column {id_col!r} is empty in data row {row + empty + 1:,}")
+                raise FernError(f"column {id_col!r} is empty in data row {row + empty + 1:,}", where=path)
             ids = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
             row += len(ids)
             if len(ids):
@@ -111,4 +115,4 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise FernError(f"{path}: is not a readable Parquet file ({one_line(error)})") from None
+        raise FernError(f"is not a readable Parquet file ({one_line(error)})", where=path) from None

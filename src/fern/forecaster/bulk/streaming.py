@@ -46,7 +46,9 @@ class Bulk(Stored):
         """
         state, place = self._fitted(), Path(source)
         if not state.form.long:
-            raise FernError("predict_file: the forecaster was fitted to a wide frame; many series are a long one")
+            raise FernError(
+                "the forecaster was fitted to a wide frame; many series are a long one", argument="predict_file"
+            )
         Asked.of(level=level, quantiles=quantiles)
         request = {"h": h, "level": level, "quantiles": quantiles}
         chunks = _checked(place, Path(out), id_col=self.id_col, engine=engine)
@@ -54,7 +56,7 @@ class Bulk(Stored):
             saved = folder_of(self.save)
             tables = forecasts_by_ray(chunks, type(self).load, saved, request, address=address)
         elif address is not None:
-            raise FernError(f"address: got {address!r}, which is for engine='ray'")
+            raise FernError(f"got {address!r}, which is for engine='ray'", argument="address")
         else:
             tables = (self.predict(read_chunk(chunk), **request) for chunk in chunks)
         return _written(tables, Path(out))

@@ -89,8 +89,8 @@ def make_plan(
         context_length = int(max(SHORTEST_CONTEXT, min(wanted, LONGEST_CONTEXT, room)))
     elif context_length > lengths[-1]:
         raise FernError(
-            f"context_length: got {context_length:,}, the longest series has {lengths[-1]:,} rows in a row; "
-            "give fewer, or 'auto'"
+            (f"got {context_length:,}, the longest series has {lengths[-1]:,} rows in a row; give fewer, or 'auto'"),
+            argument="context_length",
         )
     parts = tuple(_parts(one, context_length=context_length, horizon=horizon) for one in series)
     return Plan(context_length, horizon, step, parts)

@@ -46,9 +46,9 @@ class MeanPath(nn.Module):
 def export_mean(state: State, path: Path) -> None:
     """Write the program; see `FernForecaster.export`."""
     if state.model is None:
-        raise FernError("export: every series was too short to learn from; there is no model")
+        raise FernError("every series was too short to learn from; there is no model", argument="export")
     if path.suffix != ".pt2":
-        raise FernError(f"{path}: an exported program ends in .pt2, got {path.suffix or 'no ending'!r}")
+        raise FernError(f"an exported program ends in .pt2, got {path.suffix or 'no ending'!r}", where=path)
     check_writable(path)
     with written_whole(path) as temporary:
         torch.export.save(exported(state), temporary)
@@ -70,5 +70,6 @@ def exported(state: State) -> "torch.export.ExportedProgram":
             return torch.export.export(module, (example,), dynamic_shapes={"past": {0: windows}}, strict=False)
         except Exception as error:  # torch.export has no family of errors of its own
             raise FernError(
-                f"export: {type(state.model).__name__} cannot be exported by torch.export ({str(error)[:300]})"
+                f"{type(state.model).__name__} cannot be exported by torch.export ({str(error)[:300]})",
+                argument="export",
             ) from error

@@ -55,7 +55,7 @@ def write_folder(folder: Path, described: Mapping[str, Any], parts: Mapping[str,
     for part, arrays in parts.items():
         data = safetensors.numpy.save({name: np.require(values, requirements="C") for name, values in arrays.items()})
         if len(data) > MOST_BYTES:
-            raise FernError(f"{folder}: {part} takes {len(data):,} bytes, at most {MOST_BYTES:,} can be saved")
+            raise FernError(f"{part} takes {len(data):,} bytes, at most {MOST_BYTES:,} can be saved", where=folder)
         digest = hashlib.sha256(data).hexdigest()
         name = f"{part}-{digest[:16]}.safetensors"
         files[part] = {"name": name, "sha256": digest, "bytes": len(data)}
@@ -64,7 +64,7 @@ def write_folder(folder: Path, described: Mapping[str, Any], parts: Mapping[str,
     text = json.dumps({**body, "sha256": _checksum(body)}, indent=1, sort_keys=True, allow_nan=False)
     if len(text.encode()) > MOST_MANIFEST:
         raise FernError(
-            f"{folder}: the description takes more than {MOST_MANIFEST:,} bytes; shorten the columns' names"
+            f"the description takes more than {MOST_MANIFEST:,} bytes; shorten the columns' names", where=folder
         )
     _write(folder / MANIFEST, text.encode())
     _delete_stale(folder, keep={entry["name"] for entry in files.values()})
@@ -78,13 +78,13 @@ def read_folder(place: Place, *, where: str) -> tuple[dict[str, Any], Callable[[
         entry = _entry(body, part, where=where)
         data = _bytes(place(entry["name"]), most=MOST_BYTES, where=f"{where}: {entry['name']}", size=entry["bytes"])
         if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-            raise FernError(f"{where}: {entry['name']} does not match its checksum; it was changed or damaged")
+            raise FernError(f"{entry['name']} does not match its checksum; it was changed or damaged", where=where)
         if len(data) < 8 or int.from_bytes(data[:8], "little") > MOST_HEADER:
-            raise FernError(f"{where}: {entry['name']} has no safetensors header of at most {MOST_HEADER:,} bytes")
+            raise FernError(f"{entry['name']} has no safetensors header of at most {MOST_HEADER:,} bytes", where=where)
         try:
             return dict(safetensors.numpy.load(data))
         except (SafetensorError, KeyError, ValueError, TypeError) as error:
-            raise FernError(f"{where}: {entry['name']} is not a readable safetensors file ({error})") from None
+            raise FernError(f"{entry['name']} is not a readable safetensors file ({error})", where=where) from None
 
     return body, read
 
@@ -94,19 +94,22 @@ def _manifest(path: Path, *, where: str) -> dict[str, Any]:
     try:
         body = json.loads(data, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise FernError(f"{where}: {MANIFEST} is not readable JSON ({error})") from None
+        raise FernError(f"{MANIFEST} is not readable JSON ({error})", where=where) from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         found = body.get("format") if isinstance(body, dict) else type(body).__name__
-        raise FernError(f"{where}: {MANIFEST} is not of a fern forecaster (format {str(found)[:40]!r})")
+        raise FernError(f"{MANIFEST} is not of a fern forecaster (format {str(found)[:40]!r})", where=where)
     schema = body.get("schema")
     if not isinstance(schema, int) or schema > SCHEMA:
         raise FernError(
-            f"{where}: was saved with schema {str(schema)[:20]} by fern {str(body.get('version'))[:20]}; "
-            f"this is fern {__version__}, which reads up to {SCHEMA}: install a newer fern"
+            (
+                f"was saved with schema {str(schema)[:20]} by fern {str(body.get('version'))[:20]}; this "
+                f"is fern {__version__}, which reads up to {SCHEMA}: install a newer fern"
+            ),
+            where=where,
         )
     claimed = body.pop("sha256", None)
     if claimed != _checksum(body):
-        raise FernError(f"{where}: {MANIFEST} does not match its checksum; it was changed or damaged")
+        raise FernError(f"{MANIFEST} does not match its checksum; it was changed or damaged", where=where)
     return body
 
 
@@ -115,10 +118,10 @@ def _entry(body: Mapping[str, Any], part: str, *, where: str) -> dict[str, Any]:
     files = body.get("files")
     entry = files.get(part) if isinstance(files, dict) else None
     if not isinstance(entry, dict) or not {"name", "sha256", "bytes"} <= entry.keys():
-        raise FernError(f"{where}: {MANIFEST} names no file for {part!r}")
+        raise FernError(f"{MANIFEST} names no file for {part!r}", where=where)
     named = _DATA.fullmatch(str(entry["name"]))
     if named is None or named["part"] != part or named["hash"] != str(entry["sha256"])[:16]:
-        raise FernError(f"{where}: {MANIFEST} names {str(entry['name'])[:60]!r}, which is no file of this folder")
+        raise FernError(f"{MANIFEST} names {str(entry['name'])[:60]!r}, which is no file of this folder", where=where)
     return entry
 
 
@@ -161,7 +164,7 @@ def _write(path: Path, data: bytes) -> None:
 def _require_ours(folder: Path) -> None:
     """Make the folder, or refuse one that holds anything else than a saved forecaster (or one half written)."""
     if not folder.parent.is_dir():
-        raise FernError(f"{folder}: the folder {folder.parent} does not exist")
+        raise FernError(f"the folder {folder.parent} does not exist", where=folder)
     made_folder(folder)
     names = {entry.name for entry in os.scandir(folder)}
     if MANIFEST in names:
@@ -172,7 +175,7 @@ def _require_ours(folder: Path) -> None:
         return
     foreign = sorted(name for name in names if not (_DATA.fullmatch(name) or _HALF_WRITTEN.fullmatch(name)))
     if foreign:
-        raise FernError(f"{folder}: holds {foreign[0]!r} and no forecaster; give a new or an empty folder")
+        raise FernError(f"holds {foreign[0]!r} and no forecaster; give a new or an empty folder", where=folder)
 
 
 def _delete_stale(folder: Path, *, keep: set[str]) -> None:

@@ -41,7 +41,7 @@ def fetched(repo_id: str, *, revision: str | None, token: str | None) -> Place:
         try:
             return Path(hub.hf_hub_download(repo_id=repo_id, filename=name, revision=revision, token=token)).resolve()
         except (OSError, ValueError) as error:  # the Hub's errors are of these two families
-            raise FernError(f"{repo_id}: {name} cannot be fetched from the Hub ({error})") from None
+            raise FernError(f"{name} cannot be fetched from the Hub ({error})", argument=repo_id) from None
 
     return place
 

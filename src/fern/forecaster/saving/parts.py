@@ -63,18 +63,18 @@ def state_from(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mod
     """The state that `state_parts` took apart, with its model."""
     for name in SIZES:
         if not isinstance(plain[name], int) or isinstance(plain[name], bool) or plain[name] < 1:
-            raise FernError(f"{name}: got {str(plain[name])[:40]}, needs a whole number of at least 1")
+            raise FernError(f"got {str(plain[name])[:40]}", argument=name, expected="a whole number of at least 1")
     channels = tuple(str(name) for name in plain["channel_names"])
     if model is not None:
         own, has = ({"channels": len(channels)} | {name: plain[name] for name in SIZES[:2]}), model.config
         for name, value in own.items():
             if getattr(has, name) != value:
-                raise FernError(f"model: its {name} is {getattr(has, name)}, the forecaster's {value}")
+                raise FernError(f"its {name} is {getattr(has, name)}, the forecaster's {value}", argument="model")
     calibration = None
     if "calibration" in plain:
         calibration = Calibration.from_parts(plain["calibration"], _under(arrays, "calibration."))
         if (calibration.channels, calibration.horizon) != (len(channels), plain["horizon"]):
-            raise FernError("calibration: is for other channels or another horizon")
+            raise FernError("is for other channels or another horizon", argument="calibration")
     online = {}
     if calibration is not None:
         for name, entry in plain["online"].items():
@@ -148,19 +148,19 @@ def _texts(arrays: Mapping[str, NDArray[Any]], name: str) -> list[str]:
     whole, counts = arrays[f"{name}.bytes"], arrays[f"{name}.counts"].astype(np.int64)
     texts = [piece.astype(np.uint8).tobytes().decode() for piece in _cut(whole, counts)]
     if not texts or len(set(texts)) < len(texts):
-        raise FernError("series: their names are missing or doubled")
+        raise FernError("their names are missing or doubled", argument="series")
     return texts
 
 
 def _cut(values: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]]:
     if (counts < 0).any() or counts.sum() != len(values):
-        raise FernError("series: their lengths do not add up")
+        raise FernError("their lengths do not add up", argument="series")
     return np.split(values, np.cumsum(counts)[:-1])
 
 
 def _sized(arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any]:
     if arrays[name].shape != shape:
-        raise FernError(f"{name}: has shape {arrays[name].shape}, needs {shape}")
+        raise FernError(f"has shape {arrays[name].shape}", argument=name, expected=shape)
     return arrays[name]
 
 
@@ -219,7 +219,9 @@ def _frequency(plain: Mapping[str, Any]) -> Frequency:
     if unit not in get_args(Unit):
         raise unknown_name("unit of frequency", str(unit)[:40], get_args(Unit))
     if not isinstance(count, int) or count < 1:
-        raise FernError(f"frequency: got a count of {str(count)[:40]}, needs a whole number of at least 1")
+        raise FernError(
+            f"got a count of {str(count)[:40]}", argument="frequency", expected="a whole number of at least 1"
+        )
     return Frequency(cast("Unit", unit), count)
 
 
@@ -255,7 +257,11 @@ def _findings(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], chan
     for number, entry in enumerate(plain["profiled"]):
         figures = arrays[f"profile.{number}"]
         if figures.ndim != 3 or figures.shape[::2] != (len(FIGURES), channels):
-            raise FernError(f"profile: has shape {figures.shape}, needs {len(FIGURES)} figures of {channels} channels")
+            raise FernError(
+                f"has shape {figures.shape}",
+                argument="profile",
+                expected=f"{len(FIGURES)} figures of {channels} channels",
+            )
         stamp_type = parsed_type(entry["stamp_type"])
         stamps = None
         if stamp_type is not None:

@@ -70,7 +70,7 @@ class Stored(Arguments):
         if not folder.is_dir():
             raise FernError(f"{folder}: no such folder" if not folder.exists() else f"{folder}: is not a folder")
         if not (folder / MANIFEST).is_symlink() and not (folder / MANIFEST).exists():
-            raise FernError(f"{folder}: holds no {MANIFEST}, so no saved forecaster")
+            raise FernError(f"holds no {MANIFEST}, so no saved forecaster", where=folder)
 
         def place(name: str) -> Path:
             return folder / name
@@ -120,9 +120,9 @@ class Stored(Arguments):
             made._state = state_from(body["state"], arrays, model)
             made._settings()
         except FernError as error:
-            raise error if str(error).startswith(where) else FernError(f"{where}: {error}") from None
+            raise error if error.where.startswith(where) else error.within(where) from None
         except (*_BROKEN, ValueError, RuntimeError) as error:
-            raise FernError(f"{where}: a part is missing or of the wrong kind ({str(error)[:200]})") from None
+            raise FernError(f"a part is missing or of the wrong kind ({str(error)[:200]})", where=where) from None
         return made
 
 
@@ -133,7 +133,7 @@ def _params(params: dict[str, Any]) -> dict[str, Any]:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise FernError(
-                f"{name}: {value!r} cannot be saved ({error}); needs plain numbers, texts and lists"
+                f"{value!r} cannot be saved ({error}); needs plain numbers, texts and lists", argument=name
             ) from None
     return params
 
@@ -144,9 +144,9 @@ def _checked_params(cls: type[Stored], params: Any, *, where: str) -> dict[str, 
     hints = get_type_hints(cls.__init__)
     for name, value in params.items():
         if name not in known:
-            raise FernError(f"{where}: {unknown_name('parameter', name[:60], known)}")
+            raise FernError(f"{unknown_name('parameter', name[:60], known)}", where=where)
         try:
             TypeAdapter(hints[name]).validate_python(value)
         except ValidationError:
-            raise FernError(f"{where}: {name}: got {str(value)[:60]!r}, which is not of its type") from None
+            raise FernError(f"got {str(value)[:60]!r}, which is not of its type", argument=name, where=where) from None
     return dict(params)

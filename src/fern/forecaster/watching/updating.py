@@ -23,13 +23,15 @@ def updated(state: State, table: Table) -> State:
     """The state with the rows of a table that continue its series."""
     if table.form.long != state.form.long:
         wanted = "long (an identifier column)" if state.form.long else "wide (a column for each channel)"
-        raise FernError(f"frame: the forecaster was fitted to a {wanted} frame, needs the same")
+        raise FernError(f"the forecaster was fitted to a {wanted} frame", argument="frame", expected="the same")
     known = {one.name: place for place, one in enumerate(state.recent)}
     # All rows are checked before any is taken in: an error leaves the forecaster as it was.
     for one in table.series:
         if one.name not in known:
             error = unknown_name("series", one.name, list(known)[:20])
-            raise FernError(f"frame: {error}; update takes the fitted series, predict(df) forecasts new ones")
+            raise FernError(
+                f"{error}; update takes the fitted series, predict(df) forecasts new ones", argument="frame"
+            )
         _require_following(state.recent[known[one.name]], one, state.frequency)
     recent, online = list(state.recent), dict(state.online)
     for one in table.series:
@@ -54,7 +56,7 @@ def _require_following(before: Recent, later: Series, frequency: Frequency) -> N
     """Refuse rows that do not go on where the series ends."""
     where = f"series {before.name!r}: " if before.name else ""
     if (before.last is None) != (later.stamps is None):
-        raise FernError(f"frame: {where}needs a time column as the fitted frame had, and only then")
+        raise FernError(f"{where}needs a time column as the fitted frame had, and only then", argument="frame")
     if before.last is None:
         return
     expected = before.future(frequency, len(later.values))
@@ -65,8 +67,11 @@ def _require_following(before: Recent, later: Series, frequency: Frequency) -> N
         known = found.value <= end.value
         what = "is known already: the rows overlap" if known else "leaves a gap"
         raise FernError(
-            f"frame: {where}row {row + 1} has the stamp {as_text(found)}, which {what}; after {as_text(end)} comes "
-            f"{as_text(wanted)} (the step is {frequency})"
+            (
+                f"{where}row {row + 1} has the stamp {as_text(found)}, which {what}; after {as_text(end)} "
+                f"comes {as_text(wanted)} (the step is {frequency})"
+            ),
+            argument="frame",
         )
 
 
@@ -76,7 +81,7 @@ def _stamps_like(before: Recent, later: Series) -> pa.Array:
     own, given = before.last.type, later.stamps.type
     zoned = [pa.types.is_timestamp(type_) and type_.tz is not None for type_ in (own, given)]
     if pa.types.is_timestamp(own) != pa.types.is_timestamp(given) or zoned[0] != zoned[1]:
-        raise FernError(f"frame: its time column holds {given}, the forecaster was fitted to {own}")
+        raise FernError(f"its time column holds {given}, the forecaster was fitted to {own}", argument="frame")
     return later.stamps.cast(own)
 
 

@@ -50,15 +50,20 @@ class AnalogConfig(ModelConfig):
         for name, kind in (("channels_seen", ChannelsSeen), ("level", Level)):
             value = getattr(self, name)
             if value not in (*get_args(kind), *((None,) if name == "level" else ())):
-                raise FernError(f"{name}: got {value!r}, needs {' or '.join(map(repr, get_args(kind)))}")
+                raise FernError(argument=name, got=value, expected=f"{' or '.join(map(repr, get_args(kind)))}")
         reach = (self.delays or 1) * (self.spacing or 1) - (self.spacing or 1)
         if reach >= self.context_length:
             raise FernError(
-                f"delays: {self.delays} values {self.spacing} steps apart reach {reach} steps back, "
-                f"needs less than context_length, which is {self.context_length}"
+                f"{self.delays} values {self.spacing} steps apart reach {reach} steps back",
+                argument="delays",
+                expected=f"less than context_length, which is {self.context_length}",
             )
         if self.level == "removed" and self.delays == 1:
-            raise FernError("delays: got 1 with level 'removed', needs at least 2: nothing would be left of the state")
+            raise FernError(
+                "got 1 with level 'removed'",
+                argument="delays",
+                expected="at least 2: nothing would be left of the state",
+            )
 
     @property
     def sees(self) -> Sees:
@@ -116,8 +121,11 @@ class Analog(FittedForecaster):
                     best, least = (delays, spacing, level, neighbours), error
         if best is None:
             raise FernError(
-                f"stretches: none is long enough for one state and the {self.config.horizon} rows that follow it; "
-                "needs longer ones, fewer delays or a shorter horizon"
+                (
+                    f"none is long enough for one state and the {self.config.horizon} rows that follow it; "
+                    "needs longer ones, fewer delays or a shorter horizon"
+                ),
+                argument="stretches",
             )
         return dict(zip(("delays", "spacing", "level", "neighbours"), best, strict=True))
 
@@ -126,7 +134,9 @@ class Analog(FittedForecaster):
         self.require_fitted(self.library)
         config = self.config
         if config.delays is None or config.spacing is None or config.level is None or config.neighbours is None:
-            raise FernError(f"model: the settings {', '.join(self.open_settings)} are not chosen yet; call fit first")
+            raise FernError(
+                f"the settings {', '.join(self.open_settings)} are not chosen yet; call fit first", argument="model"
+            )
         counts = (config.neighbours,)
         places = self._places(config.delays, config.spacing)
         at_once = max(1, _AT_ONCE // max(1, len(places) * config.channels))
@@ -134,7 +144,9 @@ class Analog(FittedForecaster):
         for part in torch.split(past.to(self.library.dtype), at_once):
             made += [mean for _, mean in self._averages(part, config.delays, config.spacing, config.level, counts)]
         if not made:
-            raise FernError("model: no stored row has a whole state before it and a horizon after it; fit it again")
+            raise FernError(
+                "no stored row has a whole state before it and a horizon after it; fit it again", argument="model"
+            )
         return torch.cat(made).to(past.dtype)
 
     def _states(self) -> Iterator[tuple[int, int, Level]]:

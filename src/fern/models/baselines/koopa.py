@@ -49,17 +49,21 @@ class KoopaConfig(ModelConfig):
         for name in ("blocks", "dynamic", "hidden"):
             require_whole(name, getattr(self, name), 1)
         if not 0.0 <= self.alpha <= 1.0:
-            raise FernError(f"alpha: got {self.alpha}, needs a fraction from 0 to 1")
+            raise FernError(argument="alpha", got=self.alpha, expected="a fraction from 0 to 1")
         if not 0.0 <= self.dropout < 1.0:
-            raise FernError(f"dropout: got {self.dropout}, needs a rate of at least 0 and below 1")
+            raise FernError(argument="dropout", got=self.dropout, expected="a rate of at least 0 and below 1")
         if self.context_length < 2:
-            raise FernError(f"context_length: got {self.context_length}, needs at least 2 for two segments")
+            raise FernError(argument="context_length", got=self.context_length, expected="at least 2 for two segments")
         if self.segment_length is not None:
             require_whole("segment_length", self.segment_length, 1)
             if self.segment_length >= self.context_length:
                 raise FernError(
-                    f"segment_length: got {self.segment_length}, needs less than context_length, which is "
-                    f"{self.context_length}: the operator is fitted to steps from one segment to the next"
+                    argument="segment_length",
+                    got=self.segment_length,
+                    expected=(
+                        f"less than context_length, which is {self.context_length}: the operator is fitted to "
+                        "steps from one segment to the next"
+                    ),
                 )
 
     @property
@@ -141,14 +145,14 @@ class Koopa(PointForecaster):
             total += torch.fft.rfft(past, dim=1).abs().double().mean(dim=2).sum(dim=0).cpu()
             count += past.shape[0]
         if count == 0:
-            raise FernError("batches: got none, needs at least one training window")
+            raise FernError("got none", argument="batches", expected="at least one training window")
         self.amplitudes.copy_(total / count)
 
     @property
     def steady_frequencies(self) -> Tensor:  # (int(alpha · frequencies),)
         """The frequencies of the steady part, largest training amplitude first."""
         if bool(self.amplitudes.isnan().any()):
-            raise FernError("model: the training spectrum is not known yet; call prepare(batches) first")
+            raise FernError("the training spectrum is not known yet; call prepare(batches) first", argument="model")
         return self.amplitudes.topk(int(self.config.frequencies * self.config.alpha)).indices
 
     def predict(self, past: Tensor) -> Tensor:

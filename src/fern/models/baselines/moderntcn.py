@@ -90,12 +90,18 @@ class ModernTCNConfig(ModelConfig):
             require_whole(name, getattr(self, name), 1)
         for name in ("large_kernel", "small_kernel"):
             if getattr(self, name) % 2 == 0:
-                raise FernError(f"{name}: got {getattr(self, name)}, needs an odd number, so that it has a middle")
+                raise FernError(
+                    f"got {getattr(self, name)}", argument=name, expected="an odd number, so that it has a middle"
+                )
         if self.small_kernel > self.large_kernel:
-            raise FernError(f"small_kernel: got {self.small_kernel}, needs at most large_kernel, {self.large_kernel}")
+            raise FernError(
+                argument="small_kernel", got=self.small_kernel, expected=f"at most large_kernel, {self.large_kernel}"
+            )
         for name in ("dropout", "head_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
-                raise FernError(f"{name}: got {getattr(self, name)}, needs a rate of at least 0 and below 1")
+                raise FernError(
+                    f"got {getattr(self, name)}", argument=name, expected="a rate of at least 0 and below 1"
+                )
         self._check_patches()
 
     @property
@@ -106,14 +112,17 @@ class ModernTCNConfig(ModelConfig):
     def _check_patches(self) -> None:
         size, stride, length = self.patch_size, self.patch_stride, self.context_length
         if stride > size:
-            raise FernError(f"patch_stride: got {stride}, needs at most patch_size, which is {size}")
+            raise FernError(argument="patch_stride", got=stride, expected=f"at most patch_size, which is {size}")
         if stride > length:
-            raise FernError(f"patch_stride: got {stride}, needs at most context_length, which is {length}")
+            raise FernError(argument="patch_stride", got=stride, expected=f"at most context_length, which is {length}")
         unseen = length % stride - (size - stride)
         if unseen > 0:
             raise FernError(
-                f"patch_stride: got {stride} with patch_size {size}, which leaves the last {unseen} of {length} time "
-                "steps unseen; needs a stride that divides context_length, or larger patches"
+                (
+                    f"got {stride} with patch_size {size}, which leaves the last {unseen} of {length} time "
+                    "steps unseen; needs a stride that divides context_length, or larger patches"
+                ),
+                argument="patch_stride",
             )
 
     @property

@@ -57,13 +57,15 @@ class PatchTSTConfig(ModelConfig):
         for name in ("dropout", "attention_dropout", "head_dropout"):
             require_rate(name, getattr(self, name))
         if self.variant not in ("official", "tslib"):
-            raise FernError(f"variant: got {self.variant!r}, needs 'official' or 'tslib'")
+            raise FernError(argument="variant", got=self.variant, expected="'official' or 'tslib'")
         if self.patch_size > self.context_length:
             raise FernError(
-                f"patch_size: got {self.patch_size}, needs at most context_length, which is {self.context_length}"
+                argument="patch_size",
+                got=self.patch_size,
+                expected=f"at most context_length, which is {self.context_length}",
             )
         if self.hidden % self.heads:
-            raise FernError(f"hidden: got {self.hidden}, needs a multiple of heads, which is {self.heads}")
+            raise FernError(argument="hidden", got=self.hidden, expected=f"a multiple of heads, which is {self.heads}")
         activation(self.activation)
 
     @property

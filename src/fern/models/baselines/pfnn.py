@@ -49,7 +49,7 @@ class PFNNConfig(ModelConfig):
             require_whole(name, getattr(self, name), 1)
         for name in ("contraction", "invariance"):
             if not 0.0 <= getattr(self, name) < float("inf"):
-                raise FernError(f"{name}: got {getattr(self, name)}, needs a weight of at least 0")
+                raise FernError(f"got {getattr(self, name)}", argument=name, expected="a weight of at least 0")
         if self.contraction_steps is not None:
             require_whole("contraction_steps", self.contraction_steps, 0)
         if self.pairs is not None:

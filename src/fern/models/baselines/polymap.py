@@ -187,7 +187,7 @@ class PolymapConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.layout not in get_args(Layout):
-            raise FernError(f"layout: got {self.layout!r}, needs {' or '.join(map(repr, get_args(Layout)))}")
+            raise FernError(argument="layout", got=self.layout, expected=f"{' or '.join(map(repr, get_args(Layout)))}")
         for name, least in (("degree", 1), ("delays", 1), ("spacing", 1), ("reach", 0)):
             if getattr(self, name) is not None:
                 require_whole(name, getattr(self, name), least)
@@ -195,19 +195,22 @@ class PolymapConfig(ModelConfig):
             require_number("least_wave", self.least_wave, "a share from 0 to 1", lambda value: 0.0 <= value <= 1.0)
         for name in ("reach", "least_wave"):
             if self.layout != "ring" and getattr(self, name) is not None:
-                raise FernError(f"{name}: got {getattr(self, name)}, needs layout 'ring': other channels have none")
+                raise FernError(
+                    f"got {getattr(self, name)}", argument=name, expected="layout 'ring': other channels have none"
+                )
         if self.ridge is not None:
             require_number("ridge", self.ridge, "a number of at least 0", lambda value: value >= 0.0)
         if self.share is not None:
             require_number("share", self.share, "a share above 0 and at most 1", lambda value: 0.0 < value <= 1.0)
         if (self.delays is None) != (self.spacing is None):
-            raise FernError("delays, spacing: got one without the other, needs both or neither")
+            raise FernError("got one without the other", argument="delays, spacing", expected="both or neither")
         if self.delays is not None and self.spacing is not None:
             past = (self.delays - 1) * self.spacing
             if past >= self.context_length:
                 raise FernError(
-                    f"delays: {self.delays} states {self.spacing} steps apart reach {past} steps back, "
-                    f"needs less than context_length, which is {self.context_length}"
+                    f"{self.delays} states {self.spacing} steps apart reach {past} steps back",
+                    argument="delays",
+                    expected=f"less than context_length, which is {self.context_length}",
                 )
         self._require_a_polynomial()
 
@@ -219,21 +222,31 @@ class PolymapConfig(ModelConfig):
             name, got = ("channels", self.channels) if self.layout == "free" else ("reach", self.reach)
             most = MOST_FEATURES - 1 if self.layout == "free" else (MOST_FEATURES - 2) // 2
             raise FernError(
-                f"{name}: got {got}, needs at most {most}: "
-                f"polymap makes at most {MOST_FEATURES} features, one of each channel and a constant"
+                argument=name,
+                got=got,
+                expected=(
+                    f"at most {most}: polymap makes at most {MOST_FEATURES} features, one of each channel and "
+                    "a constant"
+                ),
             )
         or_nearer = ", or a smaller reach" if self.layout == "ring" else ""
         variables = seen * (self.delays or 1)
         if variables >= MOST_FEATURES:
             raise FernError(
-                f"delays: got {self.delays}, which makes {variables} variables of {seen} channels; "
-                f"needs at most {(MOST_FEATURES - 1) // seen}{or_nearer}"
+                (
+                    f"got {self.delays}, which makes {variables} variables of {seen} channels; needs at most "
+                    f"{(MOST_FEATURES - 1) // seen}{or_nearer}"
+                ),
+                argument="delays",
             )
         if self.degree is not None and monomial_count(variables, self.degree) > MOST_FEATURES:
             fewer = ", or fewer delays" if self.delays is not None else ""
             raise FernError(
-                f"degree: got {self.degree}, which makes more than {MOST_FEATURES} features of "
-                f"{variables} variables; needs a lower one{fewer}{or_nearer}"
+                (
+                    f"got {self.degree}, which makes more than {MOST_FEATURES} features of {variables} "
+                    f"variables; needs a lower one{fewer}{or_nearer}"
+                ),
+                argument="degree",
             )
 
     def rings(self) -> list[Ring | None]:
@@ -313,7 +326,8 @@ class Polymap(FittedForecaster):
             )
         if not found:
             raise FernError(
-                f"stretches: none has enough rows for a polynomial of {config.channels} channels; needs more rows"
+                f"none has enough rows for a polynomial of {config.channels} channels; needs more rows",
+                argument="stretches",
             )
         best, least_wave = self._best(found, self._projections((rows - centre) / scale), past, future)
         self.coefficients = best.coefficients
@@ -334,7 +348,9 @@ class Polymap(FittedForecaster):
         self.require_fitted(self.coefficients)
         state, degree = self._chosen_state(), self.config.degree
         if state is None or degree is None:
-            raise FernError(f"model: the settings {', '.join(self.open_settings)} are not chosen yet; call fit first")
+            raise FernError(
+                f"the settings {', '.join(self.open_settings)} are not chosen yet; call fit first", argument="model"
+            )
         waves = None if state.ring is None else self.waves.double()
         made, held = self._rollout(past, self.coefficients[None], state, degree, waves)
         if bool(held.any()):

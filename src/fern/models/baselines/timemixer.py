@@ -56,9 +56,12 @@ class TimeMixerConfig(ModelConfig):
         require_rate("dropout", self.dropout)
         if self.lengths[-1] == 0:
             raise FernError(
-                f"context_length: got {self.context_length}, needs at least factor ** down_samplings = "
-                f"{self.factor} ** {self.down_samplings} = {self.factor**self.down_samplings}: "
-                "one time step on the coarsest scale"
+                argument="context_length",
+                got=self.context_length,
+                expected=(
+                    f"at least factor ** down_samplings = {self.factor} ** {self.down_samplings} = "
+                    f"{self.factor**self.down_samplings}: one time step on the coarsest scale"
+                ),
             )
 
     @property

@@ -81,7 +81,7 @@ def end_padded_patches(
 def require_kernel(name: str, value: object) -> None:
     """Refuse the length of a moving average that has no middle."""
     if not is_whole(value, least=1) or value % 2 == 0:
-        raise FernError(f"{name}: got {value!r}, needs an odd whole number, so that each average has a middle")
+        raise FernError(argument=name, got=value, expected="an odd whole number, so that each average has a middle")
 
 
 def moving_average(

@@ -21,7 +21,7 @@ NONE_DROPPED: Keys = (np.uint32(0), np.uint32(0), np.uint32(_WHOLE - 1), np.floa
 def require_rate(name: str, value: float) -> None:
     """Refuse a share of dropped numbers that is not at least 0 and below 1."""
     if not 0.0 <= value < 1.0:
-        raise FernError(f"{name}: got {value}, needs a rate of at least 0 and below 1")
+        raise FernError(argument=name, got=value, expected="a rate of at least 0 and below 1")
 
 
 class Dropout(nn.Module):
