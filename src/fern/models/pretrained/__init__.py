@@ -1,0 +1,1 @@
+"""A Fern that was trained on synthetic series, for forecasts of series it has never seen."""
