@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchmarks.pretrain.validation import judge_all
-from fern.metrics.gaussian import gaussian_crps
+from fern.metrics.distributions import gaussian_crps
 from fern.models.pretrained.forecasting import Contexts, forecast_moments
 from fern.models.pretrained.network import Network, NetworkConfig
 from fern.models.pretrained.representation import HORIZON, LARGEST, LONGEST, SHORTEST, represent
@@ -43,12 +43,12 @@ class PretrainConfig:
     seed: int = 1
     minutes: float = 60.0
     processor_minutes: float = 1e6
-    batch: int = 256
+    batch: int = 192
     rate: float = 1.5e-3
     warm: float = 0.03
     decay: float = 1e-2
     blocks: int = 4
-    windows: int = 8
+    windows: int = 12
     mixed: float = 0.2
     evened: float = 0.5
     network: NetworkConfig = field(default_factory=NetworkConfig)

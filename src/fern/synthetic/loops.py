@@ -7,7 +7,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from fern.systems.kernels import MATRIX, VECTOR, kernel
+from fern.systems.integrate import MATRIX, VECTOR, kernel
 
 Array = NDArray[np.float64]
 

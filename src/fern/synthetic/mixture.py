@@ -162,7 +162,7 @@ def record_badly(rng: Generator, values: Array) -> None:  # (count, length), cha
     5 % are censored at a quantile, 6 % rounded to a few levels, 3 % stuck for runs of rows, 4 % have outliers. Limits
     are those of the first quarter, so that the end of a series tells nothing about its future.
     """
-    count, length = values.shape
+    length = values.shape[1]
     kind = rng.random(len(values))
     early = max(8, length // 4)
     for i in np.flatnonzero(kind < 0.18):

@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from fern.systems.kernels import MATRIX, kernel
+from fern.systems.integrate import MATRIX, kernel
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]

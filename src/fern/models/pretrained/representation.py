@@ -12,7 +12,7 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from fern.models.pretrained.periods import INTEGERS, Array, Whole, find_seasons
-from fern.systems.kernels import MATRIX, VECTOR, kernel
+from fern.systems.integrate import MATRIX, VECTOR, kernel
 
 HORIZON = 96
 """Steps that the network forecasts at once."""
