@@ -103,7 +103,7 @@ def _drawn(model: Fern, past: Tensor, draws: int, generator: torch.Generator) ->
     total = torch.zeros(past.shape[0], past.shape[2], model.config.horizon)
     for _ in range(draws):
         z = model.config.noise**0.5 * torch.randn(size, generator=generator)
-        total += model._distribution(seen, z).mean
+        total += model._transport(seen, z, None)[0].mean
     return (total / draws).transpose(1, 2)
 
 

@@ -12,8 +12,8 @@ from torch.nn.functional import huber_loss
 
 from fern.errors import FernError
 from fern.models import Fern, FernConfig, build_model, multiply_adds, parameter_count
+from fern.models.fern_parts.clamps import ROTATION, SCALE, SHIFT, soft_clamp
 from fern.models.fern_parts.heads import EIGENVALUES
-from fern.models.fern_parts.softclamp import ROTATION, SCALE, SHIFT, soft_clamp
 from fern.training.losses import criterion
 
 SIZES = {"context_length": 40, "horizon": 30, "channels": 2}
@@ -234,6 +234,7 @@ def test_ablation_no_rotation_has_a_diagonal_jacobian_and_the_base_has_not() -> 
     ("preset", "patches", "patch_size", "reflections"),
     [
         ("paper", 8, 24, 8),
+        ("author", 8, 24, 8),
         ("no-patching", 1, 192, 8),
         ("reflections-2", 8, 24, 2),
         ("reflections-24", 8, 24, 24),
@@ -451,7 +452,7 @@ def test_few_windows_without_gradients_take_a_shorter_way_to_the_same_distributi
     past = windows(length=model.config.context_length).to(dtype)
     with torch.no_grad():
         short = model(past, samples=2, generator=Generator().manual_seed(1))
-        monkeypatch.setattr("fern.models.fern_parts.few_rows.FEW", 0)
+        monkeypatch.setattr("fern.models.fern_parts.small_batch.FEW", 0)
         usual = model(past, samples=2, generator=Generator().manual_seed(1))
     assert short.samples is not None
     assert usual.samples is not None
@@ -477,7 +478,7 @@ def test_the_shorter_way_sees_every_change_of_the_weights(monkeypatch: pytest.Mo
         return model
 
     model = fern()
-    few = "fern.models.fern_parts.few_rows.FEW"
+    few = "fern.models.fern_parts.small_batch.FEW"
     with torch.no_grad():
         before = model(windows()).mean  # the weights are kept from here on
         for change in (trained, replaced, assigned, deepcopy, lambda model: pickle.loads(pickle.dumps(model))):  # noqa: S301

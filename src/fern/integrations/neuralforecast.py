@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from fern.extras import optional
 from fern.metrics.distributions import gaussian_crps
 from fern.models import FernConfig, build_model
-from fern.models.fern_parts.normalise import Normalisation
+from fern.models.fern_parts.normalisation import Normalisation
 from fern.transport import Ellipsoid
 
 optional("neuralforecast", extra="neuralforecast")  # without it, an error that names the extra

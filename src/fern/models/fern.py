@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import ceil, sqrt
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -12,19 +12,35 @@ from torch import Generator, Tensor, nn
 from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.models.base import ChannelsSeen, Criterion, Forecast, Forecaster, ModelConfig, Sees
-from fern.models.fern_parts import few_rows
-from fern.models.fern_parts.heads import ContextMap, CouplingHead, TransportHead, in_patches
-from fern.models.fern_parts.normalise import Frame, Normalisation, Normaliser
-from fern.models.fern_parts.smoothing import smoothed
+from fern.models.fern_parts import small_batch
+from fern.models.fern_parts.heads import (
+    CouplingHead,
+    FeatureMap,
+    Form,
+    FormedHead,
+    FormedTransport,
+    ShiftHead,
+    TransportHead,
+)
+from fern.models.fern_parts.normalisation import Frame, Normalisation, Normaliser
+from fern.models.fern_parts.paths import ContextMap, in_patches, smoothed
 from fern.models.layers import activation
 from fern.models.registry import register_model
-from fern.transport import Ellipsoid
+from fern.transport import Ellipsoid, spd_push
 
 Mean = Literal["transported", "direct"]
 Skip = Literal["none", "linear"]
+Heads = Literal["linear", "deep"]
+Coupling = Literal["affine", "residual"]
+Clamp = Literal["bend", "leaky"]
+ReflectionMap = Literal["linear", "rectified"]
+Evaluation = Literal["mean", "drawn"]
 
 ROWS_AT_ONCE = 4096
 """Series that are encoded together when paths are drawn: bounds the memory, not the number of paths."""
+
+EVALUATION_SEED = 7
+"""Of the draw that evaluation takes where it draws and no generator is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +53,8 @@ class FernConfig(ModelConfig):
     ``hidden``       d_h, the width of the features H_x and H_z.
     ``latent``       d_z, the size of z. Smaller often generalises better (12 to 32 on Lorenz-63).
     ``layers``       K, the coupling layers. 0 switches the encoder off: the forecast then ignores the past.
-    ``noise``        a, the *variance* of z and of y0.
+    ``noise``        a, the *variance* of z and of y0. The paper prints 0.1; the author's code draws 0.1·N(0, I), a
+                     standard deviation of 0.1, which is ``noise=0.01``.
     ``activation``   of the features: relu, gelu, silu or tanh.
     ``mean``         ``transported``: y = A(y0 + t), so the mean is At. ``direct``: y = A·y0 + μ, see `Fern`.
     ``normalise``    what is taken off each context of each channel and given back to the distribution: nothing, its
@@ -52,6 +69,25 @@ class FernConfig(ModelConfig):
     ``head_spread``  of the starting weights of φ and of Λ and t in ψ, relative to PyTorch's default. The paper's small
                      one starts near the identity, so as a function that is nearly linear in the context: what is left
                      of a fit by polynomials it finds late (`fern.models.rolled`).
+
+    Where the author's code goes beyond the paper's text (docs/decisions.md; the preset ``author`` has it so):
+
+    ``feature_activations``  of the linear layers of H_x, H_z and H_y, one after the other; None: one layer with
+                     ``activation``.
+    ``bias``         of those layers, of deep heads and of rectified reflections.
+    ``heads``        ``linear``: φ is one linear layer, ψ has one hidden layer. ``deep``: scales take two linear layers
+                     with ELU after each, shifts and block-complex scales a third, in φ and ψ alike.
+    ``coupling``     ``affine``: x ← s ⊙ x + t. ``residual``: x ← x + s ⊙ x + t, the bounds of s one lower.
+    ``clamp``        ``bend``: exactly the identity inside, within the bounds everywhere. ``leaky``: by softplus, with a
+                     slope of 0.1 outside. Eigenvalues then fall below 0 at times (to -0.2): the mean is At with them as
+                     they are, and the distribution has their magnitudes.
+    ``rotating``     the layers, from 1, whose s_x is block-complex; None: every second.
+    ``decoder_layers``  rounds between y and z before the transport: z ← scale and shift from H_y(y), then
+                     y ← y + shift from H_z(z), the paper's "repeated translation in the decoder".
+    ``reflection_map``  ``linear``, or ``rectified``: a ReLU after it and Kaiming's start.
+    ``gradient_block``  so many reflections, in turns, pass gradients in a training step; None: all.
+    ``evaluation``   ``mean``: z = y0 = 0. ``drawn``: one draw of z and y0, as in training, from a fixed seed where no
+                     generator is given.
     """
 
     patch_size: int | None = 24
@@ -67,12 +103,22 @@ class FernConfig(ModelConfig):
     channels_seen: ChannelsSeen = "own"
     smoothing: int = 1
     head_spread: float = 0.1
+    feature_activations: tuple[str, ...] | None = None
+    bias: bool = True
+    heads: Heads = "linear"
+    coupling: Coupling = "affine"
+    clamp: Clamp = "bend"
+    rotating: tuple[int, ...] | None = None
+    decoder_layers: int = 0
+    reflection_map: ReflectionMap = "linear"
+    gradient_block: int | None = None
+    evaluation: Evaluation = "mean"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("hidden", "latent"):
             require_whole(name, getattr(self, name), 1)
-        for name in ("reflections", "layers"):
+        for name in ("reflections", "layers", "decoder_layers"):
             require_whole(name, getattr(self, name), 0)
         require_whole("smoothing", self.smoothing, 1)
         if self.smoothing % 2 == 0:
@@ -95,11 +141,25 @@ class FernConfig(ModelConfig):
             ("normalise", Normalisation),
             ("skip", Skip),
             ("channels_seen", ChannelsSeen),
+            ("heads", Heads),
+            ("coupling", Coupling),
+            ("clamp", Clamp),
+            ("reflection_map", ReflectionMap),
+            ("evaluation", Evaluation),
         ):
             if getattr(self, name) not in get_args(kind):
                 needs = " or ".join(map(repr, get_args(kind)))
                 raise FernError(argument=name, got=getattr(self, name), expected=needs)
-        activation(self.activation)
+        for chosen in (self.activation, *(self.feature_activations or ())):
+            activation(chosen)
+        if self.feature_activations == ():
+            raise FernError(
+                "is empty", argument="feature_activations", expected="the activation of at least one layer, or None"
+            )
+        if self.gradient_block is not None:
+            require_whole("gradient_block", self.gradient_block, 1)
+        for layer in self.rotating or ():
+            require_whole("rotating", layer, 1)
 
     @property
     def sees(self) -> Sees:
@@ -122,6 +182,32 @@ class FernConfig(ModelConfig):
         return ceil(self.horizon / self.used_patch_size)
 
     @property
+    def form(self) -> Form:
+        """How heads are made."""
+        return Form(
+            deep=self.heads == "deep",
+            bias=self.bias,
+            residual=self.coupling == "residual",
+            leaky=self.clamp == "leaky",
+            spread=self.head_spread,
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether heads and reflections are as the paper's text has them."""
+        written = self.heads, self.coupling, self.clamp, self.reflection_map, self.gradient_block
+        return written == ("linear", "affine", "bend", "linear", None)
+
+    @property
+    def signed(self) -> bool:
+        """Whether eigenvalues may be negative: a clamp that leaks does not hold them."""
+        return self.clamp == "leaky" and self.mean == "transported"
+
+    def turns(self, layer: int) -> bool:  # from 0
+        """Whether the s_x of a layer is block-complex."""
+        return layer % 2 == 1 if self.rotating is None else layer + 1 in self.rotating
+
+    @property
     def series_in_a_row(self) -> int:
         """How many channels the encoder reads together."""
         return self.channels if self.channels_seen == "all" else 1
@@ -136,6 +222,20 @@ PRESETS: dict[str, dict[str, Any]] = {
         "layers": 5,
         "noise": 0.1,
         "activation": "relu",
+    },
+    "author": {
+        "patch_size": 24,
+        "reflections": 8,
+        "hidden": 128,
+        "latent": 128,
+        "layers": 5,
+        "noise": 0.01,
+        "feature_activations": ("identity", "elu", "elu", "logsigmoid", "elu"),
+        "bias": False,
+        "coupling": "residual",
+        "clamp": "leaky",
+        "decoder_layers": 3,
+        "reflection_map": "rectified",
     },
     "no-encoder": {"layers": 0, "mean": "direct"},
     "only-encoder": {"mean": "direct"},
@@ -171,7 +271,7 @@ class Fern(Forecaster):
 
     and then, with (Λ, t, U) = ψ(H_z(z)) for each patch of the horizon, y = Uᵀ Λ U (y0 + t). H_x and H_z are one
     linear layer and an activation, shared over the layers; the φ are linear; ψ has one hidden layer. Scales and
-    eigenvalues are soft-clamped to [0, 5.5], shifts to [-15, 15] (`fern.models.fern_parts.softclamp`). In every second
+    eigenvalues are soft-clamped to [0, 5.5], shifts to [-15, 15] (`fern.models.fern_parts.clamps`). In every second
     layer s_x is block-complex: neighbours in time are multiplied as complex numbers, bounds [-4.5, 4.5]. The last layer
     has no x-update, because nothing would read it. The distribution is an `Ellipsoid`: a coordinate of its mean stays
     within ±5.5·15·√p, so series of another magnitude must be scaled first.
@@ -210,32 +310,52 @@ class Fern(Forecaster):
     def __init__(self, config: FernConfig) -> None:
         super().__init__(config)
         series, hidden, latent = config.series_in_a_row, config.hidden, config.latent
-        length = series * config.context_length
+        length, horizon = series * config.context_length, series * config.horizon
         self.activate = activation(config.activation)
         if config.layers:
-            self.features_x = nn.Linear(length, hidden)
-        self.features_z = nn.Linear(latent, hidden)
-        spread = config.head_spread
-        self.heads_x = nn.ModuleList(
-            CouplingHead(hidden, latent, spread=spread, rotating=False) for _ in range(config.layers)
-        )
+            self.features_x = self._feature_map(length)
+        self.features_z = self._feature_map(latent)
+        self.heads_x = nn.ModuleList(self._coupling_head(latent) for _ in range(config.layers))
         self.heads_z = nn.ModuleList(
-            CouplingHead(hidden, length, spread=spread, rotating=i % 2 == 1) for i in range(config.layers - 1)
+            self._coupling_head(length, rotating=config.turns(i)) for i in range(config.layers - 1)
         )
-        self.head = TransportHead(
-            hidden=hidden,
-            horizon=config.horizon,
-            patch_size=config.used_patch_size,
-            reflections=config.used_reflections,
-            activation_name=config.activation,
-            direct=config.mean == "direct",
-            series=series,
-            spread=spread,
-        )
+        if config.decoder_layers:
+            self.features_y = self._feature_map(horizon)
+            self.heads_y = nn.ModuleList(self._coupling_head(latent) for _ in range(config.decoder_layers))
+            self.shifts_y = nn.ModuleList(ShiftHead(hidden, horizon, config.form) for _ in range(config.decoder_layers))
+        self.head = self._transport_head()
         self.skip = ContextMap(config.context_length, config.horizon) if config.skip == "linear" else None
-        self._few_rows = few_rows.Network()
+        self._small_batch = small_batch.Network()
         kind = config.normalise
         self.normaliser = None if kind == "none" else Normaliser(kind, channels=config.channels)
+
+    def _feature_map(self, size: int) -> nn.Module:
+        config = self.config
+        if config.feature_activations is None:
+            return nn.Linear(size, config.hidden, bias=config.bias)
+        return FeatureMap(size, config.hidden, config.feature_activations, bias=config.bias)
+
+    def _coupling_head(self, size: int, *, rotating: bool = False) -> nn.Module:
+        config = self.config
+        if config.plain:
+            return CouplingHead(config.hidden, size, spread=config.head_spread, rotating=rotating)
+        return FormedHead(config.hidden, size, config.form, rotating=rotating)
+
+    def _transport_head(self) -> TransportHead:
+        config = self.config
+        sizes: dict[str, Any] = {
+            "hidden": config.hidden,
+            "horizon": config.horizon,
+            "patch_size": config.used_patch_size,
+            "reflections": config.used_reflections,
+            "activation_name": config.activation,
+            "direct": config.mean == "direct",
+            "series": config.series_in_a_row,
+        }
+        if config.plain:
+            return TransportHead(**sizes, spread=config.head_spread)
+        rectified = config.reflection_map == "rectified"
+        return FormedTransport(config.form, rectified=rectified, block=config.gradient_block, **sizes)
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Learn the smallest spread that a context is divided by."""
@@ -245,9 +365,10 @@ class Fern(Forecaster):
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The forecast of the mode the model is in; see the class."""
         seen = self._seen(past)
-        distribution = self._distribution(seen, self._latent(seen, generator))
-        size = (*seen.size, self.config.horizon)
-        path = distribution.push(self._noise(past, size, generator)) if self.training else distribution.mean
+        generator = self._own(generator, past)
+        z = self._latent(seen, generator)
+        y0 = self._noise(past, (*seen.size, self.config.horizon), generator) if self._draws else None
+        distribution, path = self._transport(seen, z, y0)
         drawn = self._paths(seen, samples, generator) if samples else None
         # Contiguous: torch's losses are several times slower in the backward pass of a transposed view.
         return Forecast(mean=path.transpose(1, 2).contiguous(), ellipsoid=distribution, samples=drawn)
@@ -261,30 +382,43 @@ class Fern(Forecaster):
         generator: Generator | None = None,
     ) -> Tensor:
         """The criterion on the forecast. One that reads the distribution alone needs no y0: the mean is then the
-        distribution's own.
+        distribution's own. Decoder layers read y0, whatever the criterion reads.
         """
-        if not getattr(criterion, "distribution_alone", False):
+        if self.config.decoder_layers or not getattr(criterion, "distribution_alone", False):
             return super().loss(past, future, criterion, generator=generator)
         self._check_past(past)
         self.check_future(past, future)
         seen = self._seen(past)
-        distribution = self._distribution(seen, self._latent(seen, generator))
+        distribution, _ = self._transport(seen, self._latent(seen, generator), None)
         return criterion(Forecast(mean=distribution.mean.transpose(1, 2), ellipsoid=distribution), future)
 
     def encode(
         self,
         x: Tensor,  # (N, L)
         z: Tensor,  # (N, latent)
-    ) -> Tensor:  # (N, hidden)
-        """The final feature H_z(z) after the coupling layers."""
+    ) -> Tensor:  # (N, latent)
+        """z after the coupling layers."""
         for head_x, head_z in zip_longest(self.heads_x, self.heads_z):
             z = head_x(self._features(self.features_x, x), z)
             if head_z is not None:  # the last layer has none
                 x = head_z(self._features(self.features_z, z), x)
-        return self._features(self.features_z, z)
+        return z
 
-    def _features(self, linear: nn.Linear, state: Tensor) -> Tensor:
-        return self.activate(linear(state))
+    def translate(
+        self,
+        z: Tensor,  # (N, latent)
+        y: Tensor,  # (N, H), y0
+    ) -> tuple[Tensor, Tensor]:  # (N, latent), (N, H)
+        """z after the decoder layers, and what they add to y0."""
+        added = torch.zeros_like(y)
+        for head, shift in zip(self.heads_y, self.shifts_y, strict=True):
+            z = head(self._features(self.features_y, y + added), z)
+            added = added + shift(self._features(self.features_z, z))
+        return z, added
+
+    def _features(self, features: nn.Module, state: Tensor) -> Tensor:
+        made: Tensor = features(state)
+        return made if isinstance(features, FeatureMap) else self.activate(made)
 
     def _seen(self, past: Tensor) -> _Seen:
         batch, length, channels = past.shape
@@ -295,48 +429,90 @@ class Fern(Forecaster):
         rows = x.reshape(batch * channels, length)
         skip = None
         if self.skip is not None:
-            skip = in_patches(self.skip(rows), config.patches, config.used_patch_size, filler=0.0)
+            skip = self._in_patches(self.skip(rows))
             skip = skip.view(batch, channels, *skip.shape[1:])
         return _Seen(rows.reshape(-1, config.series_in_a_row * length), (batch, channels), frame, skip)
 
+    @property
+    def _draws(self) -> bool:
+        """Whether a forecast draws z and y0."""
+        return self.training or self.config.evaluation == "drawn"
+
+    def _own(self, generator: Generator | None, like: Tensor) -> Generator | None:
+        """The generator, or in evaluation with draws one of a fixed seed: a forecast is then the same again."""
+        if generator is not None or self.training or self.config.evaluation == "mean":
+            return generator
+        return Generator(like.device).manual_seed(EVALUATION_SEED)
+
     def _latent(self, seen: _Seen, generator: Generator | None) -> Tensor:  # (rows, latent)
         size = (seen.rows.shape[0], self.config.latent)
-        return self._noise(seen.rows, size, generator) if self.training else seen.rows.new_zeros(size)
+        return self._noise(seen.rows, size, generator) if self._draws else seen.rows.new_zeros(size)
 
-    def _distribution(
-        self, seen: _Seen, z: Tensor, copies: tuple[int, ...] = ()
-    ) -> Ellipsoid:  # of batch (*copies, B, C)
+    def _transport(
+        self,
+        seen: _Seen,
+        z: Tensor,
+        y0: Tensor | None,  # (*copies, B, C, H), None for 0
+        copies: tuple[int, ...] = (),
+    ) -> tuple[Ellipsoid, Tensor]:  # of batch (*copies, B, C), (*copies, B, C, H)
+        """The distribution, and where it takes y0."""
+        config = self.config
         rows = seen.rows.repeat(*copies, 1) if copies else seen.rows
-        parts = self._network(rows, z)
+        parts = self._network(rows, z, y0)
         eigenvalues, place, vectors = (part.view(*copies, *seen.size, *part.shape[1:]) for part in parts)
-        shift, offset = (None, place) if self.config.mean == "direct" else (place, None)
+        shift, offset = (None, place) if config.mean == "direct" else (place, None)
+        path = None
+        if config.signed:
+            # N(At, aA²) is the distribution of |A|y0 + At too, and |A| is what an ellipsoid has. The path itself is
+            # A(y0 + t).
+            shift, offset = None, spd_push(vectors, eigenvalues, place)
+            path = offset if y0 is None else spd_push(vectors, eigenvalues, place + self._in_patches(y0))
+            eigenvalues = eigenvalues.abs()
         if seen.skip is not None:
             offset = seen.skip if offset is None else offset + seen.skip
+            path = path if path is None else path + seen.skip
         distribution = Ellipsoid(
             eigenvalues,
             shift,
             vectors,
             offset=offset,
-            base_variance=self.config.noise,
-            horizon=self.config.horizon,
+            base_variance=config.noise,
+            horizon=config.horizon,
             # Diverged weights must not pass for a forecast; in training the loss shows it, and earlier. A program
             # that torch traces cannot depend on values.
             validate_args=not self.training and not torch.compiler.is_compiling(),
         )
-        if self.config.smoothing > 1 and not self.training:
-            path = distribution.mean
-            distribution = distribution.affine(1.0, smoothed(path, self.config.smoothing) - path)
-        return distribution if seen.frame is None else distribution.affine(seen.frame.scale, seen.frame.level)
+        moved: Tensor | float = 0.0
+        if config.smoothing > 1 and not self.training:
+            moved = smoothed(distribution.mean, config.smoothing) - distribution.mean
+            distribution = distribution.affine(1.0, moved)
+        distribution = distribution if seen.frame is None else distribution.affine(seen.frame.scale, seen.frame.level)
+        if path is None:
+            return distribution, distribution.mean if y0 is None else distribution.push(y0)
+        path = path.flatten(-2)[..., : config.horizon] + moved
+        if seen.frame is not None:
+            path = torch.addcmul(seen.frame.level.unsqueeze(-1), path, seen.frame.scale.unsqueeze(-1))
+        return distribution, path
 
-    def _network(self, rows: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """ψ after the coupling layers; for few rows without gradients in one compiled call."""
+    def _in_patches(self, values: Tensor) -> Tensor:  # (..., H) -> (..., g, p)
+        return in_patches(values, self.config.patches, self.config.used_patch_size, filler=0.0)
+
+    def _network(self, rows: Tensor, z: Tensor, y0: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """ψ after the coupling and decoder layers; for few rows without gradients in one compiled call."""
         config = self.config
-        plain = config.layers > 1 and config.used_reflections > 0 and config.activation == "relu"
-        if plain and not self.training and few_rows.takes(rows):
-            features = self.features_x, self.features_z
-            return self._few_rows(rows, z, features, self.heads_x, self.heads_z, self.head)
-        parts: tuple[Tensor, Tensor, Tensor] = self.head(self.encode(rows, z))
-        return parts
+        short = config.plain and config.feature_activations is None and config.bias and config.rotating is None
+        short = short and config.layers > 1 and config.used_reflections > 0 and config.activation == "relu"
+        if short and not config.decoder_layers and not self.training and small_batch.takes(rows):
+            features = cast("tuple[nn.Linear, nn.Linear]", (self.features_x, self.features_z))
+            return self._small_batch(rows, z, features, self.heads_x, self.heads_z, self.head)
+        z, added = self.encode(rows, z), None
+        if config.decoder_layers:
+            size = (rows.shape[0], config.series_in_a_row * config.horizon)
+            z, added = self.translate(z, rows.new_zeros(size) if y0 is None else y0.reshape(size))
+        scale, place, vectors = self.head(self._features(self.features_z, z))
+        if added is not None:
+            place = place + self._in_patches(added.view(-1, config.horizon))
+        return scale, place, vectors
 
     def _noise(self, like: Tensor, size: tuple[int, ...], generator: Generator | None) -> Tensor:
         noise = torch.randn(size, generator=generator, dtype=like.dtype, device=like.device)
@@ -349,10 +525,9 @@ class Fern(Forecaster):
         drawn = []
         for start in range(0, samples, at_once):
             count = min(at_once, samples - start)
-            distribution = self._distribution(
-                seen, self._noise(seen.rows, (count * rows, self.config.latent), generator), (count,)
-            )
-            drawn.append(distribution.push(self._noise(seen.rows, (count, *seen.size, self.config.horizon), generator)))
+            z = self._noise(seen.rows, (count * rows, self.config.latent), generator)
+            y0 = self._noise(seen.rows, (count, *seen.size, self.config.horizon), generator)
+            drawn.append(self._transport(seen, z, y0, (count,))[1])
         return torch.cat(drawn).transpose(-1, -2)
 
 

@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from fern.models.fern_parts import coupling
-from fern.models.fern_parts.coupling import affine_update, clamped_pair, rotating_update
-from fern.models.fern_parts.softclamp import ROTATION, SCALE, SHIFT, soft_clamp
+from fern.models.fern_parts.clamps import (
+    LEAKY_RESIDUAL,
+    LEAKY_ROTATION,
+    LEAKY_SCALE,
+    ROTATION,
+    SCALE,
+    SHIFT,
+    soft_clamp,
+)
+from fern.models.fern_parts.coupling import affine_update, clamped_pair, leaky_update, rotating_update
 
 UPDATES = pytest.mark.parametrize("update", [affine_update, rotating_update])
 
@@ -159,3 +167,34 @@ def test_the_last_bit_does_not_depend_on_what_lies_beside_an_array(
     monkeypatch.setattr(Tensor, "new_empty", lambda self, size: heap.take(size))
     for mine, theirs in zip(updated(*placed), expected, strict=True):
         assert torch.equal(mine, theirs)
+
+
+# --- the update that leaks ------------------------------------------------------------
+
+
+def drawn(*shape: int, seed: int) -> torch.Tensor:
+    return 4 * torch.randn(shape, generator=Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("width", [6, 7])
+@pytest.mark.parametrize("rotating", [False, True])
+@pytest.mark.parametrize("residual", [False, True])
+def test_the_update_and_its_gradients_are_those_of_plain_operations(residual: bool, rotating: bool, width: int) -> None:
+    inputs = [drawn(5, width, seed=seed).requires_grad_() for seed in (1, 2, 3)]
+    made = leaky_update(*inputs, residual=residual, rotating=rotating)
+    bounds = LEAKY_ROTATION if rotating else LEAKY_RESIDUAL if residual else LEAKY_SCALE
+    plain = coupling._plain_leaky_update(*inputs, bounds, residual, rotating)
+    torch.testing.assert_close(made, plain)
+    weights = drawn(5, width, seed=4)
+    for ours, theirs in zip(
+        torch.autograd.grad((made * weights).sum(), inputs),
+        torch.autograd.grad((plain * weights).sum(), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("rotating", [False, True])
+def test_gradients_of_gradients_are_right(rotating: bool) -> None:
+    inputs = [drawn(2, 4, seed=seed).requires_grad_() for seed in (1, 2, 3)]
+    assert torch.autograd.gradgradcheck(lambda *x: leaky_update(*x, residual=True, rotating=rotating), inputs)

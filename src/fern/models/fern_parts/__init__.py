@@ -1,1 +1,1 @@
-"""The parts of Fern: coupling layers, heads, soft clamps, normalisation, and a compiled path for few rows."""
+"""The parts of Fern: clamps, coupling layers, networks, paths, normalisation, a flow map, few rows in one call."""

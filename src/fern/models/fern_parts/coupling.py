@@ -13,7 +13,22 @@ import torch
 from torch import Tensor
 
 from fern.models.fern_parts import _coupling_kernels as kernels
-from fern.models.fern_parts.softclamp import FAR, ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
+from fern.models.fern_parts.clamps import (
+    FAR,
+    LEAKY_RESIDUAL,
+    LEAKY_ROTATION,
+    LEAKY_SCALE,
+    LEAKY_SHIFT,
+    ROTATION,
+    SCALE,
+    SHIFT,
+    LeakyBounds,
+    SoftBounds,
+    clamp_slope,
+    plain_leaky_clamp,
+    soft_clamp,
+    unrecorded_clamp,
+)
 
 ALIGNED = 16
 """Numbers in a cache line of float32: arrays begin on one."""
@@ -172,3 +187,95 @@ def bounds_table(dtype: torch.dtype, scale_bounds: SoftBounds, shift_bounds: Sof
         tuple(number(v) for v in (b.low, b.high, b.linear_low, b.linear_high, b.knee, 1.0, FAR))
         for b in (scale_bounds, shift_bounds)
     )
+
+
+def leaky_update(
+    scale: Tensor,  # (N, n), before its clamp
+    shift: Tensor,  # (N, n), before its clamp
+    state: Tensor,  # (N, n)
+    *,
+    residual: bool,
+    rotating: bool = False,
+) -> Tensor:  # (N, n)
+    """s ⊙ state + t, and the state itself beside it where the update is ``residual``; s and t are clamped here.
+
+    ``rotating``: s is block-complex, neighbours in time are multiplied as complex numbers. The bounds of a residual
+    scale are one lower: with the state itself its factor lies within the same [0, 5.5].
+
+    Example:
+        >>> state = torch.tensor([[10.0, 20.0]])
+        >>> leaky_update(torch.full((1, 2), 2.0), torch.zeros(1, 2), state, residual=True).round(decimals=1)
+        tensor([[28.6000, 57.2000]])
+    """
+    bounds = LEAKY_ROTATION if rotating else LEAKY_RESIDUAL if residual else LEAKY_SCALE
+    if torch.compiler.is_compiling():
+        return _plain_leaky_update(scale, shift, state, bounds, residual, rotating)
+    updated: Tensor = _LeakyUpdate.apply(scale, shift, state, bounds, residual, rotating)  # type: ignore[no-untyped-call]
+    return updated
+
+
+def _plain_leaky_update(
+    scale: Tensor, shift: Tensor, state: Tensor, bounds: LeakyBounds, residual: bool, rotating: bool
+) -> Tensor:
+    factor, moved = plain_leaky_clamp(scale, bounds), plain_leaky_clamp(shift, LEAKY_SHIFT)
+    moved = moved + state if residual else moved
+    return moved + (_turned(factor, state) if rotating else factor * state)
+
+
+class _LeakyUpdate(torch.autograd.Function):
+    """`_plain_leaky_update` as one node of autograd's graph in place of some twenty."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, scale: Tensor, shift: Tensor, state: Tensor, bounds: LeakyBounds, residual: bool, rotating: bool
+    ) -> Tensor:
+        factor = unrecorded_clamp(scale, bounds)
+        ctx.save_for_backward(scale, shift, state, factor)
+        ctx.settings = bounds, residual, rotating
+        out = unrecorded_clamp(shift, LEAKY_SHIFT)
+        out = out.add_(state) if residual else out
+        return out.add_(_turned(factor, state)) if rotating else out.addcmul_(factor, state)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        scale, shift, state, factor = ctx.saved_tensors
+        bounds, residual, rotating = ctx.settings
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: autograd follows the plain operations
+            inputs = [tensor for tensor in (scale, shift, state) if tensor.requires_grad]
+            out = _plain_leaky_update(scale, shift, state, bounds, residual, rotating)
+            made = iter(torch.autograd.grad(out, inputs, grad, create_graph=True))
+            return *(next(made) if tensor.requires_grad else None for tensor in (scale, shift, state)), None, None, None
+        if rotating:
+            grad_factor, grad_state = _turned_backward(factor, state, grad)
+        else:
+            grad_factor, grad_state = grad * state, grad * factor
+        grad_state = grad_state.add_(grad) if residual else grad_state
+        grad_scale = grad_factor.mul_(clamp_slope(scale, bounds))
+        return grad_scale, clamp_slope(shift, LEAKY_SHIFT).mul_(grad), grad_state, None, None, None
+
+
+def _turned(factor: Tensor, state: Tensor) -> Tensor:  # (N, n)
+    """(a + ib)(u + iv) for each pair of neighbours; a last odd element is scaled by its a."""
+    paired = state.shape[-1] // 2 * 2
+    out = torch.empty_like(state)
+    a, b = factor[:, 0:paired:2], factor[:, 1:paired:2]
+    u, v = state[:, 0:paired:2], state[:, 1:paired:2]
+    out[:, 0:paired:2] = a * u - b * v
+    out[:, 1:paired:2] = b * u + a * v
+    out[:, paired:] = factor[:, paired:] * state[:, paired:]
+    return out
+
+
+def _turned_backward(factor: Tensor, state: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    paired = state.shape[-1] // 2 * 2
+    a, b = factor[:, 0:paired:2], factor[:, 1:paired:2]
+    u, v = state[:, 0:paired:2], state[:, 1:paired:2]
+    gu, gv = grad[:, 0:paired:2], grad[:, 1:paired:2]
+    grad_factor, grad_state = torch.empty_like(state), torch.empty_like(state)
+    grad_factor[:, 0:paired:2] = gu * u + gv * v
+    grad_factor[:, 1:paired:2] = gv * u - gu * v
+    grad_state[:, 0:paired:2] = a * gu + b * gv
+    grad_state[:, 1:paired:2] = a * gv - b * gu
+    grad_factor[:, paired:] = grad[:, paired:] * state[:, paired:]
+    grad_state[:, paired:] = grad[:, paired:] * factor[:, paired:]
+    return grad_factor, grad_state

@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from fern.models.fern_parts.normalisation import RowStatistics
 from fern.models.fern_parts.polynomial import RIDGE, STATES_A_TERM, MakeUp
-from fern.models.fern_parts.row_statistics import RowStatistics
 from fern.models.periodic_grid import Ring, strong_waves
 
 Earlier = Literal["chosen", "none"]

@@ -1,13 +1,32 @@
-"""The parts of Fern that end a path: φ of the coupling layers, ψ of the transport, and the linear skip."""
+"""The networks of Fern: H, the features; φ, the heads of the coupling layers; ψ, that of the transport.
 
+First as the paper's text has them, then in the forms of its author's code (`Form`).
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import sqrt
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import elu, pad
 
-from fern.models.fern_parts.coupling import affine_update, clamped_pair, rotating_update
-from fern.models.fern_parts.softclamp import SCALE, SHIFT, SoftBounds
+from fern.models.fern_parts.clamps import (
+    LEAKY_RESIDUAL,
+    LEAKY_SCALE,
+    LEAKY_SHIFT,
+    RESIDUAL,
+    SCALE,
+    SHIFT,
+    SoftBounds,
+    leaky_clamp,
+    soft_clamp,
+)
+from fern.models.fern_parts.coupling import affine_update, clamped_pair, leaky_update, rotating_update
+from fern.models.fern_parts.paths import in_patches
 from fern.models.layers import activation
 from fern.transport import EIGENVALUE_FLOOR
 
@@ -31,11 +50,12 @@ class AboutIdentity(nn.Linear):
     """A linear map to n scales and n shifts that starts about scale 1 and shift 0 (a = 1, b = 0 where rotating).
 
     ``spread`` is that of the starting weights, relative to PyTorch's default: the smaller, the nearer the identity.
+    ``start`` is the scale in place of 1: 0 where the state itself is added.
     """
 
-    def __init__(self, hidden: int, size: int, *, spread: float, rotating: bool = False) -> None:
+    def __init__(self, hidden: int, size: int, *, spread: float, rotating: bool = False, start: float = 1.0) -> None:
         super().__init__(hidden, 2 * size)
-        self.spread, self.rotating = spread, rotating
+        self.spread, self.rotating, self.start = spread, rotating, start
         self.initialise_parameters(None)
 
     def initialise_parameters(self, generator: Generator | None) -> None:
@@ -44,9 +64,9 @@ class AboutIdentity(nn.Linear):
         with torch.no_grad():
             self.weight.uniform_(-bound, bound, generator=generator)
             self.bias.zero_()
-            self.bias[:size:2] = 1.0
+            self.bias[:size:2] = self.start
             if not self.rotating:
-                self.bias[1:size:2] = 1.0
+                self.bias[1:size:2] = self.start
 
 
 class CouplingHead(nn.Module):
@@ -135,22 +155,178 @@ class TransportHead(nn.Module):
         return torch.cat((whole.reshape(rows, -1, count, size), padded), dim=1)
 
 
-class ContextMap(nn.Linear):
-    """A linear map of the context to the horizon, shared over channels, that starts as the mean of the context."""
+@dataclass(frozen=True)
+class Form:
+    """How the heads of the coupling layers are made; see `fern.models.FernConfig`."""
 
-    def __init__(self, length: int, horizon: int) -> None:
-        super().__init__(length, horizon)
-        self.initialise_parameters(None)
+    deep: bool = False
+    bias: bool = True
+    residual: bool = False
+    leaky: bool = False
+    spread: float = 0.1
+
+
+class FeatureMap(nn.Module):
+    """H: linear layers of one width, each with its activation.
+
+    Example:
+        >>> FeatureMap(40, 16, ("identity", "elu"), bias=False)(torch.zeros(3, 40)).shape
+        torch.Size([3, 16])
+    """
+
+    def __init__(self, size: int, hidden: int, activations: Sequence[str], *, bias: bool) -> None:
+        super().__init__()
+        widths = (size, *(hidden for _ in activations))
+        self.layers = nn.ModuleList(nn.Linear(a, b, bias=bias) for a, b in itertools.pairwise(widths))
+        self.activations = [activation(name) for name in activations]
+
+    def forward(self, state: Tensor) -> Tensor:  # (N, size) -> (N, hidden)
+        """The features of a state."""
+        for layer, activate in zip(self.layers, self.activations, strict=True):
+            state = activate(layer(state))
+        return state
+
+
+class Coefficients(nn.Module):
+    """φ of several layers: scales and shifts before their clamps, from features.
+
+    A scale takes linear, ELU, linear, ELU; a shift takes one linear layer more, and so does a block-complex scale
+    (``rotating``), whose parts must be able to be negative. Without ``scaled`` there are shifts alone.
+    """
+
+    def __init__(self, hidden: int, size: int, *, bias: bool, rotating: bool = False, scaled: bool = True) -> None:
+        super().__init__()
+        self.first = nn.Linear(hidden, 2 * size if scaled else size, bias=bias)
+        square = partial(nn.Linear, size, size, bias=bias)
+        self.scale = nn.ModuleList(square() for _ in range(2 if rotating else 1)) if scaled else None
+        self.shift = nn.ModuleList(square() for _ in range(2))
+
+    def forward(self, features: Tensor) -> tuple[Tensor | None, Tensor]:  # (N, hidden) -> (N, size), (N, size)
+        """(scale or None, shift)."""
+        first = elu(self.first(features), inplace=True)
+        if self.scale is None:
+            return None, self._shift(first)
+        for_scale, for_shift = first.chunk(2, dim=-1)
+        scale = elu(self.scale[0](for_scale), inplace=True)
+        return self.scale[1](scale) if len(self.scale) > 1 else scale, self._shift(for_shift)
+
+    def _shift(self, first: Tensor) -> Tensor:
+        shift: Tensor = self.shift[1](elu(self.shift[0](first), inplace=True))
+        return shift
+
+
+class FormedHead(nn.Module):
+    """φ in a form other than one linear layer, a clamp that bends and x ← s ⊙ x + t (`CouplingHead`)."""
+
+    def __init__(self, hidden: int, size: int, form: Form, *, rotating: bool = False) -> None:
+        super().__init__()
+        self.form, self.rotating = form, rotating
+        if form.deep:
+            self.coefficients = Coefficients(hidden, size, bias=form.bias, rotating=rotating)
+        else:
+            self.linear = AboutIdentity(
+                hidden, size, spread=form.spread, rotating=rotating, start=0.0 if form.residual else 1.0
+            )
+
+    def forward(
+        self,
+        features: Tensor,  # (N, hidden)
+        state: Tensor,  # (N, size)
+    ) -> Tensor:  # (N, size)
+        """s ⊙ state + t, and the state itself where residual."""
+        form = self.form
+        scale, shift = self.coefficients(features) if form.deep else self.linear(features).chunk(2, dim=-1)
+        if form.leaky:
+            return leaky_update(scale, shift, state, residual=form.residual, rotating=self.rotating)
+        raw = torch.cat((scale, shift), dim=-1)
+        if self.rotating:
+            updated = rotating_update(raw, state)
+        elif form.residual:
+            scale, shift = clamped_pair(raw, scale_bounds=RESIDUAL)
+            updated = torch.addcmul(shift, scale, state)
+        else:
+            updated = affine_update(raw, state)
+        return updated + state if form.residual else updated
+
+
+class ShiftHead(nn.Module):
+    """What a decoder layer adds to y, from the features of z."""
+
+    def __init__(self, hidden: int, size: int, form: Form) -> None:
+        super().__init__()
+        self.form = form
+        if form.deep:
+            self.coefficients = Coefficients(hidden, size, bias=form.bias, scaled=False)
+        else:
+            self.linear = nn.Linear(hidden, size)
+
+    def forward(self, features: Tensor) -> Tensor:  # (N, hidden) -> (N, size)
+        """The clamped shift."""
+        raw = self.coefficients(features)[1] if self.form.deep else self.linear(features)
+        return leaky_clamp(raw, LEAKY_SHIFT) if self.form.leaky else soft_clamp(raw, SHIFT)
+
+
+class FormedTransport(TransportHead):
+    """ψ in another form: deep coefficients straight from the features, clamps that leak, reflections by ReLU.
+
+    ``rectified`` reflections start as Kaiming's do and have no negative entries; at most ``block`` of them, in turns
+    from one training step to the next, pass gradients on.
+    """
+
+    turn: Tensor  # (), whose block's turn it is
+
+    def __init__(self, form: Form, *, rectified: bool, block: int | None, **sizes: Any) -> None:
+        super().__init__(**sizes, spread=form.spread)
+        self.form, self.rectified, self.block = form, rectified, block
+        hidden, size = self.hidden.in_features, self.series * self.horizon
+        if form.deep:
+            del self.hidden, self.spectrum
+            self.coefficients = Coefficients(hidden, size, bias=form.bias)
+        if rectified and self.reflections:
+            self.vectors = Rectified(hidden, self.reflections * size, bias=form.bias)
+        if block is not None:
+            self.register_buffer("turn", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(Λ, t or mean, vectors), as in `TransportHead`."""
+        if self.form.deep:
+            scale, place = self.coefficients(features)
+        else:
+            features = self.activate(self.hidden(features))
+            scale, place = self.spectrum(features).chunk(2, dim=-1)
+        if self.form.leaky and not self.direct:
+            scale = leaky_clamp(scale, LEAKY_RESIDUAL if self.form.deep else LEAKY_SCALE)
+            place = leaky_clamp(place, LEAKY_SHIFT)
+        else:
+            bounds = self.bounds
+            scale, place = clamped_pair(
+                torch.cat((scale, place), dim=-1), scale_bounds=bounds[0], shift_bounds=bounds[1]
+            )
+        scale, place, vectors = self.patched(scale, place, self.vectors(features) if self.reflections else None)
+        return scale, place, self._in_turns(vectors)
+
+    def _in_turns(self, vectors: Tensor) -> Tensor:  # (N, g, R, p)
+        """The vectors, of which one block passes gradients."""
+        if self.block is None or self.block >= self.reflections or not (self.training and torch.is_grad_enabled()):
+            return vectors
+        blocks = -(-self.reflections // self.block)
+        first = int(self.turn) % blocks * self.block
+        self.turn.add_(1)
+        parts = vectors.detach().tensor_split([first, first + self.block], dim=-2)
+        return torch.cat((parts[0], vectors[..., first : first + self.block, :], parts[2]), dim=-2)
+
+
+class Rectified(nn.Linear):
+    """A linear map and ReLU, with the start that Kaiming et al. derive for it."""
 
     def initialise_parameters(self, generator: Generator | None) -> None:
-        """Weights 1/L and no bias; nothing is drawn."""
-        nn.init.constant_(self.weight, 1.0 / self.in_features)
-        nn.init.zeros_(self.bias)
+        """Uniform weights of variance 2 / fan in; biases, if any, 0."""
+        bound = sqrt(6.0 / self.in_features)
+        with torch.no_grad():
+            self.weight.uniform_(-bound, bound, generator=generator)
+            if self.bias is not None:
+                self.bias.zero_()
 
-
-def in_patches(values: Tensor, patches: int, patch_size: int, *, filler: float) -> Tensor:  # (..., H) -> (..., g, p)
-    """The horizon cut into patches, the last filled up."""
-    missing = patches * patch_size - values.shape[-1]
-    if missing:
-        values = pad(values, (0, missing), value=filler)
-    return values.view(*values.shape[:-1], patches, patch_size)
+    def forward(self, features: Tensor) -> Tensor:
+        """The rectified map."""
+        return torch.relu_(super().forward(features))

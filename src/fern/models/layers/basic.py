@@ -1,6 +1,7 @@
 """Small layers: activations by name, blocks of a batch, patches, moving averages, reversible instance normalisation."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +16,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": nn.functional.gelu,
     "silu": nn.functional.silu,
     "tanh": torch.tanh_,
+    "elu": partial(nn.functional.elu, inplace=True),
+    "logsigmoid": nn.functional.logsigmoid,
+    "identity": nn.Identity(),
 }
 """Activations by name. Each may overwrite its argument, so hand it a fresh tensor."""
 
@@ -25,10 +29,10 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
     Example:
         >>> activation("relu")(torch.tensor([-1.0, 2.0]))
         tensor([0., 2.])
-        >>> activation("relo")
+        >>> activation("relo")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        fern.errors.FernError: unknown activation 'relo': did you mean 'relu'? Known: gelu, relu, silu, tanh
+        fern.errors.FernError: unknown activation 'relo': did you mean 'relu'? Known: ...
     """
     if name not in ACTIVATIONS:
         raise unknown_name("activation", name, ACTIVATIONS)

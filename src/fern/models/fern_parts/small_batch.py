@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fern.models.fern_parts import _small_batch
+from fern.models.fern_parts import _small_batch_kernels as kernels
+from fern.models.fern_parts.clamps import ROTATION, SCALE
 from fern.models.fern_parts.coupling import bounds_table, compiled
 from fern.models.fern_parts.heads import CouplingHead, TransportHead
-from fern.models.fern_parts.softclamp import ROTATION, SCALE
 
 FEW = 24
 """Up to so many rows one compiled call is faster than a product of matrices for each layer (by 5 for one window)."""
@@ -54,7 +54,7 @@ class Network:
         maps_x, to_z, to_x, (spectrum, vectors), tables = self._arrays(groups, head, rows.dtype)
         outputs = [rows.new_empty(rows.shape[0], size) for size in head.sizes]
         arrays = tuple(output.numpy() for output in outputs)
-        _small_batch.run(rows.contiguous().numpy(), z.numpy(), maps_x, to_z, to_x, spectrum, vectors, tables, arrays)
+        kernels.run(rows.contiguous().numpy(), z.numpy(), maps_x, to_z, to_x, spectrum, vectors, tables, arrays)
         return head.patched(*outputs)
 
     def _arrays(self, groups: tuple[list[nn.Linear], ...], head: TransportHead, dtype: torch.dtype) -> Any:

@@ -5,7 +5,7 @@ import torch
 
 from fern.errors import FernError
 from fern.models import build_model
-from fern.models.fern_parts.smoothing import smoothed
+from fern.models.fern_parts.paths import smoothed
 
 
 def roughness(path: torch.Tensor) -> float:

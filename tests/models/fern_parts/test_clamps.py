@@ -1,4 +1,4 @@
-"""The soft clamp: identity inside, bounded, smooth."""
+"""The clamp that bends: identity inside, bounded, smooth. The one that leaks: rising everywhere."""
 
 import pytest
 import torch
@@ -6,7 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fern.models.fern_parts.softclamp import ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
+from fern.models.fern_parts.clamps import (
+    LEAKY_RESIDUAL,
+    LEAKY_ROTATION,
+    LEAKY_SHIFT,
+    ROTATION,
+    SCALE,
+    SHIFT,
+    LeakyBounds,
+    SoftBounds,
+    leaky_clamp,
+    plain_leaky_clamp,
+    soft_clamp,
+)
 
 BOUNDS = pytest.mark.parametrize("bounds", [SCALE, ROTATION, SHIFT])
 
@@ -64,3 +76,28 @@ def test_gradient_equals_finite_differences(bounds: SoftBounds) -> None:
 @BOUNDS
 def test_nan_stays_nan(bounds: SoftBounds) -> None:
     assert soft_clamp(torch.tensor(torch.nan), bounds).isnan()
+
+
+@pytest.mark.parametrize("bounds", [LEAKY_RESIDUAL, LEAKY_ROTATION, LEAKY_SHIFT])
+def test_the_leaky_clamp_rises_everywhere_and_leaks_a_tenth_outside(bounds: LeakyBounds) -> None:
+    x = torch.linspace(-100, 100, 4001, dtype=torch.float64)
+    y = leaky_clamp(x, bounds)
+    slope = y.diff() / x.diff()
+    assert (slope > 0.099).all()
+    assert (slope < 1.001).all()
+    assert torch.allclose(slope[:100], torch.full((100,), 0.1, dtype=torch.float64), atol=1e-6)
+    assert torch.allclose(slope[-100:], torch.full((100,), 0.1, dtype=torch.float64), atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 8, 37])
+@pytest.mark.parametrize("bounds", [LEAKY_RESIDUAL, LEAKY_ROTATION, LEAKY_SHIFT])
+def test_the_kernels_are_as_exact_as_float32(bounds: LeakyBounds, size: int) -> None:
+    x = torch.cat((torch.linspace(-60, 60, size), torch.tensor([1e4, -1e4, 0.0]))).requires_grad_()
+    y = leaky_clamp(x, bounds)
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    exact = x.detach().double().requires_grad_()
+    wanted = plain_leaky_clamp(exact, bounds)
+    (wanted_slope,) = torch.autograd.grad(wanted.sum(), exact)
+    assert ((y - wanted).abs() <= 3e-7 * exact.abs().clamp_min(bounds.high - bounds.low)).all()
+    assert (slope - wanted_slope).abs().max() < 3e-7
+    assert leaky_clamp(torch.tensor([torch.nan]), bounds).isnan().all()
