@@ -52,6 +52,19 @@ def seasonal_naive(train: pd.DataFrame, question: Question) -> Predictor:
     return predict
 
 
+def classical(train: pd.DataFrame, question: Question) -> Predictor:
+    """The classical ensemble of `fern.models.classical`, fitted to each history."""
+    from fern.models.classical import ClassicalSettings, forecast_panel
+
+    settings = ClassicalSettings(season=question.season)
+
+    def predict(history: pd.DataFrame, future: pd.DataFrame) -> Floats:
+        made = forecast_panel(_series(history), question.horizon, settings)
+        return np.moveaxis(made.quantile(question.quantiles), 0, -1)
+
+    return predict
+
+
 def fern(train: pd.DataFrame, question: Question) -> Predictor:
     """`FernForecaster` with its defaults, fitted once."""
     from fern.forecaster import FernForecaster
@@ -104,5 +117,6 @@ def _repeat_season(values: Floats, question: Question) -> Floats:  # (T,) -> (H,
 
 MODELS: Mapping[str, Model] = {
     "seasonal-naive": seasonal_naive,
+    "classical": classical,
     "fern": fern,
 }
