@@ -94,7 +94,7 @@ def test_deciles_of_skewed_series_hold_their_share(make, rng):
     made = forecast_panel([one[:300] for one in rows], 20, ClassicalSettings())
     future = np.stack([one[300:] for one in rows])
     shares = (future[None] < made.quantile(np.arange(1, 10) / 10)).mean(axis=(1, 2))
-    assert shares == pytest.approx(np.arange(1, 10) / 10, abs=0.03)
+    assert shares == pytest.approx(np.arange(1, 10) / 10, abs=0.04)
 
 
 @pytest.mark.parametrize("row", REFERENCE, ids=NAMES)

@@ -192,7 +192,7 @@ def forecast_panel(
     Example:
         >>> rows = 100 + 10 * np.sin(np.arange(48) * np.pi / 6)
         >>> made = forecast_panel([rows, np.array([7.0])], 12, ClassicalSettings(season=12))
-        >>> made.mean.shape, bool(abs(made.mean[0, 2] - 110) < 1), made.mean[1, 0].item()
+        >>> made.mean.shape, bool(abs(made.mean[0, 3] - 110) < 1), made.mean[1, 0].item()
         ((2, 12), True, 7.0)
     """
     settings = ClassicalSettings() if settings is None else settings
