@@ -250,6 +250,9 @@ _COMPARED: Mapping[str, Mapping[str, str]] = {
 }
 
 
+_READINGS: Mapping[str, str] = {"fern:author": "fern"}
+"""Models of ours that are another reading of a model of the paper's."""
+
 _INDIVISIBLE = frozenset({"seconds_train", "test_best_epoch", "test_difference"})
 """Seconds of another machine and another number of epochs, numbers of epochs, differences: no ratio says anything."""
 
@@ -289,7 +292,8 @@ def paper_notes(table: str) -> tuple[str, ...]:
 def _beside(table: str, spot: Spot, cell: Cell, cells: Mapping[Spot, Cell]) -> Cell:
     if spot.metric not in paper_metrics(table):
         return cell
-    paper = paper_value(table, spot.model, spot.dataset, spot.horizon, spot.metric)
+    model = _READINGS.get(spot.model, spot.model)
+    paper = paper_value(table, model, spot.dataset, spot.horizon, spot.metric)
     cell = replace(cell, paper=paper, divisible=spot.metric not in _INDIVISIBLE)
     other = _COMPARED.get(table, {}).get(spot.metric)
     if other is None:
