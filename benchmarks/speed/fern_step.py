@@ -5,7 +5,8 @@ step, over the rate of a 2048³ product of matrices, measured in turns in the sa
 peer is the same network in plain eager operations: softplus clamps, and a loop over the reflections.
 
 Beside it the step that trains a distribution: normalised contexts, a linear skip, a direct mean and the CRPS along
-the distribution's axes. Its work counts the skip's 336² multiply-adds a channel too, and its peer is the Huber step.
+the distribution's axes. Its work counts the skip's 336² multiply-adds a channel too, and its peer is the Huber step. And the step of the
+``author``, by its own multiply-adds.
 """
 
 import os
@@ -18,7 +19,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import huber_loss, softplus
 
 from benchmarks.speed.harness import Effort, Measurement
-from fern.models import Fern, Forecast, build_model
+from fern.models import Fern, Forecast, build_model, multiply_adds
 from fern.training.losses import criterion
 from fern.training.runtime import threads
 
@@ -44,12 +45,14 @@ def _at(threads: int, effort: Effort) -> list[Measurement]:
     past = 8 * torch.randn(batch, length, CHANNELS, generator=generator)
     future = 8 * torch.randn(batch, horizon, CHANNELS, generator=generator)
     ours, plain, distribution = _fern(length, horizon), _fern(length, horizon), _fern(length, horizon, **DISTRIBUTION)
+    author = _fern(length, horizon, preset="author")
     whitened = criterion({"whitened_crps": 1.0})
     a, out = torch.randn(size, size, generator=generator), torch.empty(size, size)
     parts: dict[str, Callable[[], object]] = {
         "sgemm": lambda: torch.mm(a, a, out=out),
         "fern": _training(ours, lambda: ours.loss(past, future, _huber, generator=generator)),
         "distribution": _training(distribution, lambda: distribution.loss(past, future, whitened, generator=generator)),
+        "author": _training(author, lambda: author.loss(past, future, _huber, generator=generator)),
         "plain": _training(plain, lambda: huber_loss(plain_forecast(plain, past, generator), future)),
         "forward": lambda: ours.loss(past, future, _huber, generator=generator),
     }
@@ -58,10 +61,11 @@ def _at(threads: int, effort: Effort) -> list[Measurement]:
     work = 1.17e6 * 6 * batch * CHANNELS
     share = {name: work / seconds[name] / rate for name in ("fern", "plain")}
     share["distribution"] = (work + length * horizon * 6 * batch * CHANNELS) / seconds["distribution"] / rate
+    share["author"] = multiply_adds(author) * 6 * batch / seconds["author"] / rate
     name = f"{threads} thread{'s' if threads > 1 else ''}"
     print(f"  {name}: sgemm {rate / 1e9:.1f} GFLOP/s; plain eager step {share['plain']:.3f} of it")
     print(f"  {name}: forward {1e3 * seconds['forward']:.2f} ms of {1e3 * seconds['fern']:.2f} ms; by operation:")
-    for part in ("fern", "distribution"):
+    for part in ("fern", "distribution", "author"):
         print(f"    {part}: {'; '.join(_breakdown(parts[part], steps=effort.rounds(10)))}")
     return [
         Measurement(f"share of the sgemm rate, {name}", share["fern"], None, "", "", "at least 0.35"),
@@ -79,6 +83,7 @@ def _at(threads: int, effort: Effort) -> list[Measurement]:
             "Huber",
             "ratio > 0.87",
         ),
+        Measurement(f"author: share of the sgemm rate, {name}", share["author"], None, "", "", "at least 0.55"),
     ]
 
 
@@ -136,7 +141,10 @@ def _breakdown(step: Callable[[], object], *, steps: int) -> list[str]:
     kinds = {
         "products of matrices": ("aten::mm", "aten::addmm"),
         "transport": ("Push", "PushBackward", "Reflect", "ReflectBackward"),
-        "clamps and updates": ("_Update", "_UpdateBackward", "_ClampedPair", "_ClampedPairBackward"),
+        "clamps and updates": (
+            *("_Update", "_UpdateBackward", "_ClampedPair", "_ClampedPairBackward"),
+            *("_LeakyUpdate", "_LeakyUpdateBackward", "_LeakyClamp", "_LeakyClampBackward"),
+        ),
         "optimiser": ("aten::_fused_adamw_",),
         "noise": ("aten::normal_",),
     }
