@@ -1,4 +1,4 @@
-"""``python -m benchmarks.results``: write docs/results.md and the README's table from the committed rows.
+"""``python -m benchmarks.results``: write docs/results.md, docs/paper_claims.md and the README's table from the rows.
 
 No figure there is typed by hand.
 """
@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.paper import claims
 from benchmarks.sections import analyses, evidence, real, rivals, tables, winners
 from benchmarks.sections.distributions import coverage, ways_to_train
 from benchmarks.sections.tables import HEADLINE
@@ -216,3 +217,4 @@ def _speed() -> list[str]:
 if __name__ == "__main__":
     PAGE.write_text(page())
     README.write_text(readme())
+    claims.main()

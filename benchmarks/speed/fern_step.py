@@ -5,8 +5,8 @@ step, over the rate of a 2048³ product of matrices, measured in turns in the sa
 peer is the same network in plain eager operations: softplus clamps, and a loop over the reflections.
 
 Beside it the step that trains a distribution: normalised contexts, a linear skip, a direct mean and the CRPS along
-the distribution's axes. Its work counts the skip's 336² multiply-adds a channel too, and its peer is the Huber step. And the step of the
-``author``, by its own multiply-adds.
+the distribution's axes. Its work counts the skip's 336² multiply-adds a channel too, and its peer is the Huber step.
+And the step of the preset ``author``, by its own multiply-adds.
 """
 
 import os
