@@ -1,6 +1,7 @@
 """One model on one task: what it forecasts, how that scores, what it costs, and where the figures come from."""
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.public.models import Question, named_model
-from benchmarks.public.scores import collect, score, spread_over
+from benchmarks.public.models import Floats, Model, Question, named_model
+from benchmarks.public.scores import Outcome, collect, score, spread_over
 from benchmarks.public.tasks import Task, make_windows
 from fern.benchmark.runs import machine, versions
 from fern.errors import FernError
@@ -19,48 +20,62 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def run(task: Task, model: str, *, seed: int = 0) -> dict[str, Any]:
+    """The row of one of `MODELS` on a task."""
+    row, _ = measure(task, named_model(model), seed=seed)
+    command = f"python -m benchmarks.public --run {task.name} --model {model} --seed {seed}"
+    return {"task": task.name, "model": model, "seed": seed, "command": command, **row}
+
+
+def measure(
+    task: Task, fit_model: Model, *, seed: int = 0, longest: float = math.inf
+) -> tuple[dict[str, Any], Outcome | None]:
     """Fit once before the first window, forecast every window, and score all of them together.
 
     Seconds are those of the processor, of all threads; ``coverage_80`` is the share of values within the 10 % and 90 %
-    quantiles; ``MASE_error`` is a standard error over ``spread_over``.
+    quantiles; ``MASE_error`` is a standard error over ``spread_over``. Where fit and forecasts pass ``longest`` seconds
+    before the last window, nothing is scored and the row says after how many windows it was stopped.
     """
     if task.missing_files:
-        raise FernError(f"{task.name}: needs {', '.join(task.missing_files)} in FERN_DATA_DIR")
-    fit_model = named_model(model)
+        raise FernError(f"needs {', '.join(task.missing_files)} in FERN_DATA_DIR", where=task.name)
     table = task.read()
     windows = make_windows(task, table)
-    question = Question(task.horizon, task.quantiles, task.season, task.frequency, task.known, seed)
-    began = time.process_time()
-    predict = fit_model(windows[0].history, question)
-    fitted = time.process_time()
-    forecasts = [predict(window.history, window.future) for window in windows]
-    predicted = time.process_time()
     series = table["unique_id"].nunique()
-    expected = (series, task.horizon, len(task.quantiles))
-    for forecast in forecasts:
-        if forecast.shape != expected:
-            raise FernError(f"{model}: gave quantiles of shape {forecast.shape}, needs {expected}")
-        if not np.isfinite(forecast).all():
-            raise FernError(f"{model}: gave quantiles that are not finite")
-    scores = score(task, collect(task, windows, forecasts))
-    return {
-        "task": task.name,
-        "model": model,
-        "seed": seed,
-        "command": f"python -m benchmarks.public --run {task.name} --model {model} --seed {seed}",
+    row = {
         "series": series,
         "rows": len(table),
         "horizon": task.horizon,
         "season": task.season,
         "windows": len(windows),
-        "metrics": {name: float(f"{value:.7g}") for name, value in scores.items()},
-        "spread_over": spread_over(len(windows)),
-        "fit_seconds": round(fitted - began, 2),
-        "predict_seconds": round(predicted - fitted, 3),
         "data_fingerprint": fingerprint_table(table),
         "versions": versions(),
         "machine": machine(threads=_threads()),
     }
+    question = Question(task.horizon, task.quantiles, task.season, task.frequency, task.known, seed)
+    train = windows[0].history
+    began = time.process_time()
+    predict = fit_model(train, question)
+    fitted = time.process_time()
+    forecasts: list[Floats] = []
+    for window in windows:
+        if time.process_time() - began > longest:
+            return row | {"stopped": f"after {len(forecasts)} of {len(windows)} windows"}, None
+        forecasts.append(predict(window.history, window.future))
+    predicted = time.process_time()
+    expected = (series, task.horizon, len(task.quantiles))
+    for forecast in forecasts:
+        if forecast.shape != expected or not np.isfinite(forecast).all():
+            raise FernError(
+                f"the model gave quantiles of shape {forecast.shape}, {np.isfinite(forecast).mean():.0%} finite",
+                expected=f"finite ones of shape {expected}",
+                where=task.name,
+            )
+    outcome = collect(task, windows, forecasts)
+    return row | {
+        "metrics": {name: float(f"{value:.7g}") for name, value in score(task, outcome).items()},
+        "spread_over": spread_over(len(windows)),
+        "fit_seconds": round(fitted - began, 2),
+        "predict_seconds": round(predicted - fitted, 3),
+    }, outcome
 
 
 def fingerprint_table(table: pd.DataFrame) -> str:

@@ -99,6 +99,17 @@ def score(task: Task, outcome: Outcome) -> dict[str, float]:
     return scores
 
 
+def scaled_losses(outcome: Outcome, quantiles: tuple[float, ...]) -> Floats:  # (windows,) or (series,)
+    """SQL of each window, or of each series where there is one window: what a paired comparison of models is made of.
+
+    Series whose scale cannot divide are NaN.
+    """
+    by_decile = outcome.quantiles[..., [quantiles.index(q) for q in DECILES]]
+    losses = 2 * _pinball(outcome.truth, by_decile).mean(axis=(2, 3)) / _usable(outcome.scale)  # (W, N)
+    each: Floats = np.nanmean(losses, axis=1) if len(losses) > 1 else losses[0]
+    return each
+
+
 def spread_over(windows: int) -> str:
     """What the standard error of MASE is taken over: windows where there are several, series otherwise."""
     return "windows" if windows > 1 else "series"

@@ -43,10 +43,12 @@ class Task:
         horizon: steps of a forecast.
         season: the lag of MASE's scale and of the seasonal naive, as the protocol has it.
         frequency: of the stamps, in pandas' words.
-        windows: non-overlapping windows at the end of each series; None takes GIFT-Eval's rule.
+        windows: windows at the end of each series; None takes GIFT-Eval's rule.
         published: the names of this task in the tables of others, by benchmark.
         known: columns whose future values a model may read.
         development: whether its data may be used to choose settings; the others are kept for judging.
+        step: rows from one window to the next; None is the horizon, so that windows do not overlap.
+        judged: the column that forecasts are judged by, where it is not ``y``.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Task:
     published: Mapping[Benchmark, str]
     known: tuple[str, ...] = ()
     development: bool = True
+    step: int | None = None
+    judged: str = "y"
 
     @property
     def quantiles(self) -> tuple[float, ...]:
@@ -78,13 +82,14 @@ class Window:
     table: pd.DataFrame
     behind: NDArray[np.int64]  # rows that follow each row in its series
     known: tuple[str, ...]
+    judged: str
     horizon: int
-    left: int  # windows from this one to the end
+    after: int  # rows from the window's first one to the end of its series
 
     @property
     def history(self) -> pd.DataFrame:
         """All rows before the window: ``unique_id``, ``ds``, ``y`` and the known columns."""
-        return self.table[self.behind >= self.left * self.horizon].reset_index(drop=True)
+        return self.table.loc[self.behind >= self.after, ["unique_id", "ds", "y", *self.known]].reset_index(drop=True)
 
     @property
     def future(self) -> pd.DataFrame:
@@ -94,11 +99,11 @@ class Window:
     @property
     def truth(self) -> pd.DataFrame:
         """What came: ``unique_id``, ``ds``, ``y``."""
-        return self._ahead(["unique_id", "ds", "y"])
+        return self._ahead(["unique_id", "ds", self.judged]).rename(columns={self.judged: "y"})
 
     def _ahead(self, columns: list[str]) -> pd.DataFrame:
-        first, last = self.left * self.horizon, (self.left - 1) * self.horizon
-        return self.table.loc[(self.behind < first) & (self.behind >= last), columns].reset_index(drop=True)
+        ahead = (self.behind < self.after) & (self.behind >= self.after - self.horizon)
+        return self.table.loc[ahead, columns].reset_index(drop=True)
 
 
 def count_windows(task: Task, table: pd.DataFrame) -> int:
@@ -118,7 +123,11 @@ def count_windows(task: Task, table: pd.DataFrame) -> int:
 def make_windows(task: Task, table: pd.DataFrame) -> list[Window]:
     """The windows of a task in the order of time; the first one's history is what a model is fitted to."""
     behind = table.groupby("unique_id", sort=False).cumcount(ascending=False).to_numpy(np.int64)
-    return [Window(table, behind, task.known, task.horizon, left) for left in range(count_windows(task, table), 0, -1)]
+    step = task.horizon if task.step is None else task.step
+    return [
+        Window(table, behind, task.known, task.judged, task.horizon, task.horizon + step * later)
+        for later in reversed(range(count_windows(task, table)))
+    ]
 
 
 def named_task(name: str) -> Task:

@@ -1,0 +1,117 @@
+"""The comparison of libraries: its tables, its paired verdicts, and what is left out of them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmarks.forecasters import compare as command
+from benchmarks.forecasters.compare import METHODS, OURS, compare, paired_difference, verdict, write_comparison
+from benchmarks.forecasters.libraries import TrainingStopped
+from benchmarks.forecasters.tables import TABLES
+from benchmarks.public.models import Question, seasonal_naive
+from benchmarks.public.tasks import DECILES, make_windows
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_twenty_windows_or_all_that_its_panel_has(name):
+    table = TABLES[name]
+    if table.missing_files:
+        pytest.skip(f"{', '.join(table.missing_files)} is not in FERN_DATA_DIR or ../shared/data")
+    windows = make_windows(table, table.read())
+    series = windows[0].truth["unique_id"].nunique()
+    assert len(windows) >= 20 or series > 300
+    train = windows[0].history
+    assert train.groupby("unique_id").size().min() >= 2 * table.horizon
+    assert (train.groupby("unique_id")["ds"].max() < windows[0].truth.groupby("unique_id")["ds"].min()).all()
+
+
+def test_forecasts_of_a_noisy_system_are_made_from_what_is_seen_and_judged_by_what_is_true():
+    table = TABLES["LORENZ_BASE_noise0.05"]
+    frame = table.read()
+    window = make_windows(table, frame)[0]
+    rows = frame.merge(window.truth, on=["unique_id", "ds"])
+    np.testing.assert_array_equal(rows["y_y"], rows["true"])
+    assert "true" not in window.history
+    assert (frame["y"] - frame["true"]).abs().mean() > 0.1
+
+
+def loss_rows(ours, theirs):
+    return {"losses": ours}, {"losses": theirs}
+
+
+def test_a_verdict_needs_a_difference_of_two_standard_errors():
+    assert verdict(*loss_rows([1.0, 1.1, 0.9, 1.0], [2.0, 2.0, 2.1, 1.9])) == "better"
+    assert verdict(*loss_rows([2.0, 2.0, 2.1, 1.9], [1.0, 1.1, 0.9, 1.0])) == "worse"
+    assert verdict(*loss_rows([1.0, 3.0, 1.0, 3.0], [2.0, 2.0, 2.0, 1.9])) == "tie"
+
+
+def test_series_without_a_scale_are_in_no_pair():
+    difference, error = paired_difference(*loss_rows([1.0, None, 2.0], [0.5, 9.0, 1.0]))
+    assert difference == pytest.approx(0.75)
+    assert error == pytest.approx(0.25)
+
+
+def test_a_training_that_is_stopped_has_no_figures_and_no_verdict(monkeypatch):
+    def stopped(train, question):
+        raise TrainingStopped(120, 5000)
+
+    monkeypatch.setattr(command, "METHODS", {**METHODS, "Slow": stopped})
+    result = compare(TABLES["AirPassengers"], "Slow")
+    assert result["stopped"] == "stopped after 120 of 5,000 steps"
+    naive = compare(TABLES["AirPassengers"], "SeasonalNaive")
+    lines = [line for line in write_comparison([naive, result]).splitlines() if line.startswith("| Slow")]
+    assert lines == ["| Slow | stopped after 120 of 5,000 steps | | | | | |"]
+
+
+def test_windows_that_take_too_long_are_stopped(monkeypatch):
+    monkeypatch.setattr(command, "THIRTY_MINUTES", -1.0)
+    result = compare(TABLES["AirPassengers"], "SeasonalNaive")
+    assert result["stopped"] == "after 0 of 20 windows"
+    assert "metrics" not in result
+
+
+def test_a_library_that_is_not_installed_is_said_and_left_out(monkeypatch, capsys, tmp_path):
+    def absent(train, question):
+        raise ModuleNotFoundError("No module named 'nowhere'", name="nowhere")
+
+    monkeypatch.setattr(command, "METHODS", {"Absent": absent})
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    options = ["--tables", "AirPassengers", "--methods"]
+    assert command.main([*options, "Absent"]) == 0
+    assert "nowhere is not installed" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_result_is_written_once_and_kept(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    arguments = ["--tables", "AirPassengers", "--methods", "SeasonalNaive"]
+    assert command.main(arguments) == 0
+    result = json.loads((tmp_path / "AirPassengers-SeasonalNaive.json").read_text())
+    assert len(result["losses"]) == 20
+    assert np.mean(result["losses"]) == pytest.approx(result["metrics"]["SQL"], rel=1e-4)
+    capsys.readouterr()
+    assert command.main(arguments) == 0
+    assert capsys.readouterr().out == ""
+
+
+PACKAGES_OF = {"Ligh": ("mlforecast", "lightgbm"), "Auto": ("statsforecast",)}
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in (OURS, "SeasonalNaive")])
+def test_a_librarys_method_gives_ordered_quantiles_of_every_series(name):
+    for package in PACKAGES_OF.get(name[:4], ("neuralforecast",)):
+        pytest.importorskip(package)
+    rng = np.random.default_rng(1)
+    stamps = pd.date_range("2020-01-01", periods=200, freq="D")
+    table = pd.concat(
+        [pd.DataFrame({"unique_id": key, "ds": stamps, "y": rng.normal(size=200).cumsum()}) for key in ("b", "a")],
+        ignore_index=True,
+    )
+    question = Question(horizon=4, quantiles=DECILES, season=7, frequency="D")
+    quantiles = METHODS[name](table, question)(table, table.iloc[:0])
+    assert quantiles.shape == (2, 4, 9)
+    assert (np.diff(quantiles, axis=-1) >= 0).all()
+    # A walk without drift goes on from where it is, whichever series comes first.
+    naive = seasonal_naive(table, question)(table, table.iloc[:0])
+    assert np.abs(quantiles[..., 4] - naive[..., 4]).max() < 15
