@@ -1,11 +1,15 @@
 """What every test shares."""
 
 import gc
+import importlib
+import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -80,3 +84,17 @@ def published_path() -> Callable[[str], Path]:
         pytest.skip(f"{file} is not on this machine (FERN_DATA_DIR, ../shared/data or the cache)")
 
     return find
+
+
+@pytest.fixture
+def needs(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """``needs("sktime")``: the library, quietly; the test is skipped where it is not installed."""
+    monkeypatch.setattr(logging.root.manager, "disable", logging.INFO)  # trainers announce themselves
+
+    def load(extra: str, module: str | None = None) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # dependencies deprecate things at import
+            pytest.importorskip(extra, reason=f"needs the extra {extra}")
+            return importlib.import_module(module or extra)
+
+    return load

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 DATA_FOLDERS = (
     "fern/benchmark/task_files",
-    "fern/report/tables/paper_numbers",
-    "fern/report/tables/published_numbers",
+    "fern/benchmark/tables/paper_numbers",
+    "fern/benchmark/tables/published_numbers",
 )
 
 pytestmark = [

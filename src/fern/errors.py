@@ -110,12 +110,14 @@ def unknown_name(kind: str, name: object, known: Iterable[str], *, argument: str
 
 
 def show_value(value: object) -> str:
-    """A value in a message: what it is, cut where it is long.
+    """A value in a message: what it is, cut where it is long; of a class its name.
 
     Example:
-        >>> show_value("96"), show_value(10**5000)
-        ("'96'", 'a whole number of 5001 digits')
+        >>> show_value("96"), show_value(10**5000), show_value(int)
+        ("'96'", 'a whole number of 5001 digits', 'int')
     """
+    if isinstance(value, type):
+        return value.__name__
     if isinstance(value, int) and abs(value) >= _LONG:
         return f"a whole number of {math.ceil(math.log10(abs(value)) + 1e-9)} digits"
     try:

@@ -133,7 +133,7 @@ def test_an_empty_folder_gives_a_page_that_says_so():
 
 
 def test_a_folder_that_is_not_there_is_refused():
-    with raises_error("nowhere"):
+    with raises_error(where="nowhere"):
         benchmark_page("nowhere")
 
 

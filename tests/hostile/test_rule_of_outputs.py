@@ -33,13 +33,13 @@ ALLOWED = {
     # The rule itself.
     "files.py",
     # Lock files, which hold no result and are shared on purpose.
-    "benchmark/claims.py",
+    "benchmark/locks.py",
 }
 EXCEPT = {
     # Standard input in a temporary folder that is removed with what is in it.
     "cli/own_table.py": {"path.open('wb')"},
     # A copy of a pipe, likewise.
-    "data/tables/opening.py": {"self.path.open('wb')"},
+    "data/csv_files.py": {"self.path.open('wb')"},
     # An empty file by which workers see whether they share the folder.
     "benchmark/engines/ray.py": {"(self._folder / 'claims' / self._token).touch"},
     # Nothing is written: what nobody can read any more goes nowhere.
@@ -48,13 +48,13 @@ EXCEPT = {
     "forecaster/bulk/cluster.py": {"(Path(place) / name).write_bytes", "writer.write_table(made"},
     "integrations/sktime.py": {"(Path(folder) / Path(name).name).write_bytes"},
     # Predictions for fev in a temporary folder of its own.
-    "integrations/inward/fev.py": {"file.parent.mkdir", "pq.write_table(_as_series(contexts"},
+    "benchmark/adapters/fev.py": {"file.parent.mkdir", "pq.write_table(_as_series(contexts"},
     # The writer is opened on the temporary file that `written_whole` gave.
     "forecaster/bulk/streaming.py": {"writer.write_table(table"},
     # Gives a text back.
-    "report/pages/live.py": {"plot_of(shown).to_json()"},
+    "html/figures.py": {"plot_of(shown).to_json()"},
     # Takes an open file; those who open one are searched.
-    "data/tables/writers.py": {"pq.write_table(table, file", "pcsv.write_csv(table, file"},
+    "data/writing.py": {"pq.write_table(table, file", "pcsv.write_csv(table, file"},
 }
 TEMPORARY = "a path that `written_whole` gave, or a file opened on it"
 

@@ -71,16 +71,14 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
     try:
         known = nw.from_native(frame)
     except TypeError:
-        raise FernError(
-            argument="frame", got=type(frame).__name__, expected="a pandas, polars or pyarrow data frame"
-        ) from None
+        raise FernError(argument="frame", got=type(frame), expected="a pandas, polars or pyarrow data frame") from None
     kind = known.implementation.name.lower()
     if kind not in get_args(FrameKind):
         raise FernError(f"got a {kind} frame", argument="frame", expected="a pandas, polars or pyarrow one")
     if isinstance(known, nw.LazyFrame):
         raise FernError("got a lazy frame", argument="frame", expected="a collected one (.collect())")
     if not isinstance(known, nw.DataFrame):
-        raise FernError(argument="frame", got=type(frame).__name__, expected="a data frame")
+        raise FernError(argument="frame", got=type(frame), expected="a data frame")
     with readable("frame"):
         return known.to_arrow(), Native("polars")
 

@@ -101,4 +101,4 @@ def _section(section: Section) -> Html:
 
 @cache
 def _asset(name: str) -> str:
-    return (files("fern.report.pages") / "assets" / name).read_text(encoding="utf-8")
+    return (files("fern.html") / "assets" / name).read_text(encoding="utf-8")

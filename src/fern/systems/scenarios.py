@@ -180,7 +180,7 @@ def open_scenario(source: str | Path | Scenario) -> Scenario:
     if isinstance(source, Scenario):
         return source
     if not isinstance(source, str | Path):
-        raise FernError(argument="scenario", got=type(source).__name__, expected="an id, a TOML file or a Scenario")
+        raise FernError(argument="scenario", got=type(source), expected="an id, a TOML file or a Scenario")
     return read_scenario(source) if is_scenario_file(source) else scenario(str(source))
 
 

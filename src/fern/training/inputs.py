@@ -54,9 +54,9 @@ class WindowSets:
 def require_inputs_fit(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
     """Refuse a model, settings and window sets that do not belong together."""
     if not isinstance(model, Forecaster):
-        raise FernError(argument="model", got=type(model).__name__, expected="a fern.models.Forecaster")
+        raise FernError(argument="model", got=type(model), expected="a fern.models.Forecaster")
     if not isinstance(config, TrainConfig):
-        raise FernError(argument="config", got=type(config).__name__, expected="a TrainConfig")
+        raise FernError(argument="config", got=type(config), expected="a TrainConfig")
     for name, windows in data.named().items():
         if windows is not None:
             _require_windows(name, windows, model)
@@ -65,7 +65,7 @@ def require_inputs_fit(model: Forecaster, config: TrainConfig, data: WindowSets)
 
 def _require_windows(name: str, windows: Windows, model: Forecaster) -> None:
     if not isinstance(windows, Windows):
-        raise FernError(argument=name, got=type(windows).__name__, expected="fern.data.Windows")
+        raise FernError(argument=name, got=type(windows), expected="fern.data.Windows")
     if len(windows) == 0:
         raise FernError("has no windows", argument=name, expected="at least one")
     for size in ("context_length", "horizon", "channels"):

@@ -46,9 +46,7 @@ class FunctionForecaster(PointForecaster):
     ) -> None:
         super().__init__(ModelConfig(context_length=context_length, horizon=horizon, channels=channels))
         if not callable(function):
-            raise FernError(
-                argument="function", got=type(function).__name__, expected="a callable taking (context, horizon)"
-            )
+            raise FernError(argument="function", got=type(function), expected="a callable taking (context, horizon)")
         if takes not in ("window", "batch"):
             raise FernError(argument="takes", got=takes, expected="'window' or 'batch'")
         self.function = function
@@ -133,7 +131,7 @@ class ModuleForecaster(PointForecaster):
     def __init__(self, module: nn.Module, *, context_length: int, horizon: int, channels: int) -> None:
         super().__init__(ModelConfig(context_length=context_length, horizon=horizon, channels=channels))
         if not isinstance(module, nn.Module):
-            raise FernError(argument="module", got=type(module).__name__, expected="a torch.nn.Module")
+            raise FernError(argument="module", got=type(module), expected="a torch.nn.Module")
         self.module = module
 
     def predict(self, past: Tensor) -> Tensor:

@@ -95,7 +95,7 @@ def as_target(forecaster: object) -> Target:
     if not callable(forecaster):
         raise FernError(
             argument="forecaster",
-            got=type(forecaster).__name__,
+            got=type(forecaster),
             expected="a fern Forecaster, a callable taking (context, horizon), or the text of a TARGET",
         )
     return Target(getattr(forecaster, "__qualname__", type(forecaster).__name__), forecaster)

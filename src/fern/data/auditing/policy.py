@@ -116,7 +116,7 @@ class Policy:
         for name in ("drop_run", "delete_run", "stuck_run"):
             duration = getattr(self, name)
             if not isinstance(duration, timedelta) or duration < timedelta(0):
-                raise FernError(got=duration, expected="a duration of 0 or more", where=name)
+                raise FernError(argument=name, got=duration, expected="a duration of 0 or more")
         require_whole("stuck_steps", self.stuck_steps, 1)
 
     def stuck_after(self, frequency: Frequency) -> float:
