@@ -1,4 +1,7 @@
-"""``python -m benchmarks.pretrain FOLDER [--minutes 60] [--SETTING VALUE …]``: train, or go on where FOLDER stands."""
+"""``python -m benchmarks.pretrain FOLDER [--minutes 60] [--SETTING VALUE …]``: train, or go on where FOLDER stands.
+
+``python -m benchmarks.pretrain FOLDER --export FILE`` writes the weights of a run as the package holds them.
+"""
 
 import argparse
 from dataclasses import fields
@@ -6,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.pretrain.training import PretrainConfig, read_config, train
+from benchmarks.pretrain.training import PretrainConfig, export, read_config, train
 from fern.models.pretrained.network import NetworkConfig
 
 
@@ -18,8 +21,12 @@ def main() -> None:
     for part in (*plain, *fields(NetworkConfig)):
         parser.add_argument(f"--{part.name.replace('_', '-')}", type=type(part.default), default=part.default)
     parser.add_argument("--judge-every", type=float, default=600.0, help="seconds between validations")
+    parser.add_argument("--export", type=Path, metavar="FILE", help="write the weights of FOLDER's run and end")
     options = vars(parser.parse_args())
-    folder, judge_every = options.pop("folder"), options.pop("judge_every")
+    folder, judge_every, file = (options.pop(name) for name in ("folder", "judge_every", "export"))
+    if file is not None:
+        export(folder, file)
+        return
     torch.set_num_threads(1)
     if (folder / "config.json").exists():
         config = read_config(folder / "config.json")

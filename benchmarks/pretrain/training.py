@@ -17,11 +17,13 @@ from torch import Tensor
 
 from benchmarks.pretrain.validation import judge_all
 from fern.metrics.distributions import gaussian_crps
-from fern.models.pretrained.forecasting import Contexts, forecast_moments
+from fern.models.pretrained.forecasting import Contexts, forecast_distribution
 from fern.models.pretrained.network import Network, NetworkConfig
 from fern.models.pretrained.representation import HORIZON, LARGEST, LONGEST, SHORTEST, represent
+from fern.models.pretrained.weights import write_weights
 from fern.settings import from_mapping
 from fern.synthetic import FAMILIES, stream
+from fern.synthetic.mixture import BLOCK
 
 ROWS = LONGEST + HORIZON
 VALIDATION_SEED = 1_000_003
@@ -150,7 +152,7 @@ def train(config: PretrainConfig, folder: Path, *, judge_every: float = 600.0, s
     folder.mkdir(parents=True, exist_ok=True)
     progress = Progress()
     if (folder / "state.json").exists():
-        progress = restore(folder, config, network, optimiser)
+        progress = restore(folder, network, optimiser)
         note(folder, f"goes on at step {progress.steps}, {progress.seconds:.0f} s")
     else:
         (folder / "config.json").write_text(json.dumps(asdict(config) | {"commit": commit()}, indent=1) + "\n")
@@ -211,7 +213,8 @@ def report(network: Network, held_out: dict[str, Windows], *, details: bool = Fa
             losses[name] = float(gaussian_crps(windows.future - ahead.mean[:, 0], ahead.stddev[:, 0]).mean())
 
     def forecast(series: list[NDArray[np.float64]], horizon: int, season: int) -> Any:
-        return forecast_moments(network, Contexts.of(series), horizon)
+        ahead = forecast_distribution(network, Contexts.of(series), horizon)
+        return ahead.mean.numpy(), ahead.stddev.numpy()
 
     scores, line = judge_all(forecast)
     lines = [f"CRPS of held-out synthetic series {np.mean(list(losses.values())):.4f}; {line}"]
@@ -241,19 +244,50 @@ def store(folder: Path, progress: Progress, network: Network, optimiser: torch.o
             old.unlink()
 
 
-def restore(folder: Path, config: PretrainConfig, network: Network, optimiser: torch.optim.Optimizer) -> Progress:
-    """Fill the network and the optimiser from a folder whose settings are the same."""
-    progress = Progress(**json.loads((folder / "state.json").read_text()))
-    tensors = load_file(folder / f"checkpoint-{progress.steps}.safetensors")
-    network.load_state_dict(
-        {name.removeprefix("weights."): value for name, value in tensors.items() if name.startswith("weights.")}
-    )
+def restore(folder: Path, network: Network, optimiser: torch.optim.Optimizer) -> Progress:
+    """Fill the network and the optimiser from a folder."""
+    progress, tensors = read_checkpoint(folder)
+    network.load_state_dict(weights_of(tensors))
     for i, parameter in enumerate(network.parameters()):
         prefix = f"moments.{i}."
         optimiser.state[parameter] = {
             name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)
         }
     return progress
+
+
+def read_checkpoint(folder: Path) -> tuple[Progress, dict[str, Tensor]]:
+    """Where a run stands, and all of its tensors."""
+    progress = Progress(**json.loads((folder / "state.json").read_text()))
+    return progress, load_file(folder / f"checkpoint-{progress.steps}.safetensors")
+
+
+def weights_of(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of the network among the tensors of a checkpoint."""
+    prefix = "weights."
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def export(folder: Path, path: Path) -> None:
+    """Write the weights of a run as the package holds them, with the record of how they were made."""
+    config = read_config(folder / "config.json")
+    progress, tensors = read_checkpoint(folder)
+    network = Network(config.network)
+    network.load_state_dict(weights_of(tensors))
+    record = {
+        "generator": "fern.synthetic",
+        "families": {name: family.weight for name, family in FAMILIES.items()},
+        "settings": {name: value for name, value in asdict(config).items() if name != "network"},
+        "commit": json.loads((folder / "config.json").read_text())["commit"],
+        "steps": progress.steps,
+        "windows": progress.steps * config.batch,
+        "series": progress.chunks * config.blocks * BLOCK,
+        "hours": round(progress.seconds / 3600, 3),
+        "processor_hours": round(progress.processor_seconds / 3600, 3),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+    write_weights(network, path, record)
 
 
 def note(folder: Path, text: str) -> None:

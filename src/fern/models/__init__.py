@@ -13,6 +13,7 @@ from fern.models.fern import Fern, FernConfig
 from fern.models.footprint import multiply_adds, parameter_count
 from fern.models.naive import LastValue, SeasonalNaive, SeasonalNaiveConfig, TrainingMean
 from fern.models.oracle import OracleForecaster
+from fern.models.pretrained.model import PretrainedFern, PretrainedFernConfig
 from fern.models.registry import (
     build_model,
     initialise,
@@ -50,6 +51,8 @@ __all__ = [
     "PointForecaster",
     "Polymap",
     "PolymapConfig",
+    "PretrainedFern",
+    "PretrainedFernConfig",
     "RolledFern",
     "RolledFernConfig",
     "SeasonalNaive",

@@ -1,107 +1,167 @@
 """Forecasts of contexts by the pretrained network: any length, any horizon, both signs averaged."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Generator, Tensor
 
 from fern.models.pretrained.network import Network
 from fern.models.pretrained.periods import Array, Whole
 from fern.models.pretrained.representation import HORIZON, LONGEST, represent
+from fern.transport import Ellipsoid
 
 AT_ONCE = 1024
 """Contexts that are forecast together: bounds the memory."""
 
-ROLLED_PATHS = 16
+PATHS_ROLLED = 16
 """Sample paths that a forecast beyond `HORIZON` steps is rolled on with."""
+
+NARROWEST = 1e-12
+"""The least width, in units of the data: that of a constant context. Its square is still a number in float32."""
 
 
 @dataclass(frozen=True)
 class Contexts:
-    """The newest rows of many series, each at the end of a row of ``values``."""
+    """The newest rows of many series, each at the end of a row of ``values``.
 
-    values: Array  # (N, rows)
+    ``season`` holds periods that are known, in rows; 0 where the context has to tell. None: for all of them.
+    """
+
+    values: Array  # (N, rows), finite
     lengths: Whole  # (N,)
+    season: Whole | None = None  # (N,)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
 
     @classmethod
-    def of(cls, series: Sequence[NDArray[np.floating]]) -> "Contexts":
-        """The contexts of series of any lengths."""
+    def of(cls, series: Sequence[NDArray[np.floating]], *, season: int | None = None) -> "Contexts":
+        """The newest rows of series of any lengths, at most as many as the network reads.
+
+        Example:
+            >>> contexts = Contexts.of([np.arange(10.0), np.arange(20.0)])
+            >>> contexts.values.shape, contexts.lengths
+            ((2, 20), array([10, 20]))
+        """
         lengths = np.array([min(len(values), LONGEST) for values in series], dtype=np.int64)
         table = np.zeros((len(series), int(lengths.max())))
-        for i, (values, n) in enumerate(zip(series, lengths, strict=True)):
-            table[i, -n:] = values[-n:]
-        return cls(table, lengths)
+        for row, values, n in zip(table, series, lengths, strict=True):
+            row[-n:] = values[-n:]
+        return cls(table, lengths, None if season is None else np.full(len(series), season, dtype=np.int64))
+
+    def newest(self) -> "Contexts":
+        """No longer than the network reads."""
+        values = np.ascontiguousarray(self.values[:, -LONGEST:])
+        return replace(self, values=values, lengths=np.minimum(self.lengths, LONGEST))
 
     def extended(self, steps: Array) -> "Contexts":  # (N, k)
         """With further rows at the end, no longer than the network reads."""
-        values = np.concatenate([self.values, steps], axis=1)[:, -LONGEST:]
-        return Contexts(np.ascontiguousarray(values), np.minimum(self.lengths + steps.shape[1], LONGEST))
+        values = np.concatenate([self.values, steps], axis=1)
+        return replace(self, values=values, lengths=self.lengths + steps.shape[1]).newest()
+
+    def repeated(self, copies: int) -> "Contexts":
+        """Each context so many times, one copy after the other."""
+        season = None if self.season is None else np.repeat(self.season, copies)
+        return Contexts(np.repeat(self.values, copies, axis=0), np.repeat(self.lengths, copies), season)
+
+    def part(self, rows: slice) -> "Contexts":
+        """Some of them."""
+        return Contexts(self.values[rows], self.lengths[rows], None if self.season is None else self.season[rows])
 
 
-def forecast_moments(
-    network: Network,
-    contexts: Contexts,
-    horizon: int,
-    *,
-    season: Whole | None = None,  # (N,), known periods; 0 where not
-    flip: bool = True,
-    seed: int = 0,
-) -> tuple[Array, Array]:  # (N, horizon) each
-    """The mean and the deviation of each step.
+def forecast_distribution(
+    network: Network, contexts: Contexts, horizon: int, *, flip: bool = True, seed: int = 0
+) -> Ellipsoid:  # of batch (N,), float64
+    """The distribution of the next steps of each context, in the units of the data.
 
-    Beyond `HORIZON` steps sample paths are rolled on: the mean is that of the paths' forecasts, the variance theirs
-    plus that between paths.
+    ``flip`` averages the forecast with that of the contexts upside down. Beyond `HORIZON` steps sample paths are rolled
+    on: a later patch has the mean of the paths' forecasts, and the shape of one of them, widened to their variance and
+    that between them.
     """
-    count = len(contexts.lengths)
-    mean, stddev = np.empty((count, horizon)), np.empty((count, horizon))
-    for first in range(0, count, AT_ONCE):
-        part = slice(first, first + AT_ONCE)
-        some = Contexts(contexts.values[part], contexts.lengths[part])
-        known = None if season is None else season[part]
-        mean[part], stddev[part] = _rolled(network, some, horizon, known, flip, seed)
-    return mean, stddev
+    parts = []
+    for first in range(0, len(contexts), AT_ONCE):
+        some = contexts.part(slice(first, first + AT_ONCE))
+        blocks = [_next_block(network, some, flip=flip)]
+        if horizon > HORIZON:
+            blocks += _rolled(network, some, blocks[0], -(-horizon // HORIZON) - 1, seed)
+        parts.append([torch.cat([block[k] for block in blocks], dim=1) for k in range(3)])
+    eigenvalues, vectors, offset = (torch.cat(part) for part in zip(*parts, strict=True))
+    patch = eigenvalues.shape[-1]
+    patches = -(-horizon // patch)
+    return Ellipsoid(
+        eigenvalues[:, :patches],
+        None,
+        vectors[:, :patches],
+        offset=offset[:, :patches],
+        base_variance=network.fern.config.noise,
+        horizon=horizon,
+        eigenvalue_floor=NARROWEST,
+        validate_args=False,
+    )
 
 
-def _rolled(
-    network: Network, contexts: Contexts, horizon: int, season: Whole | None, flip: bool, seed: int
-) -> tuple[Array, Array]:
-    first = _patch(network, contexts, season, flip, paths=0, seed=seed)
-    if horizon <= HORIZON:
-        return first[0][:, :horizon], first[1][:, :horizon]
-    means, deviations = [first[0]], [first[1]]
-    count = len(contexts.lengths)
-    drawn = _patch(network, contexts, season, False, paths=ROLLED_PATHS, seed=seed)[2]
-    many = Contexts(np.repeat(contexts.values, ROLLED_PATHS, axis=0), np.repeat(contexts.lengths, ROLLED_PATHS))
-    known = None if season is None else np.repeat(season, ROLLED_PATHS)
-    while sum(part.shape[1] for part in means) < horizon:
-        many = many.extended(drawn.reshape(-1, HORIZON))
-        mean, stddev, drawn = _patch(network, many, known, False, paths=1, seed=seed + len(means))
-        mean, stddev = (part.reshape(count, ROLLED_PATHS, HORIZON) for part in (mean, stddev))
-        means.append(mean.mean(1))
-        deviations.append(np.sqrt((stddev**2).mean(1) + mean.var(1)))
-    return np.concatenate(means, axis=1)[:, :horizon], np.concatenate(deviations, axis=1)[:, :horizon]
+Block = tuple[Tensor, Tensor, Tensor]
+"""Eigenvalues, reflection vectors and offsets of the patches of `HORIZON` steps, in units of the data."""
 
 
-def _patch(
-    network: Network, contexts: Contexts, season: Whole | None, flip: bool, *, paths: int, seed: int
-) -> tuple[Array, Array, Array]:  # (N, HORIZON), (N, HORIZON), (N, paths, HORIZON)
-    """The moments of the next `HORIZON` steps, and sample paths of them."""
+def _next_block(network: Network, contexts: Contexts, *, flip: bool) -> Block:
+    """The patches of the next `HORIZON` steps."""
     count, width = contexts.values.shape
-    places = np.arange(count), np.full(count, width, dtype=np.int64), contexts.lengths
-    seen = represent(contexts.values, *places, season=season)
+    signs = (1.0, -1.0) if flip else (1.0,)
+    both = np.concatenate([sign * contexts.values for sign in signs]) if flip else contexts.values
+    season = contexts.season if contexts.season is None else np.tile(contexts.season, len(signs))
+    places = np.arange(len(both)), np.full(len(both), width, dtype=np.int64), np.tile(contexts.lengths, len(signs))
+    seen = represent(both, *places, season=season)
     with torch.inference_mode():
         ahead = network(torch.from_numpy(seen.inputs), torch.from_numpy(seen.paths))
-        mean, stddev = ahead.mean[:, 0].double().numpy(), ahead.stddev[:, 0].double().numpy()
+        assert ahead.offset is not None
+        eigenvalues, vectors, offset = (
+            part[:, 0].double() for part in (ahead.eigenvalues, ahead.reflections, ahead.offset)
+        )
         if flip:
-            mirrored = represent(-contexts.values, *places, season=season)
-            other = network(torch.from_numpy(mirrored.inputs), torch.from_numpy(mirrored.paths))
-            mean = 0.5 * (mean - other.mean[:, 0].double().numpy())
-            stddev = 0.5 * (stddev + other.stddev[:, 0].double().numpy())
-        drawn = np.empty((count, 0, HORIZON))
-        if paths:
-            generator = torch.Generator().manual_seed(seed)
-            drawn = ahead.sample((paths,), generator=generator)[:, :, 0].double().numpy().transpose(1, 0, 2)
-    level, scale = seen.level[:, None], seen.scale[:, None]
-    return mean * scale + level, stddev * scale, drawn * scale[..., None] + level[..., None]
+            # The rotation is that of the context as it is; the widths are the mean of both, patch by patch.
+            stddev = ahead.stddev[:, 0].double().view(2, count, offset.shape[1], -1).mean(-1)
+            share = 0.5 * (stddev[0] + stddev[1]) / stddev[0]
+            eigenvalues, vectors = eigenvalues[:count] * share.unsqueeze(-1), vectors[:count]
+            offset = 0.5 * (offset[:count] - offset[count:])
+    level, scale = (torch.from_numpy(part[:count])[:, None, None] for part in (seen.level, seen.scale))
+    return eigenvalues * scale.clamp_min(NARROWEST), vectors, offset * scale + level
+
+
+def _rolled(network: Network, contexts: Contexts, first: Block, blocks: int, seed: int) -> list[Block]:
+    """The blocks after the first one."""
+    generator = Generator().manual_seed(seed)
+    count, paths = len(contexts), PATHS_ROLLED
+    several = contexts.repeated(paths)
+    drawn = _draw(network, tuple(part.repeat_interleave(paths, dim=0) for part in first), generator)
+    later: list[Block] = []
+    for _ in range(blocks):
+        several = several.extended(drawn)
+        block = _next_block(network, several, flip=False)
+        eigenvalues, vectors, offset = (part.view(count, paths, *part.shape[1:]) for part in block)
+        between = offset.var(1, correction=0).mean(-1)  # (N, patches)
+        within = eigenvalues.square().mean((1, 3)) * network.fern.config.noise
+        own = eigenvalues[:, 0].square().mean(-1) * network.fern.config.noise
+        widened = eigenvalues[:, 0] * ((within + between) / own).sqrt().unsqueeze(-1)
+        later.append((widened, vectors[:, 0], offset.mean(1)))
+        drawn = _draw(network, block, generator)
+    return later
+
+
+def _draw(network: Network, block: tuple[Tensor, ...], generator: Generator) -> Array:  # (N, HORIZON)
+    """A sample path of each."""
+    eigenvalues, vectors, offset = block
+    ahead = Ellipsoid(
+        eigenvalues,
+        None,
+        vectors,
+        offset=offset,
+        base_variance=network.fern.config.noise,
+        eigenvalue_floor=NARROWEST,
+        validate_args=False,
+    )
+    path: Array = ahead.sample(generator=generator).numpy()
+    return path

@@ -1,0 +1,45 @@
+"""The weights that come with the package: which there are, how they were made, and reading them once."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fern.errors import unknown_name
+from fern.models.pretrained.network import Network, NetworkConfig
+from fern.models.storage import read_tensors, write_tensors
+from fern.settings import from_mapping
+
+FORMAT = "fern-pretrained-1"
+FOLDER = Path(__file__).parent
+WEIGHTS: Mapping[str, str] = {"synthetic-1": "synthetic-1.safetensors"}
+"""Files by name. A file is never changed once it is released: saved forecasters name the one they use."""
+
+NEWEST = "synthetic-1"
+
+
+def write_weights(network: Network, path: Path, record: Mapping[str, Any]) -> None:
+    """Keep a network in half precision, with the record of its training."""
+    tensors = {name: value.half() for name, value in network.state_dict().items()}
+    write_tensors(path, tensors, {"network": asdict(network.config), "training": dict(record)}, format_=FORMAT)
+
+
+@cache
+def read_weights(name: str = NEWEST) -> tuple[Network, Mapping[str, Any]]:
+    """The network of that name, in evaluation mode and single precision, and the record of its training.
+
+    Example:
+        >>> network, training = read_weights()
+        >>> training["generator"], network.training
+        ('fern.synthetic', False)
+    """
+    if name not in WEIGHTS:
+        raise unknown_name("weights", name, WEIGHTS, argument="weights")
+    described, tensors, _ = read_tensors(FOLDER / WEIGHTS[name], format_=FORMAT)
+    with torch.random.fork_rng(devices=[]):
+        network = Network(from_mapping(NetworkConfig, described["network"], where=name))
+    network.load_state_dict({name: value.float() for name, value in tensors.items()})
+    return network.eval().requires_grad_(False), described["training"]
