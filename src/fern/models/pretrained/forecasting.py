@@ -67,7 +67,7 @@ class Contexts:
         season = None if self.season is None else np.repeat(self.season, copies)
         return Contexts(np.repeat(self.values, copies, axis=0), np.repeat(self.lengths, copies), season)
 
-    def part(self, rows: slice) -> "Contexts":
+    def chosen(self, rows: slice | Whole) -> "Contexts":
         """Some of them."""
         return Contexts(self.values[rows], self.lengths[rows], None if self.season is None else self.season[rows])
 
@@ -83,7 +83,7 @@ def forecast_distribution(
     """
     parts = []
     for first in range(0, len(contexts), AT_ONCE):
-        some = contexts.part(slice(first, first + AT_ONCE))
+        some = contexts.chosen(slice(first, first + AT_ONCE))
         blocks = [_next_block(network, some, flip=flip)]
         if horizon > HORIZON:
             blocks += _rolled(network, some, blocks[0], -(-horizon // HORIZON) - 1, seed)

@@ -8,8 +8,9 @@ from torch import Generator, Tensor
 from fern.checks import require_whole
 from fern.errors import FernError
 from fern.models.base import Forecast, Forecaster, ModelConfig
-from fern.models.pretrained.forecasting import NARROWEST, Contexts, forecast_distribution
+from fern.models.pretrained.forecasting import NARROWEST, Contexts
 from fern.models.pretrained.representation import SHORTEST
+from fern.models.pretrained.resampling import FACTORS, forecast_resampled
 from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
@@ -21,11 +22,13 @@ class PretrainedFernConfig(ModelConfig):
 
     ``season``   the period in rows where it is known; None lets each context tell.
     ``flip``     average the forecast with that of the context upside down.
+    ``resample``  average it with forecasts at coarser time steps, weighed by how each did on the context itself.
     ``weights``  the name of the weights.
     """
 
     season: int | None = None
     flip: bool = True
+    resample: bool = True
     weights: str = NEWEST
 
     def __post_init__(self) -> None:
@@ -42,7 +45,7 @@ class PretrainedFern(Forecaster):
     """A Fern that was trained on synthetic series alone; nothing of it is fitted to the data it forecasts.
 
     Each channel on its own, from 8 rows up; of longer contexts the newest 2,144 are read. Its weights come with the
-    package and are shared by all instances, so it has no parameters.
+    package and are shared by all instances, so it has no parameters. See `fern.pretrained` for series of any lengths.
 
     Example:
         >>> import torch
@@ -64,7 +67,8 @@ class PretrainedFern(Forecaster):
         season = None if config.season is None else np.full(count, config.season, dtype=np.int64)
         contexts = Contexts(np.ascontiguousarray(rows), np.full(count, length, dtype=np.int64), season).newest()
         network, _ = read_weights(config.weights)  # when first asked: an outline of the model has no use for them
-        ahead = forecast_distribution(network, contexts, config.horizon, flip=config.flip)
+        factors = FACTORS if config.resample else FACTORS[:1]
+        ahead = forecast_resampled(network, contexts, config.horizon, flip=config.flip, factors=factors)
         ellipsoid = _reshape(ahead, (batch, channels), past)
         drawn = None
         if samples:

@@ -1,0 +1,154 @@
+"""Forecasts without a fit, by the Fern that comes with the package: it was trained on synthetic series alone.
+
+Example:
+    >>> import numpy as np
+    >>> from fern.pretrained import forecast
+    >>> rng = np.random.default_rng(7)
+    >>> sales = 20 + 5 * np.sin(2 * np.pi * np.arange(90) / 7) + rng.normal(0, 0.5, 90)
+    >>> ahead = forecast(sales, 14)
+    >>> ahead.mean.shape, ahead.quantile([0.1, 0.9]).shape
+    ((14,), (14, 2))
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Generator
+
+from fern.checks import require_whole
+from fern.errors import FernError
+from fern.models.pretrained.forecasting import Contexts
+from fern.models.pretrained.representation import LONGEST, SHORTEST
+from fern.models.pretrained.resampling import FACTORS, forecast_resampled
+from fern.models.pretrained.weights import NEWEST, read_weights
+from fern.transport import Ellipsoid
+
+Array = NDArray[np.float64]
+
+__all__ = ["PretrainedForecast", "forecast", "training_record"]
+
+
+@dataclass(frozen=True, eq=False)
+class PretrainedForecast:
+    """What the pretrained model says about the steps after each series.
+
+    ``distribution``   joint over the steps, one for each series.
+    ``not_negative``   (N,), series whose values are all at least 0: so are their forecasts.
+    ``single``         one series was given, not a list: arrays have no axis of series.
+    """
+
+    distribution: Ellipsoid  # of batch (N,)
+    not_negative: NDArray[np.bool_]  # (N,)
+    single: bool
+
+    @property
+    def mean(self) -> Array:  # (N, H), or (H,)
+        """The point forecast."""
+        return self._given(self._bounded(self.distribution.mean.numpy()))
+
+    @property
+    def stddev(self) -> Array:  # (N, H), or (H,)
+        """The standard deviation of each step."""
+        stddev: Array = self.distribution.stddev.numpy()
+        return self._given(stddev)
+
+    def quantile(self, levels: Sequence[float]) -> Array:  # (N, H, Q), or (H, Q)
+        """The quantiles of each step on its own."""
+        if not levels or not all(0.0 < level < 1.0 for level in levels):
+            raise FernError(argument="levels", got=list(levels), expected="numbers between 0 and 1")
+        scores = np.array([NormalDist().inv_cdf(level) for level in levels])
+        mean, stddev = self.distribution.mean.numpy(), self.distribution.stddev.numpy()
+        return self._given(self._bounded(mean[..., None] + stddev[..., None] * scores))
+
+    def sample_paths(self, n_paths: int, *, seed: int = 0) -> Array:  # (paths, N, H), or (paths, H)
+        """Joint paths over the steps: what sums and peaks over the horizon are read from."""
+        require_whole("n_paths", n_paths, 1)
+        drawn = self.distribution.sample((n_paths,), generator=Generator().manual_seed(seed)).numpy()
+        drawn = np.where(self.not_negative[:, None], np.maximum(drawn, 0.0), drawn)
+        return drawn[:, 0] if self.single else drawn
+
+    def _bounded(self, values: Array) -> Array:  # (N, H, ...)
+        bound = self.not_negative.reshape(-1, *(1,) * (values.ndim - 1))
+        return np.where(bound, np.maximum(values, 0.0), values)
+
+    def _given(self, values: Array) -> Array:
+        return values[0] if self.single else values
+
+
+def forecast(
+    series: ArrayLike | Sequence[ArrayLike],  # (T,), or several of any lengths
+    horizon: int,
+    *,
+    season: int | None = None,
+    flip: bool = True,
+    resample: bool = True,
+) -> PretrainedForecast:
+    """Forecast one series, or many of any lengths, without a fit.
+
+    Parameters:
+        series: the values in the order of time, at least 8 of them; of longer series the newest 2,144 are read. Gaps
+            (NaN) are filled on a straight line.
+        horizon: steps to forecast; beyond 96 the distribution is rolled on.
+        season: the period in rows where it is known; without it each series tells.
+        flip: average with the forecast of the series upside down.
+        resample: average with forecasts at coarser time steps, weighed by how each did on the series itself.
+
+    Example:
+        >>> ahead = forecast([np.arange(30.0), np.ones(12)], 6)
+        >>> ahead.mean.shape, bool(ahead.mean[0, 0] > 28)
+        ((2, 6), True)
+        >>> forecast([1.0, 2.0], 6)
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: series: got 2 rows, needs at least 8
+    """
+    require_whole("horizon", horizon, 1)
+    if season is not None:
+        require_whole("season", season, 1)
+    several, single = _read(series)
+    network, _ = read_weights()
+    factors = FACTORS if resample else FACTORS[:1]
+    ahead = forecast_resampled(network, Contexts.of(several, season=season), horizon, flip=flip, factors=factors)
+    return PretrainedForecast(ahead, np.array([bool((values >= 0).all()) for values in several]), single)
+
+
+def training_record(weights: str = NEWEST) -> Mapping[str, Any]:
+    """How the weights were made: generator, settings, seed, hours and commit.
+
+    Example:
+        >>> training_record()["generator"]
+        'fern.synthetic'
+    """
+    return read_weights(weights)[1]
+
+
+def _read(series: ArrayLike | Sequence[ArrayLike]) -> tuple[list[Array], bool]:
+    """The series as arrays without gaps, and whether it was one."""
+    if isinstance(series, list | tuple) and len(series) and np.ndim(series[0]) == 1:
+        return [_clean(values, f"series {i}") for i, values in enumerate(series)], False
+    table = np.asarray(series)
+    if table.ndim == 1:
+        return [_clean(table, "series")], True
+    if table.ndim == 2 and len(table):
+        return [_clean(values, f"series {i}") for i, values in enumerate(table)], False
+    raise FernError(argument="series", got=f"shape {table.shape}", expected="rows of numbers, or a list of such")
+
+
+def _clean(values: ArrayLike, name: str) -> Array:
+    try:
+        rows = np.asarray(values, dtype=np.float64)[-LONGEST:]
+    except (TypeError, ValueError):
+        raise FernError(argument=name, got=type(values).__name__, expected="numbers") from None
+    if np.isinf(rows).any():
+        raise FernError("has infinite values", argument=name, expected="finite numbers, or NaN where one is missing")
+    known = np.flatnonzero(~np.isnan(rows))
+    if len(known):
+        rows = rows[known[0] :]
+        known = known - known[0]
+    if len(known) < SHORTEST:
+        raise FernError(f"got {len(known)} rows", argument=name, expected=f"at least {SHORTEST}")
+    return rows if len(known) == len(rows) else np.interp(np.arange(len(rows)), known, rows[known])
