@@ -45,7 +45,7 @@ class PretrainConfig:
     seed: int = 1
     minutes: float = 60.0
     processor_minutes: float = 1e6
-    batch: int = 192
+    batch: int = 128
     rate: float = 1.5e-3
     warm: float = 0.03
     decay: float = 1e-2

@@ -84,6 +84,16 @@ def fern(train: pd.DataFrame, question: Question) -> Predictor:
     return predict
 
 
+def fern_pretrained(train: pd.DataFrame, question: Question) -> Predictor:
+    """`fern.pretrained.forecast`: nothing is fitted, no season is told."""
+    from fern.pretrained import forecast
+
+    def predict(history: pd.DataFrame, future: pd.DataFrame) -> Floats:
+        return forecast(_series(history), question.horizon).quantile(question.quantiles)
+
+    return predict
+
+
 def arrange(answer: pd.DataFrame, history: pd.DataFrame, question: Question) -> Floats:  # (series, H, quantiles)
     """The columns ``…-ql0.1`` of a forecaster's frame as an array, with the series in the order of the history.
 
@@ -119,4 +129,5 @@ MODELS: Mapping[str, Model] = {
     "seasonal-naive": seasonal_naive,
     "classical": classical,
     "fern": fern,
+    "fern-pretrained": fern_pretrained,
 }

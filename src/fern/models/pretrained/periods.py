@@ -1,8 +1,8 @@
 """The seasons of many contexts at once, from their autocorrelation.
 
 The autocorrelation r of a context without its line and its slowest waves is scored at each lag l by how far it rises
-above its neighbourhood half a cycle away, r(l) - ½(r(l/2) + r(3l/2)). A slow decay has no such rise, and of a season
-and its double the season has the higher one.
+above its neighbourhood half a cycle away, r(l) - ½(r(l/2) + r(3l/2)). A slow decay has no such rise, nor has twice a
+season. Of the peaks that noise would not have, the shortest one that comes near the highest is the short season.
 """
 
 from dataclasses import dataclass
@@ -70,24 +70,27 @@ def _pick(correlation: Array, lengths: Whole, short: Whole, long: Whole, clarity
         for l in range(2, last + 1):
             far = min(l + l // 2, size)
             score[l] = r[l] - 0.5 * (r[l // 2] + r[far])
-        best = 0.0
+        # A peak of r that rises above what noise of this length has, and above r half a cycle away.
+        peak = np.zeros(last + 2, dtype=np.bool_)
+        best, least = 0.0, 0.1 + 2.5 / np.sqrt(n)
         for l in range(2, last + 1):
-            best = max(best, score[l])
+            high = r[l] >= r[l - 1] and (l + 1 > size or r[l] >= r[l + 1])
+            peak[l] = high and r[l] >= least and score[l] >= max(0.4 * r[l], 0.6 * least)
+            if peak[l]:
+                best = max(best, r[l])
         given = short[i] > 0
         chosen = short[i] if given else 1
-        if not given and best > 0.08 + 1.6 / np.sqrt(n):
+        if not given:
             for l in range(2, last + 1):
-                peak = r[l] >= r[l - 1] and (l + 1 > size or r[l] >= r[l + 1])
-                if peak and score[l] >= 0.7 * best:
+                if peak[l] and r[l] >= 0.7 * best:
                     chosen = l
                     break
         other, highest = chosen, 0.0
         if chosen > 1:
             other = 7 * chosen if 14 * chosen <= n else chosen
-            highest = r[chosen] + 0.01
+            highest = r[chosen] + 0.03
             for l in range(chosen + chosen // 2 + 1, last + 1):
-                peak = r[l] >= r[l - 1] and (l + 1 > size or r[l] >= r[l + 1])
-                if peak and r[l] > highest and score[l] > 0.05:
+                if peak[l] and r[l] > highest:
                     other, highest = l, r[l]
         short[i], long[i] = chosen, other
         clarity[i, 0] = r[1]
