@@ -31,6 +31,29 @@ def test_a_scenario_is_played_out_as_it_is_or_shorter():
     assert whole.values.dtype == np.float32
 
 
+def test_a_start_is_a_later_stretch_of_the_same_trajectory():
+    own, later = choose("LORENZ_BASE", steps=400), choose("LORENZ_BASE", steps=400, start=2)
+    np.testing.assert_array_equal(later.values, choose("LORENZ_BASE", steps=1200).values[800:])
+    assert later.settings == {**own.settings, "start": 2}
+    assert later.fingerprint != own.fingerprint
+    assert choose("LORENZ_BASE", steps=400, start=0).settings == own.settings  # rows from before stay valid
+
+
+def test_a_start_of_a_system_with_noise_has_noise_of_its_own():
+    first, second = choose("OU_BASE", steps=400, start=1), choose("OU_BASE", steps=400, start=2)
+    assert abs(np.corrcoef(first.values[:, 0], second.values[:, 0])[0, 1]) < 0.7
+    assert not np.array_equal(first.values, second.values)
+
+
+def test_a_start_is_refused_where_it_has_no_meaning():
+    with pytest.raises(FernError, match="start: applies to scenarios without shocks"):
+        choose("LORENZ_PARAM", start=1)
+    with pytest.raises(FernError, match="ETTh1: start applies to scenarios only"):
+        choose("ETTh1", start=1)
+    with pytest.raises(FernError, match="start: got -1"):
+        choose("LORENZ_BASE", start=-1)
+
+
 def test_a_scenario_file_is_recorded_whole(tmp_path):
     (tmp_path / "own.toml").write_text('system = "garch"\nsteps = 500\ndt = 1.0\nparams = { omega = 0.05 }\n')
     dataset = choose(str(tmp_path / "own.toml"))

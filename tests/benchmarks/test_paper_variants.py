@@ -1,8 +1,8 @@
 """Variants between the paper's text and its author's code: each is one change, run and shown in one table."""
 
 import pytest
-
 from benchmarks.paper import variants
+
 from fern.models import model_config
 from fern.models.fern import PRESETS
 from fern.training import TrainConfig

@@ -27,6 +27,9 @@ LAST_BATCH = 128
 NOISE = "noise"
 """The data setting that stands in rows of noisy datasets alone: rows from before there was noise stay valid."""
 
+START = "start"
+"""The data setting that stands in rows of trajectories from another initial state alone."""
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -75,6 +78,8 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
         raise FernError(
             "noise applies to scenarios only; of a published dataset the truth is not known", argument=choice.dataset
         )
+    if choice.start:
+        raise FernError("start applies to scenarios only; this is a published dataset", argument=choice.dataset)
     if choice.steps is not None:
         raise FernError("steps applies to scenarios only; this is a published dataset", argument=choice.dataset)
     return _published(choice.dataset, choice.cleaning)
@@ -112,15 +117,29 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
         )
     if choice.steps is not None:
         plan = replace(plan, steps=choice.steps)
-    trajectory = simulate(plan)
     settings: dict[str, Any] = {"steps": plan.steps, "cleaning": "none"}
     if not is_premade(plan):  # a file may bear the id of a premade one
         settings["scenario"] = asdict(plan)
+    if choice.start:
+        settings[START] = choice.start
+        plan = _started_later(plan, choice.start)
+    trajectory = simulate(plan)
     values = np.asarray(trajectory.values, np.float32)
     if choice.noise:
         settings[NOISE] = float(choice.noise)
         values = observed(values.astype(np.float64), share=choice.noise, seed=plan.seed).astype(np.float32)
     return Dataset(dataset_name(choice), values, trajectory.channel_names, settings, trajectory)
+
+
+def _started_later(plan: Scenario, start: int) -> Scenario:
+    """The scenario from where its own trajectory is after ``start`` times its length, with noise of another seed."""
+    if plan.shocks:
+        raise FernError(
+            "applies to scenarios without shocks; what is reached after a shock is another system",
+            argument=f"{plan.id}: start",
+        )
+    before = simulate(replace(plan, steps=start * plan.steps))
+    return replace(plan, initial_state=tuple(map(float, before.states[-1])), seed=plan.seed + start)
 
 
 def _published(name: str, cleaning: Cleaning) -> Dataset:

@@ -73,6 +73,8 @@ class DatasetChoice:
     ``steps``     another length for a scenario.
     ``noise``     observation noise on a scenario, as a share of each channel's standard deviation: models learn from
                   and see noisy rows, and are judged by the true ones.
+    ``start``     another initial state for a scenario without shocks: that which its own trajectory reaches after so
+                  many times its length. Stretches of one long trajectory do not overlap.
     ``cleaning``  ``paper`` applies the paper's policy to a published dataset (zeros filled or their rows removed).
     ``split``, ``scaling``, ``context_length``, ``horizons``  in place of the task's.
 
@@ -84,6 +86,7 @@ class DatasetChoice:
     dataset: str
     steps: int | None = None
     noise: float = 0.0
+    start: int = 0
     cleaning: Cleaning = "none"
     split: str | None = None
     scaling: Scaling | None = None
@@ -92,6 +95,7 @@ class DatasetChoice:
 
     def __post_init__(self) -> None:
         require_number("noise", self.noise, "a share of the standard deviation, at least 0", lambda value: value >= 0)
+        require_whole("start", self.start, 0)
 
 
 @dataclass(frozen=True, kw_only=True)

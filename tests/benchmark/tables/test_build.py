@@ -190,6 +190,31 @@ def test_the_last_batch_is_no_matter_in_the_shock_table():
     assert not any("last batch" in note for note in found.notes)
 
 
+def test_another_reading_of_the_papers_model_is_compared_with_the_papers_number():
+    found = build_table([scored("fern", 43.32, preset="author")], task="mine", kind="shock", paper=True)
+    assert found.columns[0].model == "fern:author"
+    assert found.lines[0].cells[0].ratio == pytest.approx(2.0)
+
+
+def test_the_spread_over_initial_states_is_a_note_of_each_model():
+    settings = row().data_settings
+    rows = [
+        scored(
+            "fern", mse, data_settings={**settings, "start": start} if start else settings, data_fingerprint=f"{start}"
+        )
+        for start, mse in enumerate((1.0, 2.0, 6.0))
+    ]
+    table = build_table(rows, task="mine", kind="spread")
+    assert [line.keys[0] for line in table.lines[:3]] == [
+        "LORENZ_BASE",
+        "LORENZ_BASE (start=1)",
+        "LORENZ_BASE (start=2)",
+    ]
+    (note,) = [note for note in table.notes if "initial states" in note]
+    assert note.startswith("fern on LORENZ_BASE from 3 initial states: mse 3 on average, standard deviation 2.646")
+    assert note.endswith("from 1 to 6.")
+
+
 def test_the_ablation_table_names_variants_and_meets_the_paper_at_336():
     rows = [
         row(preset=preset, metrics={"mse": 1.0, "mae": 1.0, "wd": 1.0, "ept": 1.0}, seconds={"train": 10.0})

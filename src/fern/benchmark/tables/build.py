@@ -19,6 +19,8 @@ kind            a line is             columns                                 th
                 model                 over horizons
 ``noise``       a dataset and its     each model's MSE and EPT in Lyapunov    none
                 noise                 times
+``spread``      a dataset and its     each model's MSE, its spread over       none
+                start                 starts in the notes
 ``long``        dataset, horizon,     MSE, EPT                                none
                 model
 ==============  ====================  ======================================  =======================
@@ -28,9 +30,10 @@ Where models are lines, EPT in Lyapunov times follows EPT if the exponent of any
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean, stdev
 from typing import Literal
 
-from fern.benchmark.problem import NOISE
+from fern.benchmark.problem import NOISE, START
 from fern.benchmark.results import Row, direction_of
 from fern.benchmark.significance import tied_ranks
 from fern.benchmark.tables.cells import Cell, Grid, Spot, best_marked, fill_grid
@@ -120,6 +123,7 @@ KINDS: Mapping[str, Layout] = {
     ),
     "footprint": Layout(("parameters", "multiply_adds", "seconds_epoch", "seconds_train"), floor=False),
     "noise": Layout(("mse", "ept_lyapunov"), across=True),
+    "spread": Layout(("mse",), across=True),
     "long": Layout(("mse", "ept")),
     "real": Layout(("mse", "mae", "seconds_train_cpu"), floor=False, averages="too"),
 }
@@ -361,6 +365,7 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
         )
     if any(row.data_settings.get(NOISE) for row in grid.rows):
         notes.append(NOISY)
+    notes += _over_starts(grid, cells, layout)
     complete = sum(
         all(_score(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in _forecasters(grid))
         for case in grid.cases
@@ -378,3 +383,23 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
         if matched:
             notes += [*paper_notes(paper), *(f"The paper: {text}" for text in contradictions(paper))]
     return tuple(notes)
+
+
+def _over_starts(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[str]:
+    """How a figure spreads over the initial states of one system, for each model that has several."""
+    metric, notes = layout.metrics[0], []
+    systems = dict.fromkeys(dataset.partition(" (")[0] for dataset, _ in grid.cases if f"({START}=" in dataset)
+    for system in systems:
+        for model in _forecasters(grid):
+            spots = [
+                Spot(dataset, horizon, model, metric)
+                for dataset, horizon in grid.cases
+                if dataset == system or dataset.startswith(f"{system} ({START}=")
+            ]
+            known = [cell.mean for spot in spots if (cell := cells.get(spot)) is not None and cell.mean is not None]
+            if len(known) > 1:
+                notes.append(
+                    f"{model} on {system} from {len(known)} initial states: {metric} {fmean(known):.4g} on average, "
+                    f"standard deviation {stdev(known):.4g}, from {min(known):.4g} to {max(known):.4g}."
+                )
+    return notes

@@ -315,7 +315,7 @@ def _recency_of_last_batch(row: Row) -> dict[str, float]:
 
 def _planned_cases(task: Task) -> list[Case]:
     return [
-        (dataset_label(dataset_name(choice), choice.noise), horizon)
+        (dataset_label(dataset_name(choice), choice.noise, choice.start), horizon)
         for choice in task.datasets
         for horizon in choice.horizons or task.horizons
     ]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fern.benchmark.problem import NOISE
+from fern.benchmark.problem import NOISE, START
 from fern.benchmark.results import Row
 from fern.benchmark.runs import RunSettings, canonical
 from fern.benchmark.tasks import BY_DATASET, ORACLE, ModelChoice, Task, is_outside
@@ -54,14 +54,14 @@ def labels_of_task(task: Task) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def dataset_label(name: str, noise: float) -> str:
-    """A dataset's name, with its observation noise where it has some.
+def dataset_label(name: str, noise: float, start: int = 0) -> str:
+    """A dataset's name, with its observation noise and its start where they are not the usual ones.
 
     Example:
-        >>> dataset_label("LORENZ_BASE", 0.01), dataset_label("LORENZ_BASE", 0.0)
-        ('LORENZ_BASE (noise=0.01)', 'LORENZ_BASE')
+        >>> dataset_label("LORENZ_BASE", 0.01), dataset_label("LORENZ_BASE", 0.0), dataset_label("LORENZ_BASE", 0.0, 3)
+        ('LORENZ_BASE (noise=0.01)', 'LORENZ_BASE', 'LORENZ_BASE (start=3)')
     """
-    return _with(name, {NOISE: noise or None})
+    return _with(name, {NOISE: noise or None, START: start or None})
 
 
 def seen_by(row: Row) -> str | None:
@@ -109,13 +109,13 @@ def name_rows(rows: Sequence[Row]) -> dict[str, Names]:
 
 
 def _plain_dataset(row: Row) -> str:
-    return dataset_label(row.dataset, row.data_settings.get(NOISE, 0.0))
+    return dataset_label(row.dataset, row.data_settings.get(NOISE, 0.0), row.data_settings.get(START, 0))
 
 
 def _data(row: Row) -> dict[str, Any]:
-    """What was done to a dataset before a model saw it, the noise aside, which is part of its name."""
+    """What was done to a dataset before a model saw it, but noise and start, which are part of its name."""
     own = ("context_length", "split", "scaling")
-    done = {name: value for name, value in row.data_settings.items() if name != NOISE}
+    done = {name: value for name, value in row.data_settings.items() if name not in (NOISE, START)}
     return {**done, **{name: getattr(row, name) for name in own}}
 
 
