@@ -1,0 +1,258 @@
+"""Direct regression on lags and covariates, one ridge regression for each step ahead (NumPy alone).
+
+For step h after origin t, with c_t the mean of the newest season of the (transformed) values y,
+
+    y_{t+h} - c_t = b_h + w_hᵀ [y_{t-i} - c_t; y_{t+h-kS+d} - c_t; x_{t+h+d}; x_{t+h-kS}; mean, min, max of x over the horizon; z_t],
+
+where S is the season, x are known columns (calendar features among them) and z columns of the past and of the series
+itself. It is LEAR (Lago et al., 2021) with neighbours of the target step in place of all hours of the day, a ridge in
+place of the LASSO, and exponential forgetting: the weights are means over several memories, and the penalty of each is
+the one with the least leave-one-out error. Where a season has few enough steps, each phase has weights of its own, as
+LEAR has for each hour of the day.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.checks import require_whole
+from fern.errors import FernError
+
+Floats = NDArray[np.float64]
+Transform = Literal["none", "asinh"]
+
+_NEIGHBOURS = (-1, 0, 1)  # steps around a lag of whole seasons
+_SURE = 1e-3  # windows of less weight are left out
+_MOST_PHASES = 24
+_WINDOWS_PER_PHASE = 60  # fewer windows than this share one set of weights
+_PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 30000.0)
+_MOST_WINDOWS = 20_000  # of one regression; more are thinned evenly
+
+
+@dataclass(frozen=True, kw_only=True)
+class LagRegressionConfig:
+    """The settings of a lag regression.
+
+    Parameters:
+        horizon: steps to forecast.
+        season: rows of a season; 1 for none.
+        recent: newest values that enter as they are.
+        cycles: lags in whole seasons; those that reach beyond a quarter of the rows are left out.
+        reach: known columns enter from so many steps before the target to so many after it.
+        memories: half-lives of a window's weight, as shares of the rows.
+        transform: ``asinh`` of values in units of their median absolute deviation, or ``none``.
+    """
+
+    horizon: int
+    season: int = 1
+    recent: int = 24
+    cycles: tuple[int, ...] = (1, 2, 3, 7)
+    reach: int = 2
+    memories: tuple[float, ...] = (0.06, 0.17, 0.5)
+    transform: Transform = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("horizon", "season", "recent"):
+            require_whole(name, getattr(self, name), 1)
+        if not self.memories or min(self.memories) <= 0:
+            raise FernError(argument="memories", got=self.memories, expected="at least one number above 0")
+        if self.transform not in ("none", "asinh"):
+            raise FernError(argument="transform", got=self.transform, expected="'none' or 'asinh'")
+
+    @property
+    def context_length(self) -> int:
+        """Rows that a forecast reads: the longest lag, and its neighbour before it."""
+        return max(self.recent, self.season * max(self.cycles, default=1) + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionSeries:
+    """A series with its covariates.
+
+    Parameters:
+        values: the target.
+        known: known columns, for the rows of ``values`` and, where it is forecast, the ``horizon`` rows after them.
+        past: columns that are known up to the origin alone.
+        static: numbers that belong to the series.
+        phase: the phase of the first row within the season.
+    """
+
+    values: Floats  # (T,)
+    known: Floats  # (T or T + H, K)
+    past: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (T, P)
+    static: Floats = field(default_factory=lambda: np.empty(0))  # (Q,)
+    phase: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class LagRegression:
+    """A fitted lag regression: `fit_lag_regression` makes one.
+
+    ``weights`` are those of unscaled features, the intercept last; a single phase serves every origin.
+    """
+
+    config: LagRegressionConfig
+    weights: tuple[Floats, ...]  # by step: (phases, p_h + 1)
+
+    def predict(
+        self,
+        series: RegressionSeries,
+        *,
+        origins: NDArray[np.int64] | None = None,  # (B,): rows that are known at each; default: all of them
+    ) -> Floats:  # (B, H)
+        """Forecast the ``horizon`` rows after each origin.
+
+        Example:
+            >>> t = np.arange(400.0)
+            >>> price = np.sin(t / 9)
+            >>> load = RegressionSeries(3 * price[:388], price[:, None])
+            >>> model = fit_lag_regression([load], LagRegressionConfig(horizon=12, recent=4))
+            >>> bool(np.abs(model.predict(load)[0] - 3 * price[388:]).max() < 0.1)
+            True
+        """
+        at = np.array([len(series.values)], dtype=np.int64) if origins is None else np.asarray(origins, dtype=np.int64)
+        level, unit = _scale(series.values[: int(at.min())])
+        y = _apply(self.config.transform, (series.values - level) / unit)
+        phases = (series.phase + at) % self.config.season if len(self.weights[0]) > 1 else np.zeros_like(at)
+        out = np.empty((len(at), self.config.horizon))
+        for h in range(self.config.horizon):
+            features, centre = _features(self.config, y, series, at, h)
+            weights = self.weights[h][phases]
+            out[:, h] = centre + (features * weights[:, :-1]).sum(axis=1) + weights[:, -1]
+        return level + unit * _invert(self.config.transform, out)
+
+
+def fit_lag_regression(series: Sequence[RegressionSeries], config: LagRegressionConfig) -> LagRegression:
+    """Fit one set of weights to all series, each in units of its own level and scale.
+
+    Every row whose context and horizon lie within the series is an origin. Rows of different series never enter one
+    forecast.
+    """
+    lengths = [len(one.values) for one in series]
+    reach = max(lengths, default=0) // 4
+    config = _with_cycles(config, tuple(k for k in config.cycles if k * config.season <= max(reach, config.season)))
+    need = config.context_length + config.horizon
+    usable = [one for one in series if len(one.values) >= need]
+    if not usable:
+        raise FernError(f"the longest has {max(lengths, default=0)} rows", argument="series", expected=f"at least {need}")
+    scaled = []
+    for one in usable:
+        level, unit = _scale(one.values)
+        scaled.append(_apply(config.transform, (one.values - level) / unit))
+    origins = [np.arange(config.context_length, len(one.values) - config.horizon + 1) for one in usable]
+    total = sum(map(len, origins))
+    by_phase = 1 < config.season <= _MOST_PHASES and total // config.season >= _WINDOWS_PER_PHASE
+    stride = 1 if by_phase else max(1, total // _MOST_WINDOWS)
+    origins = [at[::stride] for at in origins]
+    age = np.concatenate([len(one.values) - at for one, at in zip(usable, origins, strict=True)]).astype(np.float64)
+    phase = np.concatenate([(one.phase + at) % config.season for one, at in zip(usable, origins, strict=True)])
+    groups = [np.flatnonzero(phase == p) for p in range(config.season)] if by_phase else [np.arange(len(age))]
+    span = float(max(lengths))
+    weights = []
+    penalties: dict[float, float] = {}
+    for h in range(config.horizon):
+        parts = [_features(config, y, one, at, h) for one, y, at in zip(usable, scaled, origins, strict=True)]
+        features = np.concatenate([part for part, _ in parts])
+        target = np.concatenate(
+            [y[at + h] - centre for y, at, (_, centre) in zip(scaled, origins, parts, strict=True)]
+        )
+        rows = []
+        for group in groups:
+            fits = []
+            for memory in config.memories:
+                weight = 0.5 ** (age[group] / (memory * span))
+                kept = group[weight > _SURE]
+                fitted, penalty = _ridge(features[kept], target[kept], weight[weight > _SURE], penalties.get(memory))
+                penalties.setdefault(memory, penalty)
+                fits.append(fitted)
+            rows.append(np.mean(fits, axis=0))
+        weights.append(np.stack(rows))
+        if h + 1 in (1, config.horizon // 2):  # the best penalty moves with the step: choose it anew half-way
+            penalties.clear()
+    return LagRegression(config, tuple(weights))
+
+
+def _with_cycles(config: LagRegressionConfig, cycles: tuple[int, ...]) -> LagRegressionConfig:
+    kept = cycles or (1,)
+    return LagRegressionConfig(**{**config.__dict__, "cycles": kept})
+
+
+def _scale(values: Floats) -> tuple[float, float]:
+    """The median, and the median absolute deviation as a standard deviation; the latter's stand-ins where it is 0."""
+    level = float(np.median(values))
+    unit = 1.4826 * float(np.median(np.abs(values - level)))
+    return level, unit or float(values.std()) or 1.0
+
+
+def _apply(transform: Transform, values: Floats) -> Floats:
+    return np.arcsinh(values) if transform == "asinh" else values
+
+
+def _invert(transform: Transform, values: Floats) -> Floats:
+    return np.sinh(np.clip(values, -12.0, 12.0)) if transform == "asinh" else values
+
+
+def _features(
+    config: LagRegressionConfig,
+    y: Floats,  # (T,)
+    series: RegressionSeries,
+    at: NDArray[np.int64],  # (B,) rows known at each origin
+    h: int,  # steps ahead, from 0
+) -> tuple[Floats, Floats]:  # (B, p), (B,)
+    """What step ``h`` is regressed on, and the level that is taken off values."""
+    season, horizon = config.season, config.horizon
+    newest = y[at[:, None] - 1 - np.arange(max(season, config.recent) if season <= config.context_length else 1)]
+    cycle = newest[:, :season] if season > 1 else newest
+    centre = cycle.mean(axis=1)
+    columns = [newest[:, : config.recent] - centre[:, None]]
+    lags = [k for k in config.cycles if season * k > h] if season > 1 else []
+    for k in lags:
+        near = [d for d in _NEIGHBOURS if h - season * k + d < 0]
+        columns.append(y[at[:, None] + h - season * k + np.array(near)] - centre[:, None])
+    columns += [cycle.min(axis=1)[:, None] - centre[:, None], cycle.max(axis=1)[:, None] - centre[:, None]]
+    known = series.known
+    if known.shape[1]:
+        steps = np.unique(np.clip(h + np.arange(-config.reach, config.reach + 1), 0, horizon - 1))
+        columns.append(known[at[:, None] + steps].reshape(len(at), -1))
+        columns += [known[at + h - season * k] for k in (lags if season > 1 else ()) if season * k > h]
+        if horizon > 1:
+            ahead = known[at[:, None] + np.arange(horizon)]
+            columns += [ahead.mean(axis=1), ahead.min(axis=1), ahead.max(axis=1)]
+        columns.append(known[at[:, None] - 1 - np.arange(min(season, config.context_length))].mean(axis=1))
+    if series.past.shape[-1]:
+        columns += [series.past[at - 1], series.past[at[:, None] - 1 - np.arange(cycle.shape[1])].mean(axis=1)]
+    if len(series.static):
+        columns.append(np.broadcast_to(series.static, (len(at), len(series.static))))
+    return np.concatenate(columns, axis=1), centre
+
+
+def _ridge(
+    features: Floats,  # (n, p)
+    target: Floats,  # (n,)
+    weight: Floats,  # (n,)
+    penalty: float | None,
+) -> tuple[Floats, float]:  # (p + 1,), the penalty
+    """Weighted ridge on standardised features; without a penalty, that of the least leave-one-out absolute error."""
+    share = weight / weight.sum()
+    mean = share @ features
+    spread = np.sqrt(share @ (features - mean) ** 2)
+    live = spread > 1e-9 * (1.0 + np.abs(mean))  # a constant column says nothing
+    unit = np.where(live, spread, 1.0)
+    centre = share @ target
+    root = np.sqrt(share * len(share))
+    x, y = root[:, None] * ((features - mean) / unit * live), root * (target - centre)
+    values, vectors = np.linalg.eigh(x.T @ x)
+    values = np.maximum(values, 0.0)
+    turned = vectors.T @ (x.T @ y)
+    if penalty is None:
+        scores = x @ vectors
+        errors = {}
+        for candidate in _PENALTIES:
+            leverage = np.minimum((scores**2 / (values + candidate)).sum(axis=1) + share, 0.95)
+            errors[candidate] = float(np.abs(root * (y - scores @ (turned / (values + candidate))) / (1 - leverage)).sum())
+        penalty = min(errors, key=lambda candidate: errors[candidate])
+    slopes = live * (vectors @ (turned / (values + penalty))) / unit
+    return np.append(slopes, centre - mean @ slopes), penalty
