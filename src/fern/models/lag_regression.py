@@ -2,13 +2,13 @@
 
 For step h after origin t, with c_t the mean of the newest season of the (transformed) values y,
 
-    y_{t+h} - c_t = b_h + w_hᵀ [y_{t-i} - c_t; y_{t+h-kS+d} - c_t; x_{t+h+d}; x_{t+h-kS}; mean, min, max of x over the horizon; z_t],
+    y_{t+h} - c_t = b_h + w_hᵀ [y_{t-i} - c_t; y_{t+h-kS+d} - c_t; x_{t+h+d}; x_{t+h-kS}; m_t; z_t],
 
-where S is the season, x are known columns (calendar features among them) and z columns of the past and of the series
-itself. It is LEAR (Lago et al., 2021) with neighbours of the target step in place of all hours of the day, a ridge in
-place of the LASSO, and exponential forgetting: the weights are means over several memories, and the penalty of each is
-the one with the least leave-one-out error. Where a season has few enough steps, each phase has weights of its own, as
-LEAR has for each hour of the day.
+where S is the season, x are known columns (calendar features among them), m their mean, least and greatest values over
+the horizon, and z columns of the past and of the series itself. It is LEAR (Lago et al., 2021) with neighbours of the
+target step in place of all hours of the day, a ridge in place of the LASSO, and exponential forgetting: the weights are
+means over several memories, and the penalty of each is the one with the least leave-one-out error. Where a season has
+few enough steps, each phase has weights of its own, as LEAR has for each hour of the day.
 """
 
 from collections.abc import Sequence
@@ -78,6 +78,7 @@ class RegressionSeries:
         past: columns that are known up to the origin alone.
         static: numbers that belong to the series.
         phase: the phase of the first row within the season.
+        scale: the level and the unit of the values; by default their median and median absolute deviation.
     """
 
     values: Floats  # (T,)
@@ -85,6 +86,11 @@ class RegressionSeries:
     past: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (T, P)
     static: Floats = field(default_factory=lambda: np.empty(0))  # (Q,)
     phase: int = 0
+    scale: tuple[float, float] | None = None
+
+    def scale_of(self, rows: int) -> tuple[float, float]:
+        """The level and the unit, from the first ``rows`` values where they are not given."""
+        return self.scale or _measure(self.values[:rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +120,7 @@ class LagRegression:
             True
         """
         at = np.array([len(series.values)], dtype=np.int64) if origins is None else np.asarray(origins, dtype=np.int64)
-        level, unit = _scale(series.values[: int(at.min())])
+        level, unit = series.scale_of(int(at.min()))
         y = _apply(self.config.transform, (series.values - level) / unit)
         phases = (series.phase + at) % self.config.season if len(self.weights[0]) > 1 else np.zeros_like(at)
         out = np.empty((len(at), self.config.horizon))
@@ -137,10 +143,12 @@ def fit_lag_regression(series: Sequence[RegressionSeries], config: LagRegression
     need = config.context_length + config.horizon
     usable = [one for one in series if len(one.values) >= need]
     if not usable:
-        raise FernError(f"the longest has {max(lengths, default=0)} rows", argument="series", expected=f"at least {need}")
+        raise FernError(
+            f"the longest has {max(lengths, default=0)} rows", argument="series", expected=f"at least {need}"
+        )
     scaled = []
     for one in usable:
-        level, unit = _scale(one.values)
+        level, unit = one.scale_of(len(one.values))
         scaled.append(_apply(config.transform, (one.values - level) / unit))
     origins = [np.arange(config.context_length, len(one.values) - config.horizon + 1) for one in usable]
     total = sum(map(len, origins))
@@ -156,9 +164,7 @@ def fit_lag_regression(series: Sequence[RegressionSeries], config: LagRegression
     for h in range(config.horizon):
         parts = [_features(config, y, one, at, h) for one, y, at in zip(usable, scaled, origins, strict=True)]
         features = np.concatenate([part for part, _ in parts])
-        target = np.concatenate(
-            [y[at + h] - centre for y, at, (_, centre) in zip(scaled, origins, parts, strict=True)]
-        )
+        target = np.concatenate([y[at + h] - centre for y, at, (_, centre) in zip(scaled, origins, parts, strict=True)])
         rows = []
         for group in groups:
             fits = []
@@ -180,7 +186,7 @@ def _with_cycles(config: LagRegressionConfig, cycles: tuple[int, ...]) -> LagReg
     return LagRegressionConfig(**{**config.__dict__, "cycles": kept})
 
 
-def _scale(values: Floats) -> tuple[float, float]:
+def _measure(values: Floats) -> tuple[float, float]:
     """The median, and the median absolute deviation as a standard deviation; the latter's stand-ins where it is 0."""
     level = float(np.median(values))
     unit = 1.4826 * float(np.median(np.abs(values - level)))
@@ -252,7 +258,9 @@ def _ridge(
         errors = {}
         for candidate in _PENALTIES:
             leverage = np.minimum((scores**2 / (values + candidate)).sum(axis=1) + share, 0.95)
-            errors[candidate] = float(np.abs(root * (y - scores @ (turned / (values + candidate))) / (1 - leverage)).sum())
+            errors[candidate] = float(
+                np.abs(root * (y - scores @ (turned / (values + candidate))) / (1 - leverage)).sum()
+            )
         penalty = min(errors, key=lambda candidate: errors[candidate])
     slopes = live * (vectors @ (turned / (values + penalty))) / unit
     return np.append(slopes, centre - mean @ slopes), penalty

@@ -1,0 +1,115 @@
+"""Lag regression: exact where the world is linear, honest about rows it may not read, indifferent to scale."""
+
+import numpy as np
+import pytest
+from tests.errors import raises_error
+
+from fern.models.lag_regression import LagRegression, LagRegressionConfig, RegressionSeries, fit_lag_regression
+
+
+def driven(rows: int, *, seed: int = 0, noise: float = 0.0) -> RegressionSeries:
+    """y_t = 0.6 y_{t-1} + 2 x_t, with x known ahead."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(rows)
+    y = np.zeros(rows)
+    for t in range(1, rows):
+        y[t] = 0.6 * y[t - 1] + 2.0 * x[t] + noise * rng.standard_normal()
+    return RegressionSeries(y, x[:, None])
+
+
+def forecast_last(series: RegressionSeries, horizon: int, **settings) -> tuple[np.ndarray, np.ndarray]:
+    known = RegressionSeries(
+        series.values[:-horizon], series.known, series.past[:-horizon], series.static, series.phase
+    )
+    model = fit_lag_regression([known], LagRegressionConfig(horizon=horizon, **settings))
+    return model.predict(known)[0], series.values[-horizon:]
+
+
+def test_a_linear_system_with_known_inputs_is_forecast_nearly_exactly():
+    forecast, truth = forecast_last(driven(1500), 4, recent=4, reach=4)
+    assert np.abs(forecast - truth).max() < 0.05 * np.std(truth)
+
+
+def test_forecasts_move_with_shift_and_scale_of_the_series():
+    series = driven(600, noise=0.3)
+    model = LagRegressionConfig(horizon=6, recent=6)
+    plain = fit_lag_regression([series], model).predict(series, origins=np.array([500]))
+    moved = RegressionSeries(1e4 + 50 * series.values, series.known)
+    again = fit_lag_regression([moved], model).predict(moved, origins=np.array([500]))
+    np.testing.assert_allclose(again, 1e4 + 50 * plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("transform", ["none", "asinh"])
+def test_values_after_the_origin_are_not_read(transform):
+    series = driven(600, noise=0.3)
+    model = fit_lag_regression([series], LagRegressionConfig(horizon=6, season=12, transform=transform))
+    origin = np.array([400])
+    changed = series.values.copy()
+    changed[400:] = 1e3
+    before = model.predict(series, origins=origin)
+    after = model.predict(RegressionSeries(changed, series.known), origins=origin)
+    np.testing.assert_array_equal(before, after)
+
+
+def test_each_phase_of_a_season_has_its_own_weights_where_rows_suffice():
+    rng = np.random.default_rng(1)
+    t = np.arange(24 * 200)
+    x = rng.standard_normal(len(t))
+    y = np.where(t % 24 < 12, 3.0, -3.0) * x  # the effect of x depends on the hour
+    series = RegressionSeries(y[:-24], x[:, None])
+    model = fit_lag_regression([series], LagRegressionConfig(horizon=24, season=24))
+    assert len(model.weights[0]) == 24
+    assert np.abs(model.predict(series)[0] - y[-24:]).mean() < 0.1 * np.abs(y).mean()
+
+
+def test_static_numbers_tell_series_apart():
+    rng = np.random.default_rng(2)
+    none = np.empty((60, 0))
+    panel = [
+        RegressionSeries(
+            np.r_[np.zeros(30), np.full(30, level)] + 0.01 * rng.standard_normal(60),
+            none,
+            static=np.array([level]),
+            scale=(0.0, 1.0),
+        )
+        for level in (-1.0, 1.0)
+        for _ in range(20)
+    ]
+    model = fit_lag_regression(panel, LagRegressionConfig(horizon=10, recent=10, memories=(10.0,)))
+    origin = np.array([30])
+    low, high = (model.predict(panel[place], origins=origin).mean() for place in (0, 20))
+    assert low < -0.3 < 0.3 < high
+
+
+def test_noise_columns_cost_little():
+    rng = np.random.default_rng(3)
+    errors = []
+    for extra in (0, 10):
+        total = 0.0
+        for seed in range(6):
+            series = driven(500, seed=seed, noise=1.0)
+            known = np.column_stack([series.known, rng.standard_normal((500, extra))])
+            forecast, truth = forecast_last(RegressionSeries(series.values, known), 8, recent=4, reach=0)
+            total += float(np.square(forecast - truth).mean())
+        errors.append(total)
+    assert errors[1] < 1.25 * errors[0]
+
+
+def test_series_that_are_too_short_are_refused():
+    with raises_error("series"):
+        fit_lag_regression([RegressionSeries(np.arange(10.0), np.empty((10, 0)))], LagRegressionConfig(horizon=6))
+
+
+@pytest.mark.parametrize(("name", "value"), [("horizon", 0), ("season", 0), ("memories", ()), ("transform", "log")])
+def test_wrong_settings_are_refused(name, value):
+    with raises_error(name):
+        LagRegressionConfig(**{"horizon": 6, name: value})
+
+
+def test_a_fitted_regression_is_its_weights():
+    series = driven(300)
+    model = fit_lag_regression([series], LagRegressionConfig(horizon=3, recent=3))
+    copy = LagRegression(model.config, tuple(weights.copy() for weights in model.weights))
+    np.testing.assert_array_equal(
+        copy.predict(series, origins=np.array([200])), model.predict(series, origins=np.array([200]))
+    )
