@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.errors import raises_error
 
 from fern.benchmark.significance import (
     block_bootstrap,
@@ -16,7 +17,6 @@ from fern.benchmark.significance import (
     nemenyi,
     tied_ranks,
 )
-from fern.errors import FernError
 
 
 def overlapping(rng, *, windows, horizon):
@@ -118,12 +118,10 @@ def test_models_that_are_equal_everywhere_do_not_differ():
     assert (found.statistic, found.p_value, found.f_p_value) == (0.0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.10])
-@pytest.mark.parametrize("models", [2, 3, 7, 10, 15, 20])
-def test_the_critical_difference_uses_the_studentised_range(alpha, models):
-    q = stats.studentized_range.ppf(1 - alpha, models, math.inf) / math.sqrt(2)
+@pytest.mark.parametrize(("models", "q"), [(2, 1.960), (3, 2.344), (7, 2.949), (10, 3.164)])
+def test_the_critical_difference_is_that_of_the_published_table(models, q):  # Demšar (2006), table 5
     expected = q * math.sqrt(models * (models + 1) / (6 * 12))
-    assert nemenyi(models=models, scenarios=12, alpha=alpha) == pytest.approx(expected, rel=4e-4)  # 3 decimals
+    assert nemenyi(models=models, scenarios=12, alpha=0.05) == pytest.approx(expected, rel=4e-4)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9))
@@ -132,21 +130,21 @@ def test_ranks_are_those_of_scipy(values):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument"),
     [
-        (lambda a: diebold_mariano(a, a[:-1], horizon=2), "needs one error for each of the same windows"),
-        (lambda a: diebold_mariano(a, a, horizon=20), "got 30 windows, too few to tell anything at horizon 20"),
-        (lambda a: diebold_mariano(a, a * np.nan, horizon=2), "not finite"),
-        (lambda a: diebold_mariano(a, a, horizon=5, lag=3), r"lag: got 3, needs from 4 \(horizon - 1\)"),
-        (lambda a: block_bootstrap(a, a, horizon=5, block=4, generator=np.random.default_rng()), "block: got 4, needs"),
-        (lambda a: block_bootstrap(a, a, horizon=5, level=95, generator=np.random.default_rng()), "level: got 95"),
-        (lambda a: friedman(a), "needs at least 2 scenarios"),
-        (lambda a: nemenyi(models=21, scenarios=3), "models: got 21, needs from 2 to 20"),
-        (lambda a: nemenyi(models=3, scenarios=3, alpha=0.01), "alpha: got 0.01, needs one of 0.05, 0.1"),
+        (lambda a: diebold_mariano(a, a[:-1], horizon=2), "errors"),
+        (lambda a: diebold_mariano(a, a, horizon=20), "errors"),
+        (lambda a: diebold_mariano(a, a * np.nan, horizon=2), "errors"),
+        (lambda a: diebold_mariano(a, a, horizon=5, lag=3), "lag"),
+        (lambda a: block_bootstrap(a, a, horizon=5, block=4, generator=np.random.default_rng()), "block"),
+        (lambda a: block_bootstrap(a, a, horizon=5, level=0.95, generator=np.random.default_rng()), "level"),
+        (lambda a: friedman(a), "errors"),
+        (lambda a: nemenyi(models=1, scenarios=3), "models"),
+        (lambda a: nemenyi(models=3, scenarios=3, alpha=1.0), "alpha"),
     ],
 )
-def test_bad_input_is_named(call, message):
-    with pytest.raises(FernError, match=message):
+def test_bad_input_is_named(call, argument):
+    with raises_error(argument):
         call(np.arange(30.0))
 
 

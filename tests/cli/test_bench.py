@@ -60,6 +60,18 @@ def test_run_makes_rows_and_says_what_is_next(fern, task, inline):
     assert inline == [{"name": "local", "jobs": 3, "threads": 2, "address": None}]
 
 
+def test_results_go_to_a_folder_by_the_name_of_the_task_where_tables_and_pages_find_them(fern, task, inline):
+    assert fern("bench", "run", task).code == 0
+    assert len(Store("runs/mine").contents().rows) == 3
+    for name in (task, "mine"):
+        table = fern("bench", "table", name, "--format", "md")
+        assert table.code == 0, table.err
+        assert "dlinear" in table.out
+    assert fern("report", "mine", "-o", "page.html").code == 0
+    assert fern("bench", "compare", "dlinear", "last-value", "--task", "mine").code == 0
+    assert fern("bench", "compare", "dlinear", "last-value").code == 2
+
+
 def test_run_again_does_nothing(fern, task, inline):
     fern("bench", "run", task, "--out", "runs")
     before = {path: path.stat().st_mtime_ns for path in Store("runs").folder.rglob("*.json")}

@@ -1,157 +1,15 @@
 """Whether one forecaster is significantly better than another: rank tests and critical differences."""
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
+from fern.checks import require_number, require_whole
 from fern.errors import FernError
-
-_TINY = 1e-300
-_ENOUGH = 1e-15
-_MOST_TERMS = 10_000
-
-
-def normal_quantile(probability: float) -> float:
-    """The standard normal quantile.
-
-    Example:
-        >>> round(normal_quantile(0.975), 4)
-        1.96
-    """
-    return NormalDist().inv_cdf(probability)
-
-
-def student_tail(value: float, degrees: float) -> float:
-    """P(T > value) of Student's t; degrees of freedom may be fractional.
-
-    Example:
-        >>> round(student_tail(2.228, 10), 4)
-        0.025
-    """
-    if value < 0.0:
-        return 1.0 - student_tail(-value, degrees)
-    if math.isinf(value):
-        return 0.0
-    return 0.5 * incomplete_beta(degrees / 2.0, 0.5, degrees / (degrees + value * value))
-
-
-def student_quantile(probability: float, degrees: float) -> float:
-    """The quantile of Student's t.
-
-    Example:
-        >>> round(student_quantile(0.975, 10), 3)
-        2.228
-    """
-    if not 0.0 < probability < 1.0:
-        raise FernError(argument="probability", got=probability, expected="a number between 0 and 1")
-    if probability < 0.5:
-        return -student_quantile(1.0 - probability, degrees)
-    return _root(lambda value: student_tail(value, degrees) - (1.0 - probability))
-
-
-def chi_squared_tail(value: float, degrees: float) -> float:
-    """P(X > value) of the chi-squared distribution.
-
-    Example:
-        >>> round(chi_squared_tail(5.991, 2), 3)
-        0.05
-    """
-    return 1.0 if value <= 0.0 else incomplete_gamma_tail(degrees / 2.0, value / 2.0)
-
-
-def f_tail(value: float, numerator: float, denominator: float) -> float:
-    """P(X > value) of Fisher's F.
-
-    Example:
-        >>> round(f_tail(4.103, 2, 10), 3)
-        0.05
-    """
-    if value <= 0.0:
-        return 1.0
-    if math.isinf(value):
-        return 0.0
-    return incomplete_beta(denominator / 2.0, numerator / 2.0, denominator / (denominator + numerator * value))
-
-
-def incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(a, b).
-
-    Example:
-        >>> round(incomplete_beta(2.0, 3.0, 0.5), 4)
-        0.6875
-    """
-    if x <= 0.0 or x >= 1.0:
-        return 0.0 if x <= 0.0 else 1.0
-    if x > (a + 1.0) / (a + b + 2.0):  # the fraction converges fast on the other side
-        return 1.0 - incomplete_beta(b, a, 1.0 - x)
-    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-
-    def terms() -> Iterator[tuple[float, float]]:
-        yield 1.0, 1.0
-        for m in range(1, _MOST_TERMS):
-            yield -(a + m - 1) * (a + b + m - 1) * x / ((a + 2 * m - 2) * (a + 2 * m - 1)), 1.0
-            yield m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)), 1.0
-
-    return math.exp(logarithm) / a * _continued_fraction(terms())
-
-
-def incomplete_gamma_tail(a: float, x: float) -> float:
-    """The regularised upper incomplete gamma function Q(a, x).
-
-    Example:
-        >>> round(incomplete_gamma_tail(1.0, 2.0), 6), round(math.exp(-2.0), 6)
-        (0.135335, 0.135335)
-    """
-    if x <= 0.0:
-        return 1.0
-    front = math.exp(a * math.log(x) - x - math.lgamma(a))
-    if x < a + 1.0:
-        term = total = 1.0 / a
-        for m in range(1, _MOST_TERMS):
-            term *= x / (a + m)
-            total += term
-            if term < total * _ENOUGH:
-                break
-        return 1.0 - front * total
-
-    def terms() -> Iterator[tuple[float, float]]:
-        yield 1.0, x + 1.0 - a
-        for m in range(1, _MOST_TERMS):
-            yield m * (a - m), x + 2.0 * m + 1.0 - a
-
-    return front * _continued_fraction(terms())
-
-
-def _continued_fraction(terms: Iterator[tuple[float, float]]) -> float:
-    """a1 / (b1 + a2 / (b2 + …)) of the terms (a, b)."""
-    value = c = _TINY
-    d = 0.0
-    for a, b in terms:
-        d = b + a * d or _TINY
-        c = b + a / c or _TINY
-        d = 1.0 / d
-        change = c * d
-        value *= change
-        if abs(change - 1.0) < _ENOUGH:
-            break
-    return value
-
-
-def _root(falling: Callable[[float], float]) -> float:
-    """The place from 0 up at which a falling function is 0, by bisection to the last bit."""
-    low, high = 0.0, 1.0
-    while falling(high) > 0.0:
-        low, high = high, 2.0 * high
-    while True:
-        middle = (low + high) / 2.0
-        if middle in (low, high):
-            return middle
-        low, high = (middle, high) if falling(middle) > 0.0 else (low, middle)
-
 
 Floats = NDArray[np.float64]
 
@@ -163,7 +21,7 @@ _CHUNK = 2_000_000  # places gathered at a time by the bootstrap: 16 MB
 
 @dataclass(frozen=True)
 class Interval:
-    """The mean difference, and the interval that holds it at ``level``.
+    """The mean difference, and its interval at ``level`` percent.
 
     ``block`` is the windows in a block; ``blocks`` how many such the series holds.
     """
@@ -215,7 +73,7 @@ def block_bootstrap(
     generator: np.random.Generator,
     block: int | None = None,
     resamples: int = 2000,
-    level: float = 0.95,
+    level: float = 95.0,
 ) -> Interval:
     """An interval for the mean of ``first - second``: circular blocks (Politis and Romano, 1992), paired by window.
 
@@ -237,15 +95,13 @@ def block_bootstrap(
         raise FernError(
             argument="block", got=length, expected=f"from {horizon} (the horizon) to {count:,} (the windows)"
         )
-    if resamples < 100:
-        raise FernError(argument="resamples", got=resamples, expected="at least 100")
-    if not 0.0 < level < 1.0:
-        raise FernError(argument="level", got=level, expected="a number between 0 and 1")
+    require_whole("resamples", resamples, 100)
+    require_number("level", level, "a percentage of 1 to below 100", lambda value: 1 <= value < 100)
     mean = float(differences.mean())
-    tail = (1.0 - level) / 2.0
+    tail = (100.0 - level) / 200.0
     means = _resampled_means(differences, length, resamples, generator)
     low, high = np.quantile(means, [tail, 1.0 - tail])
-    stretch = student_quantile(1.0 - tail, _degrees(count, length)) / normal_quantile(1.0 - tail)
+    stretch = float(special.stdtrit(_degrees(count, length), 1.0 - tail) / special.ndtri(1.0 - tail))
     stretch /= _small_sample_factor(count, horizon) * _share_kept(horizon, length)
     return Interval(
         difference=mean,
@@ -291,7 +147,7 @@ def diebold_mariano(
     else:
         factor = _small_sample_factor(count, horizon) * _share_kept(horizon, lag + 1)
         statistic = mean / math.sqrt(variance) * factor
-    p_value = 1.0 if statistic == 0.0 else 2.0 * student_tail(abs(statistic), degrees)
+    p_value = 2.0 * float(special.stdtr(degrees, -abs(statistic)))
     return EqualAccuracy(statistic, p_value, degrees, lag)
 
 
@@ -342,7 +198,7 @@ def friedman(
     most = scenarios * (models - 1)
     full = most - statistic <= 1e-12 * most
     f_statistic = math.inf if full else (scenarios - 1) * statistic / (most - statistic)
-    f_p_value = f_tail(f_statistic, models - 1, (models - 1) * (scenarios - 1))
+    f_p_value = float(special.fdtrc(models - 1, (models - 1) * (scenarios - 1), f_statistic))
     if full:  # F has no finite value: the chance that all scenarios order the models as the first one does
         counts = np.unique(table[0], return_counts=True)[1]
         orders = math.factorial(models) / math.prod(math.factorial(int(count)) for count in counts)
@@ -350,7 +206,7 @@ def friedman(
     return Ranks(
         average=tuple(float(rank) for rank in average),
         statistic=statistic,
-        p_value=chi_squared_tail(statistic, models - 1),
+        p_value=float(special.chdtrc(models - 1, statistic)),
         f_statistic=f_statistic,
         f_p_value=f_p_value,
         scenarios=scenarios,
@@ -373,17 +229,6 @@ def tied_ranks(
     return ranks
 
 
-# Studentised range quantiles for infinitely many degrees of freedom over sqrt(2), k = 2 … 20 models (Demšar, 2006,
-# table 5, carried on to 20; the tests compare each with SciPy's).
-_QUANTILES = {
-    0.05: "1.960 2.344 2.569 2.728 2.850 2.948 3.031 3.102 3.164 3.219 3.268 3.313 3.354 3.391 3.426 3.458 3.489 3.517 "
-    "3.544",
-    0.10: "1.645 2.052 2.291 2.460 2.589 2.693 2.780 2.855 2.920 2.978 3.030 3.077 3.120 3.159 3.196 3.230 3.261 3.291 "
-    "3.319",
-}
-_Q = {alpha: tuple(map(float, text.split())) for alpha, text in _QUANTILES.items()}
-
-
 def nemenyi(*, models: int, scenarios: int, alpha: float = 0.05) -> float:
     """The critical difference: average ranks farther apart than this differ, any pair of models at ``alpha``.
 
@@ -393,13 +238,18 @@ def nemenyi(*, models: int, scenarios: int, alpha: float = 0.05) -> float:
         >>> round(nemenyi(models=7, scenarios=23), 3)
         1.878
     """
-    if alpha not in _Q:
-        raise FernError(argument="alpha", got=alpha, expected=f"one of {', '.join(map(str, _Q))}")
-    if not 2 <= models <= len(_Q[alpha]) + 1:
-        raise FernError(argument="models", got=models, expected=f"from 2 to {len(_Q[alpha]) + 1}")
-    if scenarios < 1:
-        raise FernError(argument="scenarios", got=scenarios, expected="at least 1")
-    return _Q[alpha][models - 2] * math.sqrt(models * (models + 1) / (6 * scenarios))
+    require_number("alpha", alpha, "a number between 0 and 1", lambda value: 0 < value < 1)
+    require_whole("models", models, 2)
+    require_whole("scenarios", scenarios, 1)
+    return _range_quantile(models, alpha) * math.sqrt(models * (models + 1) / (6 * scenarios))
+
+
+@cache
+def _range_quantile(models: int, alpha: float) -> float:
+    """The quantile q: of the studentised range, for infinitely many degrees of freedom, over √2."""
+    from scipy import stats  # slow to import, and needed here only
+
+    return float(stats.studentized_range.ppf(1.0 - alpha, models, math.inf)) / math.sqrt(2.0)
 
 
 def _differences(first: ArrayLike, second: ArrayLike, *, horizon: int) -> Floats:

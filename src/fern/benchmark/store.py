@@ -65,6 +65,17 @@ class Contents:
         )
 
 
+def default_folder(task: str) -> Path:
+    """Where the results of a task go unless a folder is named: ``runs/TASK``.
+
+    Example:
+        >>> default_folder("shock").as_posix(), default_folder("tasks/mine.toml").as_posix()
+        ('runs/shock', 'runs/mine')
+    """
+    path = Path(task)
+    return Path("runs") / (path.stem if path.suffix.lower() == ".toml" else path.name)
+
+
 class Store:
     """The store in ``folder``. Opening it for writing makes its folders; reading changes nothing.
 

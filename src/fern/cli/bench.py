@@ -45,7 +45,10 @@ def tasks() -> None:
 @bench.command()
 def run(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A built-in task (see fern bench tasks) or a TOML file.")],
-    out: Annotated[Path, typer.Option("--out", "-o", "--output", help="Results folder; existing rows are kept.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", "--output", help="Results folder; existing results are kept (default: runs/TASK)."),
+    ] = None,
     models: Annotated[list[str] | None, typer.Option(help="Only these models (comma-separated).")] = None,
     outside: Annotated[
         list[str] | None,
@@ -89,8 +92,10 @@ def run(
     The exit code is 0 if every run has a row (a diverged run counts as a result), 1 if a run failed or was skipped
     because its row file is damaged, and 2 for a usage error.
     """
+    from fern.benchmark.store import default_folder
     from fern.benchmark.tasks import read_task
 
+    out, named = (default_folder(task), "") if out is None else (out, f" --runs {out}")
     chosen = (
         read_task(task)
         .narrowed(
@@ -123,7 +128,7 @@ def run(
         if count
     ]
     echo(f"{len(summary.rows)} rows in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
-    echo(f"Show the table: fern bench table {task} --runs {out}")
+    echo(f"Show the table: fern bench table {task}{named}")
     if failed or summary.damaged:
         raise typer.Exit(1)
 

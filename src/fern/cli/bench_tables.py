@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fern.benchmark.tasks import Task
     from fern.systems import Scenario, Trajectory
 
-_RUNS = typer.Option("--runs", help="Results folder (the --out of fern bench run).")
+_RUNS = typer.Option("--runs", help="Results folder (the --out of fern bench run; default: runs/TASK).")
 
 
 def register(bench: typer.Typer) -> None:
@@ -33,7 +33,7 @@ def table(
     task: Annotated[
         str, typer.Argument(metavar="TASK", help="A built-in task, a TOML file, or a task named in the rows.")
     ],
-    runs: Annotated[Path, _RUNS],
+    runs: Annotated[Path | None, _RUNS] = None,
     format_: Annotated[
         str | None, typer.Option("--format", help="md, json, csv, html or tex (default: a terminal table).")
     ] = None,
@@ -53,16 +53,17 @@ def table(
     ] = None,
 ) -> None:
     """Show the results of a task: mean over seeds ± standard error, best and second best marked."""
-    from fern.benchmark.store import Store
+    from fern.benchmark.store import Store, default_folder
     from fern.benchmark.tables.build import build_table
     from fern.benchmark.tables.rendering import FORMATS, render, to_rich
 
-    check_outputs([out], inputs=[file_of_task(task)], kept=Store(runs).folders)
+    store = Store(default_folder(task) if runs is None else runs)
+    check_outputs([out], inputs=[file_of_task(task)], kept=store.folders)
     if out is not None and format_ is None:
         format_ = ending_of(out, [f".{name}" for name in FORMATS], what="a table").removeprefix(".")
     if format_ is not None and format_ not in FORMATS:
         raise unknown_name("format", format_, FORMATS)
-    contents = Store(runs).contents()
+    contents = store.contents()
     wanted = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
     built = build_table(contents.rows, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
     built = replace(built, notes=(*contents.notes, *built.notes))
@@ -83,7 +84,7 @@ def table(
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="A model, as named in the tables.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The model to compare it with.")],
-    runs: Annotated[Path, _RUNS],
+    runs: Annotated[Path | None, _RUNS] = None,
     other: Annotated[Path | None, typer.Option(help="Take the rows of B from this results folder.")] = None,
     task: Annotated[str | None, typer.Option(help="Only rows of this task.")] = None,
     metric: Annotated[str, typer.Option(help="mse or mae.")] = "mse",
@@ -95,22 +96,24 @@ def compare(
     For each dataset: a paired block bootstrap over test windows and the Diebold-Mariano test, both corrected for
     overlapping windows. Across three or more datasets: the Friedman test and Nemenyi's critical difference.
     """
-    from fern.benchmark.store import Store
-    from fern.benchmark.tables.comparison import compare as compared
+    from fern.benchmark.store import Store, default_folder
+    from fern.benchmark.tables.comparison import compare as compare_models
 
-    found = compared(
+    if runs is None and task is None:
+        raise FernError("say which results to compare", argument="runs", expected="--runs DIR or --task TASK")
+    comparison = compare_models(
         first,
         second,
-        runs=Store(runs),
+        runs=Store(default_folder(task or "") if runs is None else runs),
         other=None if other is None else Store(other),
         task=task,
         metric=metric,
         seed=seed,
     )
     if as_json:
-        echo_json(_finite(asdict(found)), indent=1)
+        echo_json(_finite(asdict(comparison)), indent=1)
     else:
-        _show_comparison(found)
+        _show_comparison(comparison)
 
 
 def response(

@@ -75,18 +75,23 @@ def register(app: typer.Typer) -> None:
 
 @group.command("folder")
 def runs(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder (the --out of fern bench run).")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR|TASK", help="Results folder (the --out of fern bench run), or TASK for runs/TASK."),
+    ],
     out: Out,
 ) -> None:
     """Leaderboards, a section per dataset and where every number comes from, of a results folder.
 
     The word folder can be left out: fern report DIR. Damaged rows and missing files are told on the page.
     """
-    from fern.benchmark.store import Store
+    from fern.benchmark.store import Store, default_folder
 
-    store = Store(folder)
+    if not folder.is_dir() and default_folder(str(folder)).is_dir():
+        folder = default_folder(str(folder))
     if not folder.is_dir():
-        raise FernError("is not a folder; fern bench run --out makes one, see fern report --help", where=folder)
+        raise FernError("is not a folder; fern bench run makes one, see fern report --help", where=folder)
+    store = Store(folder)
     _check(out, kept=store.folders)
     with working("Reading rows and drawing figures …"):
         from fern.benchmark.page import benchmark_page
