@@ -20,7 +20,8 @@ import torch
 from fern.data import Windows, fit_scaler, load, split
 from fern.data.datasets import published
 from fern.metrics import MetricAccumulator, ObjectiveWeights
-from fern.models import build_model, parameter_count
+from fern.models import build_model
+from fern.models.footprint import parameter_count
 from fern.training import TrainConfig, resumable, train
 
 HORIZON = 96

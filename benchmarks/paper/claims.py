@@ -16,7 +16,8 @@ from fern.benchmark.results import Row
 from fern.benchmark.store import Store
 from fern.benchmark.tables.published import paper_figures, paper_value
 from fern.benchmark.tasks import read_task
-from fern.models import build_model, multiply_adds, parameter_count
+from fern.models import build_model
+from fern.models.footprint import multiply_adds, parameter_count
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "paper_claims.md"

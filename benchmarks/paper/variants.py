@@ -21,7 +21,8 @@ import torch
 from fern.benchmark import DatasetChoice, load_dataset
 from fern.benchmark.problem import Problem
 from fern.benchmark.scoring import score_model
-from fern.models import build_model, multiply_adds, parameter_count
+from fern.models import build_model
+from fern.models.footprint import multiply_adds, parameter_count
 from fern.training import TrainConfig, train
 
 RESULTS = Path(__file__).parent / "results" / "variants"

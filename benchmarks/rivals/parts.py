@@ -7,7 +7,8 @@ from typing import Any
 from fern.benchmark import DatasetChoice, load_dataset
 from fern.benchmark.problem import Problem
 from fern.data import Windows
-from fern.models import RolledFern, build_model
+from fern.models import build_model
+from fern.models.rolled import RolledFern
 from fern.training import TrainConfig, TrainResult, train
 
 

@@ -14,7 +14,10 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import mse_loss
 
 from benchmarks.speed.harness import Effort, Measurement, best_in_turns, quiet, training_step
-from fern.models import DLinear, Forecast, PatchTST, TimeMixer, build_model
+from fern.models import Forecast, build_model
+from fern.models.baselines.dlinear import DLinear
+from fern.models.baselines.patchtst import PatchTST
+from fern.models.baselines.timemixer import TimeMixer
 from fern.training.runtime import threads
 
 PACKAGES = ("torch", "numpy", "neuralforecast")

@@ -19,7 +19,8 @@ from torch import Generator, Tensor
 from torch.nn.functional import huber_loss, softplus
 
 from benchmarks.speed.harness import Effort, Measurement
-from fern.models import Fern, Forecast, build_model, multiply_adds
+from fern.models import Fern, Forecast, build_model
+from fern.models.footprint import multiply_adds
 from fern.training.losses import criterion
 from fern.training.runtime import threads
 

@@ -11,7 +11,8 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import mse_loss
 
 from benchmarks.speed.harness import Effort, Measurement, best_in_turns, best_seconds, training_step
-from fern.models import Forecast, PatchTST, PatchTSTConfig, build_model
+from fern.models import Forecast, build_model
+from fern.models.baselines.patchtst import PatchTST, PatchTSTConfig
 from fern.models.layers import end_padded_patches
 from fern.training.runtime import threads
 

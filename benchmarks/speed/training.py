@@ -21,12 +21,12 @@ from fern.models import Forecaster, build_model
 from fern.models.storage import FORMAT as MODEL
 from fern.models.storage import read_tensors, write_tensors
 from fern.systems import simulate
-from fern.training import TrainConfig, generator_for, train
+from fern.training import TrainConfig, train
 from fern.training.checkpoints import FORMAT as RUN
 from fern.training.logging import Silent
 from fern.training.loop import LossOf
 from fern.training.losses import criterion
-from fern.training.random_state import EpochOrder
+from fern.training.random_state import EpochOrder, generator_for
 from fern.training.runtime import seconds_both_ways, threads
 
 PACKAGES = ("torch", "lightning-fabric", "numpy")

@@ -1,8 +1,18 @@
-"""Compiled loops whose machine code is kept on disk where there is a place for it."""
+"""Compiled loops: whether they are used, and their machine code kept on disk where there is a place for it."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+
+
+def kernels_enabled() -> bool:
+    """Whether compiled kernels may take the place of plain torch operations: not with ``FERN_KERNELS=off``.
+
+    Both compute the same up to rounding. Other devices than the CPU, and tracing (`torch.compile`, `torch.export`),
+    take the plain path in any case.
+    """
+    return os.environ.get("FERN_KERNELS", "on") != "off"
 
 
 def cached_njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -8,7 +8,8 @@ from tests.benchmark.support import TINY, tiny_task
 
 from fern.benchmark.tasks import BY_DATASET, DatasetChoice, ModelChoice, read_task, task_from_mapping, task_names
 from fern.errors import FernError
-from fern.models import model_entry, model_names
+from fern.models import model_names
+from fern.models.registry import model_entry
 from fern.systems import scenario
 from fern.training import PRESETS
 

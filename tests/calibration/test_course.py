@@ -5,7 +5,8 @@ import pytest
 import torch
 from tests.errors import raises_error
 
-from fern.calibration import Residuals, coverage_course, coverage_report, fit_calibration
+from fern.calibration import Residuals, coverage_report, fit_calibration
+from fern.calibration.coverage import coverage_course
 from fern.errors import FernError
 from fern.transport import Ellipsoid
 

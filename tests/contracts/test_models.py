@@ -10,16 +10,8 @@ from tests.errors import raises_error
 from torch import Generator, Tensor
 
 from fern.errors import FernError
-from fern.models import (
-    FittedForecaster,
-    Forecast,
-    Forecaster,
-    build_model,
-    load_model,
-    model_entry,
-    model_names,
-    save_model,
-)
+from fern.models import FittedForecaster, Forecast, Forecaster, build_model, load_model, model_names, save_model
+from fern.models.registry import model_entry
 
 # Settings that keep the suite quick. A model that is not named here is tested with its defaults.
 SMALL: dict[str, dict[str, Any]] = {

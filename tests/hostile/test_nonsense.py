@@ -16,7 +16,8 @@ from tests.hostile.support import examples
 
 from fern.data.windows import Windows
 from fern.errors import FernError
-from fern.models import FittedForecaster, build_model, load_model, model_entry, model_names, save_model
+from fern.models import FittedForecaster, build_model, load_model, model_names, save_model
+from fern.models.registry import model_entry
 from fern.models.storage import FORMAT, read_tensors, write_tensors
 from fern.training import TrainConfig, train
 from fern.training.checkpoints import FORMAT as RUN_FORMAT

@@ -17,7 +17,8 @@ from fern.checks import memory_size, require_memory
 from fern.data import audit
 from fern.data.auditing.scan_values import SLOTS, CommonValues
 from fern.errors import FernError
-from fern.models import build_model, load_model, outline_model, save_model
+from fern.models import build_model, load_model, save_model
+from fern.models.registry import outline_model
 from fern.models.storage import FORMAT, write_tensors
 from fern.systems import Scenario, simulate
 from fern.training import TrainConfig

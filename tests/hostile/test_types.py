@@ -236,7 +236,7 @@ def test_any_values_are_training_settings_or_a_mistake(found: dict[str, Any]) ->
 def test_any_values_are_a_model_config_or_a_mistake(name: str, data: st.DataObject) -> None:
     from dataclasses import fields
 
-    from fern.models import model_entry
+    from fern.models.registry import model_entry
 
     config = model_entry(name).config
     found = data.draw(any_settings(*(entry.name for entry in fields(config))))

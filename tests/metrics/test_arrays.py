@@ -18,12 +18,12 @@ from fern.metrics import (
     ept,
     mae,
     mse,
-    objective,
-    per_window,
     sliced_w2_squared,
     variogram_score,
     w2_squared,
 )
+from fern.metrics.objective import objective
+from fern.metrics.streaming import per_window
 
 
 def accumulated(pred: Tensor, true: Tensor) -> None:

@@ -7,7 +7,8 @@ from tests.errors import raises_error
 from torch.autograd import gradcheck
 
 from fern.errors import FernError
-from fern.metrics import ObjectiveWeights, mae, mse, objective, sliced_w2_squared, sphere_directions, w2_squared
+from fern.metrics import ObjectiveWeights, mae, mse, sliced_w2_squared, sphere_directions, w2_squared
+from fern.metrics.objective import objective
 from fern.settings import from_mapping
 
 

@@ -13,17 +13,9 @@ from torch import Tensor
 
 import fern.metrics
 from fern.errors import FernError
-from fern.metrics import (
-    METRICS,
-    MetricAccumulator,
-    ObjectiveWeights,
-    mae,
-    mse,
-    objective,
-    sliced_w2_squared,
-    sphere_directions,
-    w2_squared,
-)
+from fern.metrics import MetricAccumulator, ObjectiveWeights, mae, mse, sliced_w2_squared, sphere_directions, w2_squared
+from fern.metrics.objective import objective
+from fern.metrics.streaming import METRICS
 from fern.transport import Ellipsoid
 
 WINDOWS, HORIZON, CHANNELS = 24, 10, 2

@@ -7,7 +7,7 @@ from torch import Tensor
 
 import fern.metrics
 from fern.errors import FernError
-from fern.metrics import METRICS, per_window
+from fern.metrics.streaming import METRICS, per_window
 from fern.transport import Ellipsoid
 
 WINDOWED = [name for name in METRICS if name not in ("sliced_w2", "objective")]

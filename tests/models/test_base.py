@@ -4,8 +4,9 @@ import torch
 from tests.errors import raises_error
 from torch import Generator, Tensor
 
-from fern.models import Forecast, LastValue, ModelConfig, PointForecaster
+from fern.models import Forecast, ModelConfig, PointForecaster
 from fern.models.layers import Dropout
+from fern.models.naive import LastValue
 from fern.transport import Ellipsoid
 
 CONFIG = ModelConfig(context_length=4, horizon=2, channels=1)

@@ -11,9 +11,10 @@ from torch import Generator, Tensor
 from torch.nn.functional import huber_loss
 
 from fern.errors import FernError
-from fern.models import Fern, FernConfig, build_model, multiply_adds, parameter_count
+from fern.models import Fern, FernConfig, build_model
 from fern.models.fern_parts.clamps import ROTATION, SCALE, SHIFT, soft_clamp
 from fern.models.fern_parts.heads import EIGENVALUES
+from fern.models.footprint import multiply_adds, parameter_count
 from fern.training.losses import criterion
 
 SIZES = {"context_length": 40, "horizon": 30, "channels": 2}

@@ -10,10 +10,11 @@ from torch import Generator, Tensor
 from torch.nn.functional import huber_loss
 
 from fern.errors import FernError
-from fern.models import Fern, build_model, parameter_count
+from fern.models import Fern, build_model
 from fern.models.fern import PRESETS
+from fern.models.footprint import parameter_count
 from fern.training.losses import criterion
-from fern.transport import EIGENVALUE_FLOOR
+from fern.transport.ellipsoid import EIGENVALUE_FLOOR
 
 Floats = NDArray[np.float64]
 

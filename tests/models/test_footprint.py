@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from fern.models import ModelConfig, PointForecaster, multiply_adds, parameter_count
+from fern.models import ModelConfig, PointForecaster
+from fern.models.footprint import multiply_adds, parameter_count
 
 
 class Mixed(PointForecaster):

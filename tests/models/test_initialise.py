@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Generator, nn
 
-from fern.models import initialise
+from fern.models.registry import initialise
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,9 @@ from tests.errors import raises_error
 from torch import Tensor
 
 from fern.errors import FernError
-from fern.models import (
-    LastValue,
-    ModelConfig,
-    PointForecaster,
-    build_model,
-    model_names,
-    outline_model,
-    register_model,
-    registry,
-)
+from fern.models import ModelConfig, PointForecaster, build_model, model_names, register_model, registry
+from fern.models.naive import LastValue
+from fern.models.registry import outline_model
 
 SIZES = {"context_length": 4, "horizon": 2, "channels": 1}
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from fern.errors import FernError
-from fern.models import Forecast, RolledFern, RolledFernConfig, build_model, load_model, save_model
+from fern.models import Forecast, build_model, load_model, save_model
+from fern.models.rolled import RolledFern, RolledFernConfig
 
 SIZES = {"context_length": 20, "horizon": 30, "channels": 2}
 SMALL = {"seen": 8, "step": 12, "hidden": 16, "latent": 4, "layers": 2, "reflections": 2}

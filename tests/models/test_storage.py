@@ -10,8 +10,9 @@ from tests.errors import raises_error
 from torch import Generator
 
 from fern.errors import FernError
-from fern.models import Forecaster, LastValue, build_model, load_model, save_model, storage
+from fern.models import Forecaster, build_model, load_model, save_model, storage
 from fern.models import storage as tensorfile
+from fern.models.naive import LastValue
 
 FILE = Path("model.safetensors")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.errors import raises_error
 from tests.transport.reference import DTYPES, close, distributions, random_distribution, seeded
 
-from fern.transport import Ellipsoid, w2_squared
+from fern.transport import Ellipsoid, bures_wasserstein_squared
 
 
 def textbook(first: Ellipsoid, second: Ellipsoid) -> float:
@@ -41,7 +41,7 @@ def test_it_equals_the_textbook_formula(dtype, data):
     first = data.draw(distributions(dtype, batches=((),)))
     second = another(first, data.draw(st.integers(0, 1000)), data.draw(st.sampled_from([0.1, 0.7])))
     truth = torch.tensor(textbook(first, second), dtype=torch.float64)
-    close(w2_squared(first, second), truth, float32=1e-5, float64=1e-9)
+    close(bures_wasserstein_squared(first, second), truth, float32=1e-5, float64=1e-9)
 
 
 def test_it_equals_pot():
@@ -50,16 +50,22 @@ def test_it_equals_pot():
     distance = ot.gaussian.bures_wasserstein_distance(
         first.mean.numpy(), second.mean.numpy(), first.covariance_matrix.numpy(), second.covariance_matrix.numpy()
     )
-    assert w2_squared(first, second).item() == pytest.approx(float(distance) ** 2, rel=1e-9)
+    assert bures_wasserstein_squared(first, second).item() == pytest.approx(float(distance) ** 2, rel=1e-9)
 
 
 @given(distributions(torch.float64), st.integers(0, 1000))
 def test_it_is_a_distance(distribution, seed):
     other = another(distribution, seed, 0.4)
-    torch.testing.assert_close(w2_squared(distribution, other), w2_squared(other, distribution), rtol=1e-9, atol=1e-9)
-    assert (w2_squared(distribution, other) >= 0).all()
     torch.testing.assert_close(
-        w2_squared(distribution, distribution), torch.zeros(distribution.batch_shape, dtype=torch.float64)
+        bures_wasserstein_squared(distribution, other),
+        bures_wasserstein_squared(other, distribution),
+        rtol=1e-9,
+        atol=1e-9,
+    )
+    assert (bures_wasserstein_squared(distribution, other) >= 0).all()
+    torch.testing.assert_close(
+        bures_wasserstein_squared(distribution, distribution),
+        torch.zeros(distribution.batch_shape, dtype=torch.float64),
     )
 
 
@@ -68,7 +74,7 @@ def test_distributions_of_one_frame_differ_by_their_deviations():
     vectors = torch.randn(2, 2, 3, 4, generator=generator, dtype=torch.float64)
     e1, e2 = (torch.rand(2, 2, 4, generator=generator, dtype=torch.float64) + 0.1 for _ in range(2))
     nothing = torch.zeros(2, 2, 4, dtype=torch.float64)
-    found = w2_squared(Ellipsoid(e1, nothing, vectors), Ellipsoid(e2, nothing, vectors))
+    found = bures_wasserstein_squared(Ellipsoid(e1, nothing, vectors), Ellipsoid(e2, nothing, vectors))
     torch.testing.assert_close(found, 0.1 * (e1 - e2).square().sum((-2, -1)))
 
 
@@ -77,10 +83,10 @@ def test_batches_broadcast():
         random_distribution(seeded(1), (2, 3), 2, horizon=5),
         random_distribution(seeded(2), (4, 1, 2, 3), 3, horizon=5),
     )
-    found = w2_squared(one, many)
+    found = bures_wasserstein_squared(one, many)
     assert found.shape == (4, 1)
     single = Ellipsoid(many.eigenvalues[2, 0], many.shift[2, 0], many.reflections[2, 0], horizon=5)
-    torch.testing.assert_close(found[2, 0], w2_squared(one, single))
+    torch.testing.assert_close(found[2, 0], bures_wasserstein_squared(one, single))
 
 
 def test_collapsed_directions_have_finite_values_and_gradients():
@@ -89,7 +95,7 @@ def test_collapsed_directions_have_finite_values_and_gradients():
     vectors = torch.randn(2, 1, 3, 4, generator=generator).requires_grad_()
     first = Ellipsoid(eigenvalues, torch.zeros(1, 4), vectors[0], eigenvalue_floor=1e-8)
     second = Ellipsoid(eigenvalues.flip(-1), torch.zeros(1, 4), vectors[1], eigenvalue_floor=1e-8)
-    distance = w2_squared(first, second)
+    distance = bures_wasserstein_squared(first, second)
     # tr (Σ1^½ Σ2 Σ1^½)^½ is the sum of the singular values of Σ2^½ Σ1^½, which needs no root of a singular matrix.
     a, b = first.jacobian.detach().double(), second.jacobian.detach().double()
     truth = 0.1 * (a.square().sum() + b.square().sum() - 2 * torch.linalg.svdvals(b @ a).sum())
@@ -106,15 +112,19 @@ def test_gradients_equal_finite_differences(horizon):
     vectors = torch.randn(2, 2, 2, 3, generator=generator, dtype=torch.float64)
     other = random_distribution(generator, (2, 2, 3), 3, horizon=horizon)
     arguments = [t.requires_grad_() for t in (eigenvalues, shift, vectors)]
-    assert torch.autograd.gradcheck(lambda *p: w2_squared(Ellipsoid(*p, horizon=horizon), other), arguments)
-    assert torch.autograd.gradcheck(lambda *p: w2_squared(other, Ellipsoid(*p, horizon=horizon)), arguments)
+    assert torch.autograd.gradcheck(
+        lambda *p: bures_wasserstein_squared(Ellipsoid(*p, horizon=horizon), other), arguments
+    )
+    assert torch.autograd.gradcheck(
+        lambda *p: bures_wasserstein_squared(other, Ellipsoid(*p, horizon=horizon)), arguments
+    )
 
 
 def test_distributions_that_do_not_match_are_refused():
     distribution = random_distribution(seeded(1), (2, 2, 4), 2)
     with raises_error("second"):
-        w2_squared(distribution, random_distribution(seeded(1), (2, 2, 4), 2, horizon=7))
+        bures_wasserstein_squared(distribution, random_distribution(seeded(1), (2, 2, 4), 2, horizon=7))
     with raises_error("second"):
-        w2_squared(distribution, random_distribution(seeded(1), (2, 1, 8), 2))
+        bures_wasserstein_squared(distribution, random_distribution(seeded(1), (2, 1, 8), 2))
     with raises_error("second"):
-        w2_squared(distribution, random_distribution(seeded(1), (3, 2, 4), 2))
+        bures_wasserstein_squared(distribution, random_distribution(seeded(1), (3, 2, 4), 2))

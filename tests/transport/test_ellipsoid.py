@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.distributions import Distribution, Independent, constraints
 
 from fern.errors import FernError
-from fern.transport import EIGENVALUE_FLOOR, Ellipsoid
+from fern.transport import Ellipsoid
+from fern.transport.ellipsoid import EIGENVALUE_FLOOR
 
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.transport.reference import seeded
 from torch import Tensor
 
-from fern.transport import Ellipsoid, reflect, w2_squared
+from fern.transport import Ellipsoid, bures_wasserstein_squared, reflect
 
 sizes = st.integers(1, 24)
 seeds = st.integers(0, 2**31)
@@ -90,7 +90,7 @@ def test_the_map_carries_the_source_at_the_least_cost_there_is(size: int, seed: 
     def cost(linear: Tensor) -> float:
         return float(variance * (linear - identity).square().sum() + distribution.mean.square().sum())
 
-    least = float(w2_squared(source, distribution))
+    least = float(bures_wasserstein_squared(source, distribution))
     assert cost(matrix) == pytest.approx(least, rel=1e-8, abs=1e-10)
     other = matrix @ random_orthogonal(size, seed)
     assert torch.allclose(variance * other @ other.mT, distribution.covariance_matrix, atol=1e-8)

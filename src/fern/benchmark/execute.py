@@ -20,7 +20,8 @@ from fern.benchmark.scoring import References, find_references, score_model, sco
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError, NotWritten
 from fern.files import made_folder
-from fern.models import FittedForecaster, Forecaster, multiply_adds, parameter_count
+from fern.models import FittedForecaster, Forecaster
+from fern.models.footprint import multiply_adds, parameter_count
 from fern.training import Diverged, History, TrainResult, resumable, train
 from fern.training.checkpoints import Unresumable
 from fern.training.logging import Progress, Silent

@@ -15,7 +15,8 @@ from fern.benchmark.problem import Dataset, load_dataset
 from fern.benchmark.runs import NEUTRAL_VALUES, REVISION, Run, RunSettings, canonical, outside_version
 from fern.benchmark.tasks import BY_DATASET, ORACLE, DatasetChoice, ModelChoice, Task, is_outside
 from fern.errors import FernError, unknown_name
-from fern.models import ModelConfig, model_entry, model_names, outline_model
+from fern.models import ModelConfig, model_names
+from fern.models.registry import model_entry, outline_model
 from fern.processes import Servant, serve_alone
 from fern.settings import from_mapping
 from fern.training import TrainConfig

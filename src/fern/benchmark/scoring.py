@@ -12,7 +12,8 @@ from fern.benchmark.problem import Problem
 from fern.benchmark.results import LAST
 from fern.data.windows import Windows
 from fern.errors import FernError
-from fern.metrics import MetricAccumulator, per_window
+from fern.metrics import MetricAccumulator
+from fern.metrics.streaming import per_window
 from fern.models import Forecast, Forecaster
 
 BATCH = 512

@@ -1,8 +1,8 @@
 """Distributions in, calibrated distributions out: intervals, bands, regions, sums and paths that hold what they say."""
 
 from fern.calibration.calibration import Calibration, fit_calibration
-from fern.calibration.coverage import CoverageCourse, CoverageReport, CoverageRow, coverage_course, coverage_report
-from fern.calibration.forecast import CalibratedForecast, Functional, Region
+from fern.calibration.coverage import CoverageReport, coverage_report
+from fern.calibration.forecast import CalibratedForecast
 from fern.calibration.online import OnlineCalibration
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings, OnlineSettings
@@ -11,15 +11,10 @@ __all__ = [
     "CalibratedForecast",
     "Calibration",
     "CalibrationSettings",
-    "CoverageCourse",
     "CoverageReport",
-    "CoverageRow",
-    "Functional",
     "OnlineCalibration",
     "OnlineSettings",
-    "Region",
     "Residuals",
-    "coverage_course",
     "coverage_report",
     "fit_calibration",
 ]

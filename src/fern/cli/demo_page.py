@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from fern.benchmark.problem import Problem
 from fern.benchmark.scoring import Score
-from fern.calibration import Calibration, Residuals, coverage_course, coverage_report, fit_calibration
+from fern.calibration import Calibration, Residuals, coverage_report, fit_calibration
+from fern.calibration.coverage import coverage_course
 from fern.data import Windows
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules
 from fern.errors import FernError

@@ -10,14 +10,12 @@ Example:
     variance collapse, rising spectral radius
 """
 
-from fern.diagnostics.alarms import Alarm, Rates, Rule, Rules, detect_alarms, learn_rules, measured_rates
+from fern.diagnostics.alarms import Alarm, Rules, detect_alarms, learn_rules, measured_rates
 from fern.diagnostics.eigenprofile import EigenProfile, eigenprofile
 
 __all__ = [
     "Alarm",
     "EigenProfile",
-    "Rates",
-    "Rule",
     "Rules",
     "detect_alarms",
     "eigenprofile",

@@ -33,7 +33,7 @@ from fern.forecaster.totals import Period, total_of
 from fern.forecaster.watching.diagnosis import Diagnosis, diagnosed, diagnosis_of
 from fern.forecaster.watching.picture import picture
 from fern.forecaster.watching.updating import updated
-from fern.models import model_entry
+from fern.models.registry import model_entry
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

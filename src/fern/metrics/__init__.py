@@ -6,15 +6,14 @@ infinity is an error that names its place.
 """
 
 from fern.metrics.ept import ept, lyapunov_times
-from fern.metrics.objective import ObjectiveWeights, objective
+from fern.metrics.objective import ObjectiveWeights
 from fern.metrics.paths import energy_score, variogram_score
 from fern.metrics.point import mae, mse
 from fern.metrics.probabilistic import coverage, crps, interval_width, joint_coverage, nll
-from fern.metrics.streaming import METRICS, MetricAccumulator, per_window
+from fern.metrics.streaming import MetricAccumulator
 from fern.metrics.wasserstein import sliced_w2_squared, sphere_directions, w2_squared
 
 __all__ = [
-    "METRICS",
     "MetricAccumulator",
     "ObjectiveWeights",
     "coverage",
@@ -27,8 +26,6 @@ __all__ = [
     "mae",
     "mse",
     "nll",
-    "objective",
-    "per_window",
     "sliced_w2_squared",
     "sphere_directions",
     "variogram_score",

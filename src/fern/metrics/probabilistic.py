@@ -180,8 +180,8 @@ def joint_coverage(
         >>> import torch
         >>> from torch.distributions import Independent, Normal
         >>> distribution = Independent(Normal(torch.zeros(2, 1, 4), torch.ones(2, 1, 4)), 1)
-        >>> joint_coverage(distribution, torch.tensor([1.0, 2.0]).reshape(2, 1, 1).expand(2, 4, 1)).item()  # 4, 16; q
-        = 7.78 0.5
+        >>> joint_coverage(distribution, torch.tensor([1.0, 2.0]).reshape(2, 1, 1).expand(2, 4, 1)).item()  # q = 7.78
+        0.5
     """
     return as_kind(
         "joint_coverage", jointly_covered(distribution, read_truth(true, distribution), level=level).mean(), true

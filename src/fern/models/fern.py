@@ -24,7 +24,7 @@ from fern.models.fern_parts.heads import (
 )
 from fern.models.fern_parts.normalisation import Frame, Normalisation, Normaliser
 from fern.models.fern_parts.paths import ContextMap, in_patches, smoothed
-from fern.models.layers import activation
+from fern.models.layers import find_activation
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid, spd_push
 
@@ -151,7 +151,7 @@ class FernConfig(ModelConfig):
                 needs = " or ".join(map(repr, get_args(kind)))
                 raise FernError(argument=name, got=getattr(self, name), expected=needs)
         for chosen in (self.activation, *(self.feature_activations or ())):
-            activation(chosen)
+            find_activation(chosen)
         if self.feature_activations == ():
             raise FernError(
                 "is empty", argument="feature_activations", expected="the activation of at least one layer, or None"
@@ -311,7 +311,7 @@ class Fern(Forecaster):
         super().__init__(config)
         series, hidden, latent = config.series_in_a_row, config.hidden, config.latent
         length, horizon = series * config.context_length, series * config.horizon
-        self.activate = activation(config.activation)
+        self.activate = find_activation(config.activation)
         if config.layers:
             self.features_x = self._feature_map(length)
         self.features_z = self._feature_map(latent)

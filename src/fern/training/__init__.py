@@ -1,11 +1,10 @@
 """Training: one loop for every model, with explicit stopping rules and runs that survive a crash."""
 
 from fern.training.checkpoints import resumable
-from fern.training.config import PRESETS, Preset, TrainConfig
+from fern.training.config import PRESETS, TrainConfig
 from fern.training.evaluation import Diverged
-from fern.training.history import EpochRecord, History, RecencyRow
-from fern.training.random_state import generator_for
-from fern.training.stopping import StoppingRule, StoppingState
+from fern.training.history import EpochRecord, History
+from fern.training.stopping import StoppingRule
 from fern.training.trainer import TrainResult, train
 
 __all__ = [
@@ -13,13 +12,9 @@ __all__ = [
     "Diverged",
     "EpochRecord",
     "History",
-    "Preset",
-    "RecencyRow",
     "StoppingRule",
-    "StoppingState",
     "TrainConfig",
     "TrainResult",
-    "generator_for",
     "resumable",
     "train",
 ]

@@ -10,7 +10,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fern.data.windows import Windows
-from fern.models import Criterion, Forecaster
+from fern.models import Forecaster
+from fern.models.base import Criterion
 from fern.training.checkpoints import Checkpoints
 from fern.training.config import TrainConfig
 from fern.training.evaluation import Diverged, Evaluator, NotFinite, of_gradients, of_weights

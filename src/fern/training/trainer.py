@@ -13,8 +13,9 @@ from torch.optim import AdamW
 
 from fern.data.windows import Windows
 from fern.errors import FernError, unknown_name
-from fern.models import FittedForecaster, Forecaster, initialise
+from fern.models import FittedForecaster, Forecaster
 from fern.models.base import JUDGED
+from fern.models.registry import initialise
 from fern.training.checkpoints import Checkpoints, Fingerprint, Saved, Unresumable, fingerprint
 from fern.training.config import TrainConfig
 from fern.training.evaluation import Evaluator

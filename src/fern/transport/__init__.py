@@ -1,7 +1,7 @@
 """The transport map of Fern: Householder reflections, the SPD push, and the Gaussian distribution they make."""
 
-from fern.transport.bures import w2_squared
-from fern.transport.ellipsoid import EIGENVALUE_FLOOR, Ellipsoid
+from fern.transport.bures import bures_wasserstein_squared
+from fern.transport.ellipsoid import Ellipsoid
 from fern.transport.householder import reflect, reflect_back, spd_push
 
-__all__ = ["EIGENVALUE_FLOOR", "Ellipsoid", "reflect", "reflect_back", "spd_push", "w2_squared"]
+__all__ = ["Ellipsoid", "bures_wasserstein_squared", "reflect", "reflect_back", "spd_push"]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fern.caching import kernels_enabled
 from fern.transport import _kernels
 from fern.transport._lanes import LANES
 
@@ -22,8 +23,8 @@ WORTH_A_THREAD = 150_000
 
 
 def fits(tensor: Tensor) -> bool:
-    """Whether the kernels take it: on the CPU, float32 or float64."""
-    return tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+    """Whether the kernels take it: on the CPU, float32 or float64, unless they are switched off."""
+    return kernels_enabled() and tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
 
 
 def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:

@@ -11,7 +11,7 @@ from fern.transport._views import wide_dtype
 from fern.transport.ellipsoid import Ellipsoid
 
 
-def w2_squared(first: Ellipsoid, second: Ellipsoid) -> Tensor:  # (*batch)
+def bures_wasserstein_squared(first: Ellipsoid, second: Ellipsoid) -> Tensor:  # (*batch)
     """W2² of two distributions with the same patches: |m1 - m2|² + Σ_patches tr(Σ1 + Σ2 - 2 (Σ1^½ Σ2 Σ1^½)^½).
 
     Here Σ^½ = √a A is known in factored form, so the only decomposition is one `eigvalsh` of A1 A2² A1 a
@@ -23,7 +23,7 @@ def w2_squared(first: Ellipsoid, second: Ellipsoid) -> Tensor:  # (*batch)
         >>> no_turn = torch.zeros(1, 0, 1)
         >>> a = Ellipsoid(torch.tensor([[1.0]]), torch.tensor([[0.0]]), no_turn, base_variance=1.0)
         >>> b = Ellipsoid(torch.tensor([[3.0]]), torch.tensor([[2.0]]), no_turn, base_variance=1.0)
-        >>> w2_squared(a, b)  # means 0 and 6, deviations 1 and 3
+        >>> bures_wasserstein_squared(a, b)  # means 0 and 6, deviations 1 and 3
         tensor(40.)
     """
     _check_alike(first, second)

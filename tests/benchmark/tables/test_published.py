@@ -13,7 +13,8 @@ from fern.benchmark.tables.published import Place, contradictions, paper_figures
 from fern.benchmark.tasks import DatasetChoice, read_task
 from fern.data.datasets import PUBLISHED, local_folders
 from fern.errors import FernError
-from fern.models import build_model, parameter_count
+from fern.models import build_model
+from fern.models.footprint import parameter_count
 from fern.systems import SCENARIOS
 
 TABLES = ("shock", "detailed", "detailed_average", "main", "ablation", "recency", "footprint")

@@ -5,7 +5,7 @@ import torch
 from torch import Generator, Tensor
 
 from fern.errors import FernError
-from fern.models import Analog, AnalogConfig
+from fern.models.baselines.analog import Analog, AnalogConfig
 
 SIZES = {"context_length": 12, "horizon": 5, "channels": 2}
 

@@ -7,7 +7,9 @@ from torch import Generator, Tensor
 from torch.nn.functional import conv1d, pad
 
 from fern.errors import FernError
-from fern.models import DLinear, DLinearConfig, build_model, parameter_count
+from fern.models import build_model
+from fern.models.baselines.dlinear import DLinear, DLinearConfig
+from fern.models.footprint import parameter_count
 
 
 def built(*, individual: bool, context: int = 50, horizon: int = 24, kernel: int = 25, channels: int = 3) -> DLinear:

@@ -12,9 +12,11 @@ from tests.errors import raises_error
 from torch import Generator, Tensor
 
 from fern.errors import FernError
-from fern.models import Koopa, KoopaConfig, build_model, load_model, model_entry, parameter_count, save_model
-from fern.models.baselines.koopa import LocalOperator
+from fern.models import build_model, load_model, save_model
+from fern.models.baselines.koopa import Koopa, KoopaConfig, LocalOperator
+from fern.models.footprint import parameter_count
 from fern.models.layers import Perceptron
+from fern.models.registry import model_entry
 
 Array = NDArray[np.float64]
 

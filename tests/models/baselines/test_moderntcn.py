@@ -8,8 +8,9 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from fern.errors import FernError
-from fern.models import ModernTCN, ModernTCNConfig, build_model, parameter_count
-from fern.models.baselines.moderntcn import Block, depthwise, grouped_linear
+from fern.models import build_model
+from fern.models.baselines.moderntcn import Block, ModernTCN, ModernTCNConfig, depthwise, grouped_linear
+from fern.models.footprint import parameter_count
 
 
 def moderntcn(seed: int = 7, **settings: object) -> ModernTCN:

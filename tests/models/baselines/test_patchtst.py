@@ -9,8 +9,9 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import conv1d, scaled_dot_product_attention
 
 from fern.errors import FernError
-from fern.models import PatchTST, PatchTSTConfig, build_model, parameter_count
-from fern.models.baselines.patchtst import SelfAttention, TokenBatchNorm, sinusoidal_positions
+from fern.models import build_model
+from fern.models.baselines.patchtst import PatchTST, PatchTSTConfig, SelfAttention, TokenBatchNorm, sinusoidal_positions
+from fern.models.footprint import parameter_count
 
 SMALL = {"layers": 2, "hidden": 12, "feedforward": 20, "heads": 3}
 

@@ -12,8 +12,9 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from fern.errors import FernError
-from fern.models import PFNN, Forecast, build_model, load_model, parameter_count, save_model
-from fern.models.baselines.pfnn import LARGEST, distance_from_unitary, expansion
+from fern.models import Forecast, build_model, load_model, save_model
+from fern.models.baselines.pfnn import LARGEST, PFNN, distance_from_unitary, expansion
+from fern.models.footprint import parameter_count
 
 
 def pfnn(seed: int = 7, **settings: object) -> PFNN:

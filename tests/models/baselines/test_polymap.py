@@ -10,8 +10,8 @@ import torch
 from torch import Generator, Tensor
 
 from fern.errors import FernError
-from fern.models import Polymap, PolymapConfig, load_model, save_model
-from fern.models.baselines.polymap import BEYOND
+from fern.models import load_model, save_model
+from fern.models.baselines.polymap import BEYOND, Polymap, PolymapConfig
 from fern.systems import scenario, simulate
 
 ONE_STATE = {"degree": 1, "ridge": 0.0, "share": 1.0, "delays": 1, "spacing": 1}

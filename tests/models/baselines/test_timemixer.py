@@ -6,7 +6,9 @@ from torch import Generator, Tensor
 from torch.nn.functional import avg_pool1d, conv1d, gelu, pad
 
 from fern.errors import FernError
-from fern.models import TimeMixer, TimeMixerConfig, build_model, parameter_count
+from fern.models import build_model
+from fern.models.baselines.timemixer import TimeMixer, TimeMixerConfig
+from fern.models.footprint import parameter_count
 
 
 def built(*, seed: int = 7, **settings: int) -> TimeMixer:

@@ -151,7 +151,7 @@ def _preset(choice: ModelChoice, task: Task) -> str:
     """The preset that a run of this choice has."""
     if choice.preset is not None or choice.model == ORACLE or task.model_preset in _USUAL:
         return choice.preset or "default"
-    from fern.models import model_entry
+    from fern.models.registry import model_entry
 
     return task.model_preset if task.model_preset in model_entry(choice.model).presets else "default"
 

@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from fern.calibration import Calibration, CoverageCourse, CoverageRow, OnlineCalibration
-from fern.calibration.coverage import BINS
+from fern.calibration import Calibration, OnlineCalibration
+from fern.calibration.coverage import BINS, CoverageCourse, CoverageRow
 from fern.data.frequency import Frequency, Unit
 from fern.data.native import FrameKind, Native
-from fern.diagnostics import EigenProfile, Rates, Rules
+from fern.diagnostics import EigenProfile, Rules
+from fern.diagnostics.alarms import Rates
 from fern.errors import FernError, unknown_name
 from fern.forecaster.inputs import Form
 from fern.forecaster.saving.column_types import parsed_type, type_text

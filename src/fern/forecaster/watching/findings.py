@@ -8,18 +8,11 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from fern.calibration import (
-    Calibration,
-    CalibrationSettings,
-    CoverageCourse,
-    CoverageRow,
-    Residuals,
-    coverage_course,
-    coverage_report,
-    fit_calibration,
-)
+from fern.calibration import Calibration, CalibrationSettings, Residuals, coverage_report, fit_calibration
+from fern.calibration.coverage import CoverageCourse, CoverageRow, coverage_course
 from fern.data.frames import Series
-from fern.diagnostics import EigenProfile, Rates, Rules, eigenprofile, learn_rules, measured_rates
+from fern.diagnostics import EigenProfile, Rules, eigenprofile, learn_rules, measured_rates
+from fern.diagnostics.alarms import Rates
 from fern.forecaster.distributions import distribution_of
 from fern.forecaster.fitting.windows import HeldOut, Learnt
 from fern.models import Forecaster

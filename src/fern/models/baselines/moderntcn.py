@@ -3,60 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import gelu, pad
 
-from fern.caching import cached_njit
 from fern.checks import require_whole
 from fern.errors import FernError
 from fern.models.base import ModelConfig, PointForecaster, Sees
-from fern.models.layers import Dropout, RevIN, compiled
+from fern.models.layers import Dropout, RevIN
 from fern.models.registry import register_model
-
-Array = Any  # of float32, contiguous
-
-
-@cached_njit(nogil=True, error_model="numpy")
-def convolve(rows: Array, weights: Array, out: Array) -> None:
-    """out[r, b, n] = Σ_j weights[r, j] rows[r, b, n + j - k // 2], zeros beyond the ends; rows (R, B, N)."""
-    length, taps = rows.shape[2], weights.shape[1]
-    half = taps // 2
-    padded = np.zeros(length + taps - 1, rows.dtype)
-    for r in range(rows.shape[0]):
-        for b in range(rows.shape[1]):
-            for n in range(length):
-                padded[half + n] = rows[r, b, n]
-                out[r, b, n] = np.float32(0.0)
-            for j in range(taps):
-                weight = weights[r, j]
-                for n in range(length):
-                    out[r, b, n] += weight * padded[n + j]
-
-
-@cached_njit(nogil=True, error_model="numpy")
-def correlate(rows: Array, grad: Array, out: Array) -> None:
-    """out[r, j] = Σ_bn grad[r, b, n] rows[r, b, n + j - k // 2]: the gradient of `convolve` in its weights."""
-    length, taps = rows.shape[2], out.shape[1]
-    half = taps // 2
-    padded = np.zeros(length + taps - 1, rows.dtype)
-    sums = np.empty((taps, length), rows.dtype)  # of each place, so that no sum runs along a row: lanes stay apart
-    for r in range(rows.shape[0]):
-        sums[:] = np.float32(0.0)
-        for b in range(rows.shape[1]):
-            for n in range(length):
-                padded[half + n] = rows[r, b, n]
-            for j in range(taps):
-                for n in range(length):
-                    sums[j, n] += grad[r, b, n] * padded[n + j]
-        for j in range(taps):
-            out[r, j] = sums[j].sum()
-
-
-SHORT = 9
-"""Up to this length a kernel is applied by a compiled loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,43 +256,18 @@ def depthwise(
 ) -> Tensor:  # (R, B, N)
     """Each row convolved with its own kernel, zeros beyond the ends: y_i = Σ_j w_j x_{i + j - (k - 1) / 2}.
 
-    A short kernel goes along the rows in a compiled loop. A long one is a product with the banded N×N matrix of each
-    kernel: N/k times the multiply-adds of a depthwise `torch.nn.Conv1d`, but at the speed of matrix products, on a CPU
-    several times faster for k = 51, N = 84.
+    It is a product with the banded N×N matrix of each kernel: N/k times the multiply-adds of a depthwise
+    `torch.nn.Conv1d`, but at the speed of matrix products, on a CPU several times faster for k = 51, N = 84.
 
     Example:
         >>> depthwise(torch.tensor([[[1.0, 2.0, 3.0]]]), torch.tensor([[[10.0, 1.0, 0.0]]]))
         tensor([[[ 1., 12., 23.]]])
     """
-    if kernels.shape[-1] <= SHORT and compiled(rows):
-        convolved: Tensor = _ShortConvolution.apply(rows, kernels.squeeze(1))  # type: ignore[no-untyped-call]
-        return convolved
     length, half = rows.shape[-1], kernels.shape[-1] // 2
     reach = length - 1 - half  # negative where the kernel is longer than the row: its far ends meet only zeros
     weights = pad(kernels.squeeze(1), (reach, reach))  # (R, 2N - 1), entry N - 1 + d is the weight of distance d
     banded = weights.unfold(-1, length, 1).flip(1)  # (R, N, N), entry (i, j) is the weight of distance j - i
     return torch.bmm(rows, banded.mT)
-
-
-class _ShortConvolution(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, weights: Tensor) -> Tensor:
-        ctx.save_for_backward(rows, weights)
-        return _convolved(rows, weights)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        rows, weights = ctx.saved_tensors
-        grad_weights = torch.empty_like(weights)
-        correlate(rows.contiguous().numpy(), grad.contiguous().numpy(), grad_weights.numpy())
-        return _convolved(grad, weights.flip(1)), grad_weights
-
-
-def _convolved(rows: Tensor, weights: Tensor) -> Tensor:
-    out = torch.empty(rows.shape)
-    convolve(rows.detach().contiguous().numpy(), weights.detach().contiguous().numpy(), out.numpy())
-    return out
 
 
 def _scaled(weight: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:

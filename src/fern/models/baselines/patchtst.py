@@ -14,9 +14,9 @@ from fern.models.layers import (
     Dropout,
     Perceptron,
     RevIN,
-    activation,
     attend,
     end_padded_patches,
+    find_activation,
     in_blocks,
     require_rate,
 )
@@ -66,7 +66,7 @@ class PatchTSTConfig(ModelConfig):
             )
         if self.hidden % self.heads:
             raise FernError(argument="hidden", got=self.hidden, expected=f"a multiple of heads, which is {self.heads}")
-        activation(self.activation)
+        find_activation(self.activation)
 
     @property
     def context_patches(self) -> int:

@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 from fern.checks import require_whole
 from fern.errors import FernError
 from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, Sees
-from fern.models.layers import Perceptron, activation
+from fern.models.layers import Perceptron, find_activation
 from fern.models.registry import register_model
 
 LARGEST = 1e12
@@ -54,7 +54,7 @@ class PFNNConfig(ModelConfig):
             require_whole("contraction_steps", self.contraction_steps, 0)
         if self.pairs is not None:
             require_whole("pairs", self.pairs, 1)
-        activation(self.activation)
+        find_activation(self.activation)
 
     @property
     def sees(self) -> Sees:

@@ -17,7 +17,6 @@ from fern.models.layers import (
     Dropout,
     Perceptron,
     RevIN,
-    added_feedforward,
     in_blocks,
     moving_average,
     require_kernel,
@@ -241,8 +240,9 @@ class FeatureMixing(nn.Module):
         x: Tensor,  # (hidden, N, T)
     ) -> Tensor:  # (hidden, N, T)
         """base + W₂ gelu(W₁ x + b₁) + b₂."""
-        maps = ((part.weight, part.bias) for part in (self.expand, self.contract))
-        return added_feedforward(base.flatten(1), x.flatten(1), *maps).view_as(x)
+        inner = gelu(torch.addmm(self.expand.bias[:, None], self.expand.weight, x.flatten(1)))
+        added = torch.addmm(self.contract.bias[:, None], self.contract.weight, inner)
+        return base + added.view_as(x)
 
 
 class TimeStepEmbedding(nn.Module):

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fern.caching import kernels_enabled
 from fern.models.fern_parts import _coupling_kernels as kernels
 from fern.models.fern_parts.clamps import (
     FAR,
@@ -91,7 +92,8 @@ def _update(raw: Tensor, state: Tensor, *, rotating: bool) -> Tensor:
 
 def compiled(tensor: Tensor) -> bool:
     """Whether the compiled loops take it: on the CPU, float32 or float64, and nobody traces."""
-    return tensor.device.type == "cpu" and tensor.dtype in _NUMPY and not torch.compiler.is_compiling()
+    plain = not kernels_enabled() or torch.compiler.is_compiling()
+    return not plain and tensor.device.type == "cpu" and tensor.dtype in _NUMPY
 
 
 def _plain_pair(raw: Tensor, scale_bounds: SoftBounds, shift_bounds: SoftBounds = SHIFT) -> tuple[Tensor, Tensor]:

@@ -27,8 +27,8 @@ from fern.models.fern_parts.clamps import (
 )
 from fern.models.fern_parts.coupling import affine_update, clamped_pair, leaky_update, rotating_update
 from fern.models.fern_parts.paths import in_patches
-from fern.models.layers import activation
-from fern.transport import EIGENVALUE_FLOOR
+from fern.models.layers import find_activation
+from fern.transport.ellipsoid import EIGENVALUE_FLOOR
 
 EIGENVALUES = SoftBounds(EIGENVALUE_FLOOR, SCALE.high)
 """The paper's [0, 5.5], begun at the floor of `Ellipsoid`: below it an eigenvalue would have no gradient."""
@@ -106,7 +106,7 @@ class TransportHead(nn.Module):
         spread: float,
     ) -> None:
         super().__init__()
-        self.activate, self.direct = activation(activation_name), direct
+        self.activate, self.direct = find_activation(activation_name), direct
         self.horizon, self.patches, self.patch_size = horizon, -(-horizon // patch_size), patch_size
         self.reflections, self.series = reflections, series
         self.bounds = (DIRECT_EIGENVALUES, DIRECT_MEAN) if direct else (EIGENVALUES, SHIFT)
@@ -178,7 +178,7 @@ class FeatureMap(nn.Module):
         super().__init__()
         widths = (size, *(hidden for _ in activations))
         self.layers = nn.ModuleList(nn.Linear(a, b, bias=bias) for a, b in itertools.pairwise(widths))
-        self.activations = [activation(name) for name in activations]
+        self.activations = [find_activation(name) for name in activations]
 
     def forward(self, state: Tensor) -> Tensor:  # (N, size) -> (N, hidden)
         """The features of a state."""

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from fern.models.layers import Dropout, attend
-from fern.models.layers.attention import _plain
+from fern.models.layers import Dropout, _attend_plainly, attend
 
 SHAPES = pytest.mark.parametrize(
     ("rows", "tokens", "width", "heads"), [(1, 1, 1, 1), (5, 3, 6, 2), (8, 7, 8, 2), (19, 42, 15, 3), (16, 10, 32, 2)]
@@ -44,7 +43,7 @@ def test_layers_that_pass_their_scores_on_are_the_plain_operations_with_their_gr
         return (*outs, *grads)
 
     doubles = [layer.detach().double().requires_grad_() for layer in layers]
-    assert_same(chain(attend, layers), chain(_plain, doubles))
+    assert_same(chain(attend, layers), chain(_attend_plainly, doubles))
 
 
 @SHAPES
@@ -54,7 +53,7 @@ def test_attention_without_scores_is_the_plain_operation_with_its_gradient(
     qkv, towards = drawn(rows, tokens, 3 * width, seed=1).requires_grad_(), drawn(rows, tokens, width, seed=2)
     exact = qkv.detach().double().requires_grad_()
     ours, none = attend(qkv, heads=heads, dropout=Dropout(0.0))
-    plain, _ = _plain(exact, None, heads=heads, dropout=Dropout(0.0), residual=False)
+    plain, _ = _attend_plainly(exact, None, heads=heads, dropout=Dropout(0.0), residual=False)
     assert none is None
     assert_same(
         (ours, *torch.autograd.grad(ours, qkv, towards)),
@@ -107,7 +106,7 @@ def test_scores_far_apart_and_not_a_number_come_through_as_in_torch() -> None:
     qkv = 200.0 * drawn(9, 6, 12, seed=1)
     qkv[3, 2, 0] = float("nan")
     ours, _ = attend(qkv, heads=2, dropout=Dropout(0.0))
-    plain, _ = _plain(qkv.double(), None, heads=2, dropout=Dropout(0.0), residual=True)
+    plain, _ = _attend_plainly(qkv.double(), None, heads=2, dropout=Dropout(0.0), residual=True)
     assert torch.equal(ours.isnan(), plain.isnan())
     # Scores of about 10⁵ are known to 0.01 in single precision; most weights are 0 or 1.
     close = torch.isclose(ours.double(), plain, rtol=2e-2, atol=1.0, equal_nan=True)

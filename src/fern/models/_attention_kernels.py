@@ -8,32 +8,178 @@ all eight is one `Lanes` value; everything then runs along tokens, without sums 
 ``qkv`` (N, P, 3·W) holds queries, keys and values, each with the heads one after the other. Scores are
 (blocks of eight rows, heads, P, P, 8). Widths are padded with zeros to whole groups of four entries, which a loop
 keeps in registers. A kernel has one scratch array; ``q``, ``k`` and so on are places in it.
+
+Dropout is a hash of a number's place under two keys: its mask is never stored.
 """
 
+from math import log
 from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from fern.caching import cached_njit
-from fern.models.layers._elementwise_kernels import (
-    LOG2_E,
-    exponential,
-    hashed,
-    kept_high,
-    kept_low,
-    maximum,
-    reciprocal,
-    spread,
-)
-from fern.transport._lanes import LANES, add, fma, load, mul, neg, store, zero
+from fern.transport._lanes import LANES, Lanes, add, fma, load, mul, neg, store, zero
 
 Array = Any  # of float32, contiguous
 Value = Any  # a `Lanes` value
-Drop = Any  # `Keys` of fern.models.layers.dropout
+Keys = Any  # of `fern.models.layers`
+
+_EXPONENTIAL = tuple(  # of 2^f for |f| <= 1/2: Taylor's, to 2e-8
+    log(2.0) ** k / factorial for k, factorial in enumerate((1, 1, 2, 6, 24, 120, 720))
+)
+_ROUNDING = 1.5 * 2.0**23  # a float32 of this size has no places behind the point, and its last bits count
+_SMALLEST = -126.0  # 2^x below is no normal float32
+
+
+def _operation(function: Any) -> Any:
+    """Seen from outside, an intrinsic has its arguments without the typing context: no checker knows that."""
+    return intrinsic(function)
+
+
+def _splat(kind: Any, number: float) -> Any:
+    return ir.Constant(kind, [number] * LANES)
+
+
+def _spread(builder: Any, scalar: Any) -> Any:
+    """The scalar in every lane."""
+    vector = ir.VectorType(scalar.type, LANES)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.IntType(32)(0))
+    return builder.shuffle_vector(
+        first, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    )
+
+
+@_operation
+def spread(typing: Any, number: Any) -> Any:
+    """The number in every lane."""
+    return Lanes(number)(number), lambda _context, builder, _, args: _spread(builder, args[0])
+
+
+@_operation
+def maximum(typing: Any, a: Any, b: Any) -> Any:
+    """The larger one; NaN where a is NaN."""
+
+    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered("<", *args), args[1], args[0])
+
+    return a(a, a), generate
+
+
+@_operation
+def reciprocal(typing: Any, a: Any) -> Any:
+    """1 / a."""
+    return a(a), lambda _context, builder, _, args: builder.fdiv(_splat(args[0].type, 1.0), args[0])
+
+
+def _named(builder: Any, name: str, *args: Any) -> Any:
+    """One of LLVM's own functions of lanes."""
+    kind = args[0].type
+    signature = ir.FunctionType(kind, [kind] * len(args))
+    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{LANES}f32")  # type: ignore[no-untyped-call]
+    return builder.call(function, args)
+
+
+@_operation
+def exponential(typing: Any, scaled: Any) -> Any:
+    """2^x in float32 for x <= 0, within 2e-7 of itself; 2^-126 below that, NaN of NaN."""
+
+    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
+        kind = args[0].type
+        bits = ir.VectorType(ir.IntType(32), LANES)
+        low = _splat(kind, _SMALLEST)
+        x = builder.select(builder.fcmp_ordered("<", args[0], low), low, args[0])
+        shifted = builder.fadd(x, _splat(kind, _ROUNDING))
+        fraction = builder.fsub(x, builder.fsub(shifted, _splat(kind, _ROUNDING)))
+        value = _splat(kind, _EXPONENTIAL[-1])
+        for coefficient in reversed(_EXPONENTIAL[:-1]):
+            value = _named(builder, "fma", value, fraction, _splat(kind, coefficient))
+        exponent = builder.shl(builder.bitcast(shifted, bits), _splat(bits, 23))
+        power = builder.bitcast(builder.add(exponent, _splat(bits, 127 << 23)), kind)
+        return builder.fmul(value, power)
+
+    return scaled(scaled), generate
+
+
+@_operation
+def hashed(typing: Any, first: Any, second: Any, counter: Any) -> Any:
+    """The hash of this module of 8 · counter + lane under the two keys, in every lane."""
+
+    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
+        bits = ir.VectorType(ir.IntType(32), LANES)
+        count = builder.mul(args[2], ir.IntType(32)(LANES))
+        x = builder.xor(
+            builder.add(_spread(builder, count), ir.Constant(bits, list(range(LANES)))), _spread(builder, args[0])
+        )
+        for shift, factor in ROUNDS:
+            x = builder.mul(builder.xor(x, builder.lshr(x, _splat(bits, shift))), _splat(bits, factor))
+        x = builder.xor(x, _spread(builder, args[1]))
+        shift, factor = LAST_ROUND
+        return builder.mul(builder.xor(x, builder.lshr(x, _splat(bits, shift))), _splat(bits, factor))
+
+    word = types.uint32
+    return Lanes(word)(word, word, word), generate
+
+
+@_operation
+def kept_high(typing: Any, drawn: Any, last: Any, scale: Any) -> Any:
+    """``scale`` where the upper 16 bits drawn are at most ``last``, 0 elsewhere."""
+
+    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
+        return _chosen(builder, builder.lshr(args[0], _splat(args[0].type, 16)), *args[1:])
+
+    return Lanes(scale)(drawn, types.uint32, scale), generate
+
+
+@_operation
+def kept_low(typing: Any, drawn: Any, last: Any, scale: Any) -> Any:
+    """``scale`` where the lower 16 bits drawn are at most ``last``, 0 elsewhere."""
+
+    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
+        # The lower bits of a product depend on lower bits only: the upper ones are mixed in.
+        mixed = builder.xor(args[0], builder.lshr(args[0], _splat(args[0].type, 15)))
+        return _chosen(builder, builder.and_(mixed, _splat(args[0].type, 0xFFFF)), *args[1:])
+
+    return Lanes(scale)(drawn, types.uint32, scale), generate
+
+
+def _chosen(builder: Any, drawn: Any, last: Any, scale: Any) -> Any:
+    value = _spread(builder, scale)
+    return builder.select(
+        builder.icmp_signed("<=", drawn, _spread(builder, last)), value, ir.Constant(value.type, [0.0] * LANES)
+    )
+
+
+ROUNDS = ((16, 0x21F0AAAD), (15, 0x735A2D97))
+"""Shifts and factors of a 32-bit mixing function with little bias (Wellons, hash-prospector)."""
+LAST_ROUND = (15, 0x85EBCA6B)
+"""One more round, after the second key."""
+
+_SHIFTS = tuple(np.uint32(shift) for shift, _ in (*ROUNDS, LAST_ROUND))
+_FACTORS = tuple(np.uint32(factor) for _, factor in (*ROUNDS, LAST_ROUND))
+_UPPER = np.uint32(16)
+
+
+@njit(inline="always")
+def _round(x: Any, number: int) -> Any:
+    return np.uint32(np.uint32(x ^ np.uint32(x >> _SHIFTS[number])) * _FACTORS[number])
+
+
+@cached_njit(nogil=True)
+def mask(x: Array, keys: Keys, out: Array) -> None:
+    """out[n] = scale · x[n] where the upper 16 bits of the hash of n are at most ``last``, else 0."""
+    first, second, last, scale = keys
+    for n in range(x.size):
+        drawn = _round(_round(np.uint32(np.uint32(n) ^ first), 0), 1)
+        drawn = _round(np.uint32(drawn ^ second), 2)
+        out[n] = x[n] * (scale if np.uint32(drawn >> _UPPER) <= last else np.float32(0.0))
+
 
 GROUP = 4
-_LOG2_E = np.float32(LOG2_E)
+_LOG2_E = np.float32(1.0 / log(2.0))
 _ONE = np.float32(1.0)
 
 
@@ -139,9 +285,9 @@ def _exponentials(scratch: Array, s: int, tokens: int) -> Value:
 
 
 @_part
-def _masks(scratch: Array, m: int, number: int, tokens: int, drop: Drop) -> None:
+def _masks(scratch: Array, m: int, number: int, tokens: int, keys: Keys) -> None:
     """What attention dropout multiplies the weights of query ``number`` by; an odd last one is written past the end."""
-    first, second, last, scale = drop
+    first, second, last, scale = keys
     pairs = (tokens + 1) // 2
     for j in range(pairs):
         drawn = hashed(first, second, np.uint32(number * pairs + j))
@@ -174,7 +320,7 @@ def _copy(into: Array, to: int, source: Array, at: int, size: int) -> None:
 
 
 @_kernel
-def attend(qkv: Array, before: Array, heads: int, scale: Any, drop: Drop, out: Array, scores: Array) -> None:
+def attend(qkv: Array, before: Array, heads: int, scale: Any, keys: Keys, out: Array, scores: Array) -> None:
     """out = dropout(softmax(scale · Q Kᵀ + before)) V; ``before`` and ``scores`` are flat and may be empty."""
     rows, tokens, width = out.shape
     head = width // heads
@@ -198,8 +344,8 @@ def attend(qkv: Array, before: Array, heads: int, scale: Any, drop: Drop, out: A
                 if scores.size:
                     _copy(scores, number * line, scratch, s, line)
                 share = _exponentials(scratch, s, tokens)
-                if drop[3] != _ONE:
-                    _masks(scratch, m, number, tokens, drop)
+                if keys[3] != _ONE:
+                    _masks(scratch, m, number, tokens, keys)
                     _multiply(scratch, s, m, tokens)
                 _weighted_sum(scratch, own, s, v, tokens, padded)  # the query is done with: its place is reused
                 _scale(scratch, own, padded * LANES, share)
@@ -212,7 +358,7 @@ def attend_backward(
     scores: Array,
     heads: int,
     scale: Any,
-    drop: Drop,
+    keys: Keys,
     grad: Array,
     grad_scores: Array,
     grad_qkv: Array,
@@ -246,8 +392,8 @@ def attend_backward(
                 share = _exponentials(scratch, p, tokens)
                 _scale(scratch, towards, padded * LANES, share)
                 _products(scratch, dp, towards, v, tokens, padded, True)
-                if drop[3] != _ONE:
-                    _masks(scratch, m, number, tokens, drop)
+                if keys[3] != _ONE:
+                    _masks(scratch, m, number, tokens, keys)
                     _multiply(scratch, dp, m, tokens)
                     _multiply(scratch, m, p, tokens)
                     _add_outer(scratch, dv, m, towards, tokens, padded)

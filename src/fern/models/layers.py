@@ -1,0 +1,504 @@
+"""Layers that several models use: activations, patches, moving averages, RevIN, dropout, attention, perceptrons."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
+
+from fern.caching import kernels_enabled
+from fern.checks import is_whole
+from fern.errors import FernError, unknown_name
+from fern.models import _attention_kernels as kernels
+from fern.transport._lanes import LANES
+
+_EMPTY = np.empty(0, np.float32)
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu_,
+    "gelu": nn.functional.gelu,
+    "silu": nn.functional.silu,
+    "tanh": torch.tanh_,
+    "elu": partial(nn.functional.elu, inplace=True),
+    "logsigmoid": nn.functional.logsigmoid,
+    "identity": nn.Identity(),
+}
+"""Activations by name. Each may overwrite its argument, so hand it a fresh tensor."""
+
+
+def find_activation(name: str) -> Callable[[Tensor], Tensor]:
+    """The activation of this name.
+
+    Example:
+        >>> find_activation("relu")(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+        >>> find_activation("relo")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: unknown activation 'relo': did you mean 'relu'? Known: ...
+    """
+    if name not in ACTIVATIONS:
+        raise unknown_name("activation", name, ACTIVATIONS)
+    return ACTIVATIONS[name]
+
+
+ROWS_AT_ONCE = 256
+"""Series of one channel that are computed together. A few hundred are fastest on a CPU, and bound the memory."""
+
+
+def in_blocks(
+    predict: Callable[[Tensor], Tensor],
+    past: Tensor,  # (B, L, C)
+    *,
+    rows: int = ROWS_AT_ONCE,
+) -> Tensor:  # (B, H, C)
+    """``predict(past)``, as many windows at a time as make about ``rows`` series.
+
+    Only for a model in which windows do not influence each other, so not for one that normalises by the batch in
+    training. On other devices than the CPU the batch is not cut.
+
+    Example:
+        >>> seen = []
+        >>> in_blocks(lambda part: (seen.append(len(part)), part)[1], torch.zeros(5, 4, 3), rows=6).shape, seen
+        (torch.Size([5, 4, 3]), [2, 2, 1])
+    """
+    windows = max(1, rows // past.shape[2])
+    if past.shape[0] <= windows or past.device.type != "cpu":
+        return predict(past)
+    return torch.cat([predict(part) for part in torch.split(past, windows)])
+
+
+def end_padded_patches(
+    x: Tensor,  # (..., T)
+    *,
+    size: int,
+    stride: int,
+) -> Tensor:  # (..., (T - size) // stride + 2, size), a view of the padded series
+    """Overlapping patches, after the last value was repeated ``stride`` times (PatchTST's rule).
+
+    Example:
+        >>> end_padded_patches(torch.arange(5.0), size=4, stride=2)
+        tensor([[0., 1., 2., 3.],
+                [2., 3., 4., 4.]])
+    """
+    padded = torch.cat((x, x[..., -1:].expand(*x.shape[:-1], stride)), dim=-1)
+    return padded.unfold(-1, size, stride)
+
+
+def require_kernel(name: str, value: object) -> None:
+    """Refuse the length of a moving average that has no middle."""
+    if not is_whole(value, least=1) or value % 2 == 0:
+        raise FernError(argument=name, got=value, expected="an odd whole number, so that each average has a middle")
+
+
+def moving_average(
+    x: Tensor,  # (..., T)
+    kernel: int,  # odd
+) -> Tensor:  # (..., T)
+    """The mean of each value and its (kernel - 1) / 2 neighbours on either side; the ends are repeated beyond them.
+
+    It is what average pooling with edge padding computes, in log2(kernel) additions instead of kernel of them.
+
+    Example:
+        >>> moving_average(torch.tensor([0.0, 3.0, 6.0]), 3)
+        tensor([1., 3., 5.])
+    """
+    averaged: Tensor = _MovingAverage.apply(x, kernel)  # type: ignore[no-untyped-call]
+    return averaged
+
+
+def weights_on_average(
+    weight: Tensor,  # (outputs, T), of a linear map
+    kernel: int,
+) -> Tensor:  # (outputs, T)
+    """The weights that do to a series what ``weight`` does to its moving average: many series need not be averaged.
+
+    Example:
+        >>> x, weight = torch.randn(5, 8), torch.randn(2, 8)
+        >>> torch.allclose(x @ weights_on_average(weight, 3).T, moving_average(x, 3) @ weight.T, atol=1e-5)
+        True
+    """
+    transposed: Tensor = _TransposedAverage.apply(weight, kernel)  # type: ignore[no-untyped-call]
+    return transposed
+
+
+def decompose(
+    x: Tensor,  # (..., T)
+    kernel: int,
+) -> tuple[Tensor, Tensor]:  # (..., T), (..., T)
+    """The seasonal part and the trend: what is left over by the moving average, and the moving average.
+
+    Example:
+        >>> decompose(torch.tensor([0.0, 3.0, 6.0]), 3)
+        (tensor([-1.,  0.,  1.]), tensor([1., 3., 5.]))
+    """
+    trend = moving_average(x, kernel)
+    return x - trend, trend
+
+
+class _MovingAverage(torch.autograd.Function):
+    """The average and its transpose, which autograd would otherwise assemble from the many slices."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kernel: int) -> Tensor:
+        ctx.kernel = kernel
+        return _average(x, kernel)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return _transposed_average(gradients[0], ctx.kernel), None
+
+
+class _TransposedAverage(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kernel: int) -> Tensor:
+        ctx.kernel = kernel
+        return _transposed_average(x, kernel)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return _average(gradients[0], ctx.kernel), None
+
+
+def _average(x: Tensor, kernel: int) -> Tensor:
+    side = (*x.shape[:-1], kernel // 2)
+    padded = torch.cat((x[..., :1].expand(side), x, x[..., -1:].expand(side)), dim=-1)
+    return _moving_sum(padded, kernel).div_(kernel)
+
+
+def _transposed_average(x: Tensor, kernel: int) -> Tensor:
+    half = kernel // 2
+    # Of the padded series first; then what fell on the repeated ends goes to the values they repeat.
+    padded = _moving_sum(pad(x, (2 * half, 2 * half)), kernel).div_(kernel)
+    inner = padded[..., half : padded.shape[-1] - half].clone()
+    inner[..., 0] += padded[..., :half].sum(dim=-1)
+    inner[..., -1] += padded[..., padded.shape[-1] - half :].sum(dim=-1)
+    return inner
+
+
+def _moving_sum(
+    x: Tensor,  # (..., T)
+    size: int,
+) -> Tensor:  # (..., T - size + 1)
+    """The sum of each ``size`` neighbours, put together from sums of 1, 2, 4, … neighbours."""
+    length = x.shape[-1] - size + 1
+    parts, start = [], 0
+    block, width = x, 1  # sums of ``width`` neighbours
+    while width <= size:
+        if size & width:
+            parts.append(block[..., start : start + length])
+            start += width
+        if 2 * width <= size:
+            block = block[..., width:] + block[..., :-width]
+        width *= 2
+    total = parts[0].clone() if len(parts) == 1 else parts[0] + parts[1]
+    for part in parts[2:]:
+        total += part
+    return total
+
+
+class Statistics(NamedTuple):
+    """The level and the spread of each series, as `RevIN` took them off."""
+
+    mean: Tensor  # (B, C, 1)
+    stddev: Tensor  # (B, C, 1)
+
+
+class RevIN(nn.Module):
+    """Reversible instance normalisation (Kim 2022): each series of a window loses its mean and standard deviation.
+
+    z = w (x - mean) / stddev + b and back, with stddev = √(variance + 1e-5) over the window's own time steps. No
+    gradient passes the statistics. Without ``affine``, w = 1 and b = 0; with it they are learnt for each channel.
+    Time is the last dimension here, as in all channel-wise layers.
+
+    Example:
+        >>> layer = RevIN(1)
+        >>> z, statistics = layer.normalise(torch.tensor([[[1.0, 3.0]]]))
+        >>> z
+        tensor([[[-1.0000,  1.0000]]])
+        >>> layer.restore(z, statistics)
+        tensor([[[1., 3.]]])
+    """
+
+    EPSILON = 1e-5
+
+    def __init__(self, channels: int, *, affine: bool = False) -> None:
+        super().__init__()
+        self.affine = affine
+        if affine:
+            self.weight = nn.Parameter(torch.ones(channels))
+            self.bias = nn.Parameter(torch.zeros(channels))
+
+    def initialise_parameters(self, generator: Generator | None) -> None:
+        """Start as the plain normalisation; nothing is drawn."""
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def normalise(
+        self,
+        x: Tensor,  # (B, C, T)
+    ) -> tuple[Tensor, Statistics]:  # (B, C, T)
+        """The series without level and spread, and what `restore` needs to give them back."""
+        variance, mean = torch.var_mean(x.detach(), dim=-1, correction=0, keepdim=True)
+        statistics = Statistics(mean, variance.add_(self.EPSILON).sqrt_())
+        z = (x - mean) / statistics.stddev
+        if self.affine:
+            z = torch.addcmul(self.bias[:, None], z, self.weight[:, None])
+        return z, statistics
+
+    def restore(
+        self,
+        z: Tensor,  # (B, C, any length)
+        statistics: Statistics,
+    ) -> Tensor:  # (B, C, any length)
+        """A forecast of normalised series in the units of the series."""
+        if self.affine:
+            # The published form keeps a weight of 0 from dividing by 0.
+            z = (z - self.bias[:, None]) / (self.weight[:, None] + self.EPSILON**2)
+        return torch.addcmul(statistics.mean, z, statistics.stddev)
+
+
+Keys = tuple[np.uint32, np.uint32, np.uint32, np.float32]
+"""Two random keys, the last of 2¹⁶ values that is kept, and the scale of what is kept: 1 where nothing is dropped."""
+
+_WHOLE = 1 << 16
+NONE_DROPPED: Keys = (np.uint32(0), np.uint32(0), np.uint32(_WHOLE - 1), np.float32(1.0))
+
+
+def require_rate(name: str, value: float) -> None:
+    """Refuse a share of dropped numbers that is not at least 0 and below 1."""
+    if not 0.0 <= value < 1.0:
+        raise FernError(argument=name, got=value, expected="a rate of at least 0 and below 1")
+
+
+class Dropout(nn.Module):
+    """Dropout that draws from a generator which is passed, not from torch's global one.
+
+    A `Forecaster` hands the generator of its call to every Dropout inside it (`drawing_from`), so a training run is
+    a function of the generators it was given.
+
+    In float32 on the CPU a call draws two keys, and number n is kept where a hash of n under the keys is small
+    enough: the mask is never stored, and costs less than a pass over memory. Elsewhere the mask is drawn itself.
+
+    Example:
+        >>> layer = Dropout(0.5)
+        >>> layer.generator = torch.Generator().manual_seed(7)
+        >>> sorted(set(layer(torch.ones(100)).tolist()))
+        [0.0, 2.0]
+        >>> layer.eval()(torch.ones(2))
+        tensor([1., 1.])
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        require_rate("dropout", rate)
+        self.rate = rate
+        self.generator: Generator | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is dropped."""
+        return self.training and self.rate > 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Zero each number with the given rate and scale the rest up, in training; the identity otherwise."""
+        if not self.active:
+            return x
+        if _compiled(x):
+            dropped: Tensor = _Masked.apply(x, self.keys())  # type: ignore[no-untyped-call]
+            return dropped
+        return x * _kept(x, self.rate, self.generator)
+
+    def keys(self) -> Keys:
+        """What the masks of one call are computed from; no dropout where the layer is not active.
+
+        The share that is kept is rounded to a multiple of 2⁻¹⁶, and the scale is that of the rounded share: the mean
+        stays exact.
+        """
+        if not self.active:
+            return NONE_DROPPED
+        keep = _kept_of_whole(self.rate)
+        first, second = torch.randint(1 << 32, (2,), generator=self.generator).tolist()
+        return np.uint32(first), np.uint32(second), np.uint32(keep - 1), np.float32(_WHOLE / keep)
+
+    def extra_repr(self) -> str:
+        """What `repr` shows."""
+        return f"rate={self.rate}"
+
+
+def _compiled(tensor: Tensor) -> bool:
+    """Whether the compiled loops take the tensor: float32 on the CPU, and nobody traces."""
+    return (
+        kernels_enabled()
+        and tensor.device.type == "cpu"
+        and tensor.dtype == torch.float32
+        and not torch.compiler.is_compiling()
+    )
+
+
+class _Masked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, keys: Keys) -> Tensor:
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        kernels.mask(x.detach().view(-1).numpy(), keys, out.view(-1).numpy())
+        ctx.keys = keys
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Masked.apply(grad, ctx.keys), None  # type: ignore[no-untyped-call]
+
+
+def _kept_of_whole(rate: float) -> int:
+    return max(1, round((1.0 - rate) * _WHOLE))
+
+
+def _kept(x: Tensor, rate: float, generator: Generator | None) -> Tensor:
+    """0 for about ``rate`` of the numbers and 1 / (1 - rate) for the rest; four are decided by each 64-bit draw."""
+    keep = _kept_of_whole(rate)
+    drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
+    drawn.random_(-(1 << 63), None, generator=generator)
+    chosen = drawn.view(torch.int16)[: x.numel()] <= keep - 1 - _WHOLE // 2
+    return chosen.view(x.shape).to(x.dtype).mul_(_WHOLE / keep)
+
+
+@contextmanager
+def drawing_from(model: nn.Module, generator: Generator | None) -> Iterator[None]:
+    """Within the block, every `Dropout` in the model draws from this generator."""
+    layers = [part for part in model.modules() if isinstance(part, Dropout)] if model.training else []
+    for layer in layers:
+        layer.generator = generator
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.generator = None
+
+
+def attend(
+    qkv: Tensor,  # (N, P, 3·W): queries, keys and values, each with the heads one after the other
+    before: Tensor | None = None,
+    *,
+    heads: int,
+    dropout: Dropout,
+    residual: bool = False,
+) -> tuple[Tensor, Tensor | None]:  # (N, P, W)
+    """dropout(softmax(Q Kᵀ / √d + before)) V for each head of width d, and with ``residual`` the scores.
+
+    The scores are those before the softmax, for the ``before`` of the next layer (He 2020, RealFormer). Their
+    layout in memory is not specified.
+
+    Compiled loops do it for float32 on the CPU, where rows of dozens of tokens and heads of 4 to 16 numbers leave
+    matrix products mostly waiting (a training step of PatchTST for ETTh1 is 1.5 times as fast); plain torch elsewhere.
+
+    Example:
+        >>> attended, scores = attend(torch.zeros(5, 3, 3 * 8), heads=2, dropout=Dropout(0.0))
+        >>> attended.shape, scores
+        (torch.Size([5, 3, 8]), None)
+    """
+    if _compiled(qkv):
+        attended, scores = _Attention.apply(qkv, before, heads, residual, dropout.keys())  # type: ignore[no-untyped-call]
+        return attended, scores
+    return _attend_plainly(qkv, before, heads=heads, dropout=dropout, residual=residual)
+
+
+def _attend_plainly(
+    qkv: Tensor, before: Tensor | None, *, heads: int, dropout: Dropout, residual: bool
+) -> tuple[Tensor, Tensor | None]:
+    rows, tokens, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    parts = qkv.view(rows, tokens, 3, heads, -1).permute(2, 0, 3, 1, 4).flatten(1, 2)
+    query, key, value = parts.unbind()  # (N·heads, P, d)
+    if residual or dropout.active:
+        scaled = query * query.shape[-1] ** -0.5
+        transposed = key.transpose(1, 2)
+        scores = torch.bmm(scaled, transposed) if before is None else torch.baddbmm(before, scaled, transposed)
+        attended = torch.bmm(dropout(scores.softmax(dim=-1)), value)
+    else:
+        scores = None
+        attended = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    joined = attended.view(rows, heads, tokens, -1).transpose(1, 2).reshape(rows, tokens, width)
+    return joined, scores if residual else None
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, qkv: Tensor, before: Tensor | None, heads: int, residual: bool, keys: Keys
+    ) -> tuple[Tensor, Tensor | None]:
+        rows, tokens, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+        out = qkv.new_empty(rows, tokens, width)
+        blocks = -(-rows // LANES)
+        scores = qkv.new_empty(blocks, heads, tokens, tokens, LANES) if residual else None
+        scale = np.float32((width // heads) ** -0.5)
+        kernels.attend(_cube(qkv), _flat(before), heads, scale, keys, _cube(out), _flat(scores))
+        ctx.save_for_backward(qkv, scores)
+        ctx.heads, ctx.scale, ctx.keys, ctx.chained = heads, scale, keys, before is not None
+        ctx.set_materialize_grads(False)  # the last layer's scores are not used: no zeros for their gradient
+        return out, scores
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, grad_scores: Tensor | None) -> tuple[Tensor | None, ...]:
+        qkv, scores = ctx.saved_tensors
+        if grad is None:
+            grad = qkv.new_zeros(*qkv.shape[:2], qkv.shape[2] // 3)
+        grad_qkv = torch.empty_like(qkv, memory_format=torch.contiguous_format)
+        grad_before = torch.empty_like(scores) if ctx.chained else None
+        kernels.attend_backward(
+            _cube(qkv),
+            _flat(scores),
+            ctx.heads,
+            ctx.scale,
+            ctx.keys,
+            _cube(grad),
+            _flat(grad_scores),
+            _cube(grad_qkv),
+            _flat(grad_before),
+        )
+        return grad_qkv, grad_before, None, None, None
+
+
+def _cube(tensor: Tensor) -> Any:
+    return tensor.detach().contiguous().numpy()
+
+
+def _flat(tensor: Tensor | None) -> Any:
+    return _EMPTY if tensor is None else tensor.detach().contiguous().view(-1).numpy()
+
+
+class Perceptron(nn.Module):
+    """Linear maps between the given widths, with an activation and dropout after each but the last.
+
+    Example:
+        >>> Perceptron((3, 8, 2), activation="relu")(torch.zeros(5, 3)).shape
+        torch.Size([5, 2])
+    """
+
+    def __init__(self, widths: Sequence[int], *, activation: str, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths))
+        self.activate = find_activation(activation)
+        self.dropout = Dropout(dropout)
+
+    @property
+    def linear_maps(self) -> list[nn.Linear]:
+        """The maps in order."""
+        return [part for part in self.maps if isinstance(part, nn.Linear)]
+
+    def forward(
+        self,
+        x: Tensor,  # (..., first width)
+    ) -> Tensor:  # (..., last width)
+        """The maps in turn."""
+        rows = x.reshape(-1, x.shape[-1])  # in place on a view of more dimensions, an activation makes autograd copy
+        for linear in self.maps[:-1]:
+            rows = self.dropout(self.activate(linear(rows)))
+        last: Tensor = self.maps[-1](rows)
+        return last.view(*x.shape[:-1], -1)
