@@ -42,17 +42,16 @@ def from_mapping(settings: type[T], values: Mapping[str, Any], *, where: str = "
     """
     if not is_dataclass(settings):
         raise TypeError(f"{settings!r} is not a dataclass")
-    prefix = f"{where}: " if where else ""
     known = [field.name for field in fields(settings)]
     for key in values:
         if key not in known:
-            raise FernError(f"{prefix}{unknown_name('setting', key, known)}")
+            raise unknown_name("setting", key, known, where=where)
     try:
         return cast("T", _validator(settings).validate_python(dict(values)))
     except ValidationError as error:
-        raise FernError(prefix + _in_words(error)) from None
+        raise _as_error(error).within(where) from None
     except (RecursionError, OverflowError) as error:
-        raise FernError(f"{prefix}cannot be read ({error})") from None
+        raise FernError(f"cannot be read ({error})", where=where) from None
 
 
 @cache
@@ -122,14 +121,17 @@ def _finite(digits: str) -> float:
     return value if math.isfinite(value) else _no_number(digits[:40])
 
 
-def _in_words(error: ValidationError) -> str:
-    """One line for each thing pydantic found, named by its place in the settings."""
-    lines = []
-    for problem in error.errors():
-        place = ".".join(str(part) for part in problem["loc"]) or "settings"
-        message = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "value_error":
-            lines.append(message if len(problem["loc"]) == 0 else f"{place}: {message}")
-        else:
-            lines.append(f"{place}: {message}, got {show_value(problem['input'])}")
-    return "; ".join(lines)
+def _as_error(error: ValidationError) -> FernError:
+    """What pydantic found: the error of the settings' own checks, or the place and value of a wrong type."""
+    problems = error.errors()
+    own = problems[0].get("ctx", {}).get("error")
+    place = ".".join(str(part) for part in problems[0]["loc"])
+    if isinstance(own, FernError):
+        return own.within(place)
+    if len(problems) == 1:
+        got = problems[0]["input"]
+        return FernError(f"{problems[0]['msg']}, got {show_value(got)}", argument=place or "settings", got=got)
+    lines = (
+        f"{'.'.join(map(str, p['loc'])) or 'settings'}: {p['msg']}, got {show_value(p['input'])}" for p in problems
+    )
+    return FernError("; ".join(lines), where="settings")

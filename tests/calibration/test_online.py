@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.calibration.processes import ar_covariance, ar_series, gaussian_distribution, windows_of
+from tests.errors import raises_error
 
 from fern.calibration import OnlineCalibration, OnlineSettings, Residuals, fit_calibration
 from fern.errors import FernError
@@ -122,15 +123,15 @@ def test_parts_give_the_state_back_exactly(rng) -> None:
 
 
 @pytest.mark.parametrize(
-    ("y", "message"),
+    ("y", "argument"),
     [
-        (np.zeros((5, HORIZON + 1, 1)), "y: 25 steps, needs at most the horizon, 24"),
-        (np.zeros((4, HORIZON, 1)), r"y: shape \(4, 24, 1\), needs \(5, steps, 1\)"),
-        (np.full((5, 3, 1), np.nan), "y: nan at batch 0"),
+        (np.zeros((5, HORIZON + 1, 1)), "y"),
+        (np.zeros((4, HORIZON, 1)), "y"),
+        (np.full((5, 3, 1), np.nan), "y"),
     ],
 )
-def test_bad_input_is_named(y, message) -> None:
-    with pytest.raises(FernError, match=message):
+def test_bad_input_is_named(y, argument) -> None:
+    with raises_error(argument):
         OnlineCalibration.start(CALIBRATION).update(distribution_of(np.zeros((5, 1, HORIZON))), y)
 
 

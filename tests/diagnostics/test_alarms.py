@@ -8,7 +8,6 @@ from tests.errors import raises_error
 
 from fern.diagnostics import EigenProfile, detect_alarms, learn_rules, measured_rates
 from fern.diagnostics.alarms import _rates, _within
-from fern.errors import FernError
 
 
 def profile(error, *, radius=None, trace=None, log_det=None, first_row=0):
@@ -118,16 +117,16 @@ def test_looking_ahead_and_back_agree_with_a_loop(marks, lead):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "argument"),
     [
-        ({"lead": 0}, "lead: got 0"),
-        ({"lead": 4000}, "lead: got 4000"),
-        ({"spike_quantile": 1.0}, "spike_quantile: got 1.0"),
-        ({"largest_false_alarm_rate": 0.0}, "largest_false_alarm_rate: got 0.0"),
+        ({"lead": 0}, "lead"),
+        ({"lead": 4000}, "lead"),
+        ({"spike_quantile": 1.0}, "spike_quantile"),
+        ({"largest_false_alarm_rate": 0.0}, "largest_false_alarm_rate"),
     ],
 )
-def test_bad_options_are_named(options, words):
-    with pytest.raises(FernError, match=words):
+def test_bad_options_are_named(options, argument):
+    with raises_error(argument):
         learn_rules(planted(1), **options)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.errors import raises_error
 
 from fern.diagnostics import eigenprofile
 from fern.errors import FernError
@@ -71,19 +72,19 @@ def test_arrays_and_tensors_give_the_same_profile():
 
 
 @pytest.mark.parametrize(
-    ("series", "options", "words"),
+    ("series", "options", "argument"),
     [
-        (torch.zeros(40, 3), {}, r"series: got shape \(40, 3\), needs \(time, 2\)"),
-        (torch.zeros(40), {}, "series: got shape"),
-        (torch.zeros(21, 2), {}, "series: got 21 rows, needs at least 22"),
-        (torch.zeros(40, 2), {"stride": 0}, "stride: got 0"),
-        (torch.zeros(40, 2), {"stride": 11}, "stride: got 11, needs at most the horizon 10"),
-        (torch.zeros(40, 2), {"batch_size": 0}, "batch_size: got 0"),
-        (torch.full((40, 2), float("nan")), {}, "past: got nan"),
+        (torch.zeros(40, 3), {}, "series"),
+        (torch.zeros(40), {}, "series"),
+        (torch.zeros(21, 2), {}, "series"),
+        (torch.zeros(40, 2), {"stride": 0}, "stride"),
+        (torch.zeros(40, 2), {"stride": 11}, "stride"),
+        (torch.zeros(40, 2), {"batch_size": 0}, "batch_size"),
+        (torch.full((40, 2), float("nan")), {}, "past"),
     ],
 )
-def test_bad_input_is_named(series, options, words):
-    with pytest.raises(FernError, match=words):
+def test_bad_input_is_named(series, options, argument):
+    with raises_error(argument):
         eigenprofile(small_fern(), series, **options)
 
 

@@ -175,9 +175,7 @@ def test_automatic_mixed_precision_does_not_touch_the_sums(metric, rng: np.rando
 
 @samples
 def test_samples_must_fit_the_truth(metric) -> None:
-    with pytest.raises(
-        FernError, match=r"distribution: samples of shape \(5, 4, 7, 2\) do not fit true of shape \(4, 6, 2\)"
-    ):
+    with raises_error("distribution"):
         metric(torch.zeros(5, 4, 7, 2), torch.zeros(4, 6, 2))
     with raises_error("distribution"):
         metric(torch.zeros(4, 6, 2), torch.zeros(4, 6, 2))

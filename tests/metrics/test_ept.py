@@ -5,8 +5,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_error
 
-from fern.errors import FernError
 from fern.metrics import ept, lyapunov_times
 
 shapes = st.tuples(st.integers(1, 4), st.integers(1, 8), st.integers(1, 3))
@@ -79,29 +79,29 @@ def test_lyapunov_times_keep_the_kind_of_the_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "argument"),
     [
-        ({"dt": 0.0, "lyapunov_exponent": 1.0}, "dt: got 0.0, needs a positive number"),
-        ({"dt": 0.1, "lyapunov_exponent": -0.2}, "lyapunov_exponent: got -0.2, needs a positive number"),
-        ({"dt": float("nan"), "lyapunov_exponent": 1.0}, "dt: got nan"),
+        ({"dt": 0.0, "lyapunov_exponent": 1.0}, "dt"),
+        ({"dt": 0.1, "lyapunov_exponent": -0.2}, "lyapunov_exponent"),
+        ({"dt": float("nan"), "lyapunov_exponent": 1.0}, "dt"),
     ],
 )
-def test_a_system_without_a_lyapunov_time_is_refused(options, words: str) -> None:
-    with pytest.raises(FernError, match=words):
+def test_a_system_without_a_lyapunov_time_is_refused(options, argument: str) -> None:
+    with raises_error(argument):
         lyapunov_times(3.0, **options)
 
 
 @pytest.mark.parametrize(
-    ("std", "words"),
+    ("std", "argument"),
     [
-        ([1.0], "std: got 1 values for 2 channels, needs one for each channel"),
-        ([1.0, -2.0], "std: -2 for channel 1, needs 0 or more"),
-        ([1.0, float("nan")], "std: nan at channels 1"),
-        (1.0, r"std: needs shape \(channels\), got \(\)"),
-        (np.ones((1, 2)), r"std: needs shape \(channels\), got \(1, 2\)"),
-        (["a", "b"], "std: needs real numbers"),
+        ([1.0], "std"),
+        ([1.0, -2.0], "std"),
+        ([1.0, float("nan")], "std"),
+        (1.0, "std"),
+        (np.ones((1, 2)), "std"),
+        (["a", "b"], "std"),
     ],
 )
-def test_bad_thresholds_are_refused(std, words: str) -> None:
-    with pytest.raises(FernError, match=words):
+def test_bad_thresholds_are_refused(std, argument: str) -> None:
+    with raises_error(argument):
         ept(torch.zeros(3, 5, 2), torch.zeros(3, 5, 2), std)

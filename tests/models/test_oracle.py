@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from tests.errors import raises_error
 
-from fern.errors import FernError
 from fern.models.oracle import OracleForecaster
 from fern.systems import oracle, simulate
 
@@ -26,16 +26,16 @@ def test_on_a_deterministic_system_its_error_is_rounding_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("starts", "horizon", "message"),
+    ("starts", "horizon", "argument"),
     [
-        ([-1], 4, "starts: row -1"),
-        ([10**6], 4, "starts: row 1000000"),
-        ([5], 0, "horizon: got 0"),
-        ([0.5], 4, "starts: got"),
+        ([-1], 4, "starts"),
+        ([10**6], 4, "starts"),
+        ([5], 0, "horizon"),
+        ([0.5], 4, "starts"),
     ],
 )
-def test_bad_rows_and_horizons_are_refused_by_name(starts: list[int], horizon: int, message: str) -> None:
-    with pytest.raises(FernError, match=message):
+def test_bad_rows_and_horizons_are_refused_by_name(starts: list[int], horizon: int, argument: str) -> None:
+    with raises_error(argument):
         OracleForecaster(simulate("OU_BASE")).forecast_at(starts, horizon)
 
 

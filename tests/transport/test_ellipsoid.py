@@ -286,20 +286,20 @@ def test_affine_and_expand_may_follow_each_other():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "argument"),
     [
-        ({"scale": 0.0}, "scale: smallest is 0, needs numbers > 0"),
-        ({"scale": torch.tensor([1.0, -2.0, 1.0])}, "scale: smallest is -2"),
-        ({"scale": math.nan}, "scale: 1 of 1 values are NaN"),
-        ({"scale": torch.ones(3, 7)}, r"scale: got shape \(3, 7\), needs one number for each distribution"),
-        ({"scale": torch.ones(4)}, r"scale: got shape \(4, 1\), needs one that broadcasts to \(3, 1\)"),
-        ({"scale": 1.0, "shift": torch.ones(3, 5)}, "shift: got 5 steps, needs 1 or 7"),
-        ({"scale": 1.0, "shift": math.inf}, "shift: 1 of 1 values are NaN or infinite"),
+        ({"scale": 0.0}, "scale"),
+        ({"scale": torch.tensor([1.0, -2.0, 1.0])}, "scale"),
+        ({"scale": math.nan}, "scale"),
+        ({"scale": torch.ones(3, 7)}, "scale"),
+        ({"scale": torch.ones(4)}, "scale"),
+        ({"scale": 1.0, "shift": torch.ones(3, 5)}, "shift"),
+        ({"scale": 1.0, "shift": math.inf}, "shift"),
     ],
 )
-def test_a_wrong_affine_map_is_named(arguments, message):
+def test_a_wrong_affine_map_is_named(arguments, argument):
     distribution = random_distribution(seeded(5), (3, 2, 4), 2, horizon=7)
-    with pytest.raises(FernError, match=message):
+    with raises_error(argument):
         distribution.affine(**arguments)
 
 
@@ -498,7 +498,7 @@ def test_shapes_are_checked_even_where_values_are_not():
         Ellipsoid(**{**GOOD, "shift": torch.zeros(3, 2, 5)}, validate_args=False)
     distribution = Ellipsoid(**{**GOOD, "shift": with_entry("shift", torch.nan)}, validate_args=False)
     assert distribution.mean.isnan().any()
-    with pytest.raises(FernError, match="y0: got shape"):
+    with raises_error("y0"):
         distribution.push(torch.zeros(7))
 
 
@@ -520,7 +520,7 @@ def test_validation_follows_torch_s_default():
         (torch.zeros(7), r"got shape \(7,\), needs \(..., 8\)"),
         (torch.zeros(()), r"got shape \(\), needs \(..., 8\)"),
         (torch.zeros(4, 8), r"got shape \(4, 8\), needs one that broadcasts with \(3, 8\)"),
-        (torch.zeros(8).long(), "got torch.int64, needs a floating"),
+        (torch.zeros(8).long(), "floating"),
         (torch.full((8,), torch.nan), "8 of 8 values are NaN or infinite"),
     ],
 )

@@ -64,9 +64,7 @@ class Calibration:
     ) -> CalibratedForecast:
         """The calibrated forecast of these windows; nothing is computed before it is asked for."""
         if not isinstance(distribution, Ellipsoid):
-            raise FernError(
-                argument="distribution", expected=f"a fern.transport.Ellipsoid, got {type(distribution).__name__}"
-            )
+            raise FernError(argument="distribution", got=distribution, expected="a fern.transport.Ellipsoid")
         if len(distribution.batch_shape) != 2:
             raise FernError(
                 f"batch shape {tuple(distribution.batch_shape)}",

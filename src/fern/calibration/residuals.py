@@ -168,9 +168,7 @@ def residuals_under(
 ) -> tuple[Floats, Floats]:  # (n, C, H) twice
     """The whitened and the standardised residuals, in the distribution's own precision."""
     if not isinstance(distribution, Ellipsoid):
-        raise FernError(
-            argument="distribution", expected=f"a fern.transport.Ellipsoid, got {type(distribution).__name__}"
-        )
+        raise FernError(argument="distribution", got=distribution, expected="a fern.transport.Ellipsoid")
     with torch.no_grad():
         mean, stddev = distribution.mean, distribution.stddev
         require_distribution_fits(distribution, truth.to(mean.device))

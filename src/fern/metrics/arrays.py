@@ -32,9 +32,9 @@ def to_tensor(name: str, values: Array, axes: tuple[str, ...]) -> Tensor:
     """
     tensor = values if isinstance(values, Tensor) else _from_numpy(name, values)
     if tensor.dtype == torch.bool or tensor.is_complex():
-        raise FernError(argument=name, expected=f"real numbers, got {tensor.dtype}")
+        raise FernError(argument=name, got=tensor.dtype, expected="real numbers")
     if tensor.ndim != len(axes):
-        raise FernError(argument=name, expected=f"shape ({', '.join(axes)}), got {tuple(tensor.shape)}")
+        raise FernError(f"got shape {tuple(tensor.shape)}", argument=name, expected=f"({', '.join(axes)})")
     if tensor.numel() == 0:
         raise FernError(f"is empty, shape {tuple(tensor.shape)} ({', '.join(axes)})", argument=name)
     tensor = tensor if tensor.is_floating_point() else tensor.double()
@@ -118,11 +118,11 @@ def as_kind(name: str, value: Tensor, like: Array) -> Scalar:
 
 def _from_numpy(name: str, values: NumpyArray) -> Tensor:
     if not isinstance(values, np.ndarray):
-        raise FernError(argument=name, expected=f"a torch tensor or a NumPy array, got {_kind(values)}")
+        raise FernError(f"got {_kind(values)}", argument=name, expected="a torch tensor or a NumPy array")
     if isinstance(values, np.ma.MaskedArray):
         raise FernError("is a masked array, whose mask would be lost; fill or drop the masked values", argument=name)
     if values.dtype.kind not in "fiu":
-        raise FernError(argument=name, expected=f"real numbers, got dtype {values.dtype}")
+        raise FernError(f"got dtype {values.dtype}", argument=name, expected="real numbers")
     dtype = np.float32 if values.dtype == np.float32 else np.float64
     readable = np.asarray(values, dtype=dtype, order="C")
     return torch.from_numpy(readable if readable.flags.writeable else readable.copy())

@@ -390,7 +390,7 @@ class MetricAccumulator:
 
 def _require_metrics(metrics: Sequence[str]) -> None:
     if isinstance(metrics, str):
-        raise FernError(argument="metrics", expected=f"a list of names, got the text {metrics!r}")
+        raise FernError(argument="metrics", got=metrics, expected="a list of names")
     if not metrics:
         raise FernError(f"is empty; known: {', '.join(METRICS)}", argument="metrics")
     for position, name in enumerate(metrics):

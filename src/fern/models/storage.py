@@ -51,7 +51,9 @@ def read_tensors(path: Path, *, format_: str) -> tuple[dict[str, Any], dict[str,
     path = Path(path)
     header, tensors = _read(path)
     if header.get("format") != format_ or "fern" not in header:
-        raise FernError(expected=f"format {format_!r} as written by fern, got {header.get('format')!r}", where=path)
+        raise FernError(
+            argument="format", got=header.get("format"), expected=f"{format_!r}, as fern writes it", where=path
+        )
     if header.get("sha256") != _digest(header["fern"], tensors):
         raise FernError("the contents do not match their checksum; the file was changed or damaged", where=path)
     return _as_object(header["fern"], path), tensors, header["sha256"]
@@ -150,58 +152,56 @@ def model_of(name: object, settings: object, tensors: dict[str, Tensor], *, wher
     account for: settings that claim a huge model cost next to nothing.
     """
     if not isinstance(name, str) or not isinstance(settings, dict):
-        raise FernError(
-            expected=f"a model's name and its settings, got {show_value(name)} and {show_value(settings)}", where=where
-        )
-    entry = model_entry(name)
+        got = f"got {show_value(name)} and {show_value(settings)}"
+        raise FernError(got, argument="model", expected="a model's name and its settings", where=where)
+    try:
+        entry = model_entry(name)
+    except FernError as error:
+        raise error.within(where) from None
     config = from_mapping(entry.config, settings, where=where)
     numbers = sum(value.numel() for value in tensors.values())
-    refusal = f"{where}: the settings claim a model far larger than the {numbers:,} numbers of its weights"
+    refusal = f"the settings claim a model far larger than the {numbers:,} numbers of its weights"
     try:
         with registering(SPARE * len(tensors) + LEAST_PARTS, SPARE * numbers + LEAST_NUMBERS, refusal=refusal):
             outline = outline_of(name, entry.model, config)
             if outline is not None:
                 outline.make_room({name: value.shape for name, value in tensors.items()})
-                require_fit(outline, tensors, where=where)
+                require_fit(outline, tensors)
             # Starting values are replaced; the state of the global generator is the user's.
             model = model_from_config(entry, config, generator=torch.Generator())
+        fill_model(model, tensors)
     except FernError as error:
-        raise FernError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
-    fill_model(model, tensors, where=where)
+        raise error.within(where) from None
     return model.eval()
 
 
-def fill_model(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> None:
+def fill_model(model: Forecaster, tensors: dict[str, Tensor]) -> None:
     """Copy the tensors into the model when names, shapes and dtypes all agree."""
     model.make_room({name: value.shape for name, value in tensors.items()})
-    require_fit(model, tensors, where=where)
+    require_fit(model, tensors)
     floating = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
     model.to(floating).load_state_dict(tensors)
 
 
-def require_fit(model: Forecaster, tensors: dict[str, Tensor], *, where: str) -> None:
+def require_fit(model: Forecaster, tensors: dict[str, Tensor]) -> None:
     """Refuse tensors that are not the model's weights: other names, shapes or types."""
     own = model.state_dict()
     missing, foreign = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or foreign:
-        raise FernError(
-            (f"the weights do not match {name_of(model)}: missing {missing[:3]}, unexpected {foreign[:3]}"), where=where
-        )
+        raise FernError(f"the weights do not match {name_of(model)}: missing {missing[:3]}, unexpected {foreign[:3]}")
     for name, value in own.items():
         if value.shape != tensors[name].shape:
-            raise FernError(
-                f"{name} has shape {tuple(tensors[name].shape)}, the settings need {tuple(value.shape)}", where=where
-            )
+            raise FernError(f"{name} has shape {tuple(tensors[name].shape)}, the settings need {tuple(value.shape)}")
     for name, value in own.items():
         got = tensors[name].dtype
         if value.is_floating_point() != got.is_floating_point or (got.is_floating_point and got not in FLOATING):
             needs = "one of float32, float64, bfloat16, float16" if value.is_floating_point() else str(value.dtype)
-            raise FernError(f"{name} is {_plain(got)}", expected=f"{needs.removeprefix('torch.')}", where=where)
+            raise FernError(f"{name} is {_plain(got)}", expected=needs.removeprefix("torch."))
         if not value.is_floating_point() and got != value.dtype:
-            raise FernError(f"{name} is {_plain(got)}", expected=f"{_plain(value.dtype)}", where=where)
+            raise FernError(f"{name} is {_plain(got)}", expected=_plain(value.dtype))
     kinds = sorted({_plain(t.dtype) for t in tensors.values() if t.is_floating_point()})
     if len(kinds) > 1:
-        raise FernError(f"the weights are of several types ({', '.join(kinds)}), need one", where=where)
+        raise FernError(f"the weights are of several types ({', '.join(kinds)}), need one")
 
 
 def _plain(kind: torch.dtype) -> str:

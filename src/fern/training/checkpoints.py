@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -96,20 +96,20 @@ def require_same(saved: Mapping[str, Any], present: Mapping[str, Any], *, where:
     was = {**was, "config": _completed(was["config"], now["config"])}
     if was != now:
         changed = _differences(was["config"], now["config"]) or "other weights"
+        more = f" ({changed})" if was["class"] == now["class"] else ""
         raise FernError(
-            f"resume: {where} belongs to another model: {was['class']} there, {now['class']} here"
-            + (f" ({changed})" if was["class"] == now["class"] else "")
+            f"belongs to another model: {was['class']} there, {now['class']} here{more}", argument="resume", where=where
         )
     for name, described in saved["data"].items():
         if described != present["data"][name]:
-            raise FernError(f"{where} was trained on different data: {name} differ", argument="resume")
+            raise FernError(f"was trained on different data: {name} differ", argument="resume", where=where)
     completed = _completed(saved["settings"], present["settings"])
     was, now = ({k: v for k, v in s.items() if k not in FREE_TO_CHANGE} for s in (completed, present["settings"]))
     if was["schedule"] == now["schedule"] == "constant" and not now["warmup"]:
         for settings in (was, now):  # more epochs only continue a run whose learning rate does not depend on them
             settings.pop("epochs")
     if was != now:
-        raise FernError(f"{where} has different settings: {_differences(was, now)}", argument="resume")
+        raise FernError(f"has different settings: {_differences(was, now)}", argument="resume", where=where)
 
 
 def _completed(
@@ -149,6 +149,11 @@ def resumable(directory: Path | str) -> bool:
 
 class Unresumable(FernError):  # noqa: N818 - what a checkpoint is
     """A checkpoint that this run cannot go on from: damaged, or of another model, other data or other settings."""
+
+    @classmethod
+    def of(cls, error: FernError) -> Self:
+        """The same error as one of a checkpoint."""
+        return cls(error.problem, argument=error.argument, got=error.got, expected=error.expected, where=error.where)
 
 
 class Checkpoints:
@@ -205,12 +210,13 @@ class Checkpoints:
             whole, tensors, _ = read_tensors(path, format_=FORMAT)
             require_same(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
             if not isinstance(whole["run"], dict):
-                raise FernError(f"{path} holds no state of a run", argument="resume")
+                raise FernError("holds no state of a run", argument="resume", where=path)
             self._best_checksum = whole["best_sha256"]
         except FernError as error:
-            raise Unresumable(str(error)) from None
+            raise Unresumable.of(error) from None
         except (KeyError, TypeError, AttributeError, ValueError) as error:  # forged: the checksum fits, the rest not
-            raise Unresumable(f"resume: {path} is no checkpoint of a run ({type(error).__name__}: {error})") from None
+            problem = f"is no checkpoint of a run ({type(error).__name__}: {error})"
+            raise Unresumable(problem, argument="resume", where=path) from None
         return whole["run"], tensors
 
     def load_best(self, run: TrainingRun, *, mend: bool) -> Tensors:
@@ -230,7 +236,8 @@ class Checkpoints:
             return tensors
         own, described = run.evaluated_weights(), describe_model(_model_name(run.model), run.model)
         if checksum_of(own, described) != self._best_checksum:
-            raise Unresumable(f"resume: {problem}; the weights of epoch {run.stopping.kept_epoch} are lost")
+            lost = f"{problem}; the weights of epoch {run.stopping.kept_epoch} are lost"
+            raise Unresumable(lost, argument="resume")
         if mend:
             self.save_best(run.model, own)
         return own

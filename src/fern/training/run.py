@@ -103,7 +103,7 @@ class TrainingRun:
         self.records = list(history_from_list(plain["history"]))
         self.stopping = stopping_state(plain["stopping"])
         weights = _part(tensors, "model.")
-        require_fit(self.model, weights, where="resume")
+        require_fit(self.model, weights)
         self.model.load_state_dict(weights)
         self._restore_optimiser(_part(tensors, "optimiser."))
         if self.average is not None:

@@ -289,11 +289,10 @@ def _restore(run: TrainingRun, saved: Saved, config: TrainConfig, checkpoints: C
     try:
         run.restore(*saved, fabric)
     except FernError as error:
-        raise Unresumable(f"{checkpoints.directory}: {error}") from None
+        raise Unresumable.of(error.within(str(checkpoints.directory))) from None
     except (RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:  # signed anew by other hands
-        raise Unresumable(
-            f"{checkpoints.directory}: the checkpoint is not of this run ({type(error).__name__}: {error})"
-        ) from None
+        problem = f"the checkpoint is not of this run ({type(error).__name__}: {error})"
+        raise Unresumable(problem, where=checkpoints.directory) from None
     run.kept = checkpoints.load_best(run, mend=fabric.is_global_zero)
     if fabric.is_global_zero:
         checkpoints.clear()

@@ -20,7 +20,7 @@ def floating(name: str, value: Tensor) -> None:
     """A tensor of real numbers."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         got = str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
-        raise FernError(argument=name, got=got, expected="a floating-point tensor")
+        raise FernError(f"got {got}", argument=name, expected="a floating-point tensor")
 
 
 def finite(name: str, value: Tensor) -> None:
@@ -48,9 +48,7 @@ def floor(name: str, value: object, eigenvalues: Tensor) -> None:
         positive_number(name, value)
         return
     floating(name, value)
-    message = f"{name}: got shape {tuple(value.shape)}, needs one that broadcasts to {tuple(eigenvalues.shape)}"
-    if common_shape(message, value.shape, eigenvalues.shape) != eigenvalues.shape:
-        raise FernError(message)
+    broadcasts_to(eigenvalues.shape, value.shape, name)
     if value.numel() and not value.detach().amin().item() > 0:
         raise FernError(f"smallest is {value.detach().amin().item():g}", argument=name, expected="numbers > 0")
 
@@ -97,18 +95,25 @@ def batch_shape(eigenvalues: Tensor, reflections: Tensor, *, shift: Tensor | Non
     shapes = {name: value.shape[:-2] for name, value in placed.items() if value is not None}
     shapes["reflections"] = reflections.shape[:-3]
     listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-    return common_shape(f"batch shapes of {listed} do not broadcast to one shape", *shapes.values())
+    return common_shape(*shapes.values(), problem=f"batch shapes of {listed} do not broadcast to one shape")
 
 
-def common_shape(message: str, *shapes: torch.Size) -> torch.Size:
-    """The shape all shapes broadcast to, or the error with this message."""
+def broadcasts_to(wanted: torch.Size, shape: torch.Size, argument: str) -> None:
+    """Refuse a shape that does not broadcast to the wanted one."""
+    problem, needs = f"got shape {tuple(shape)}", f"one that broadcasts to {tuple(wanted)}"
+    if common_shape(shape, wanted, problem=problem, argument=argument, expected=needs) != wanted:
+        raise FernError(problem, argument=argument, expected=needs)
+
+
+def common_shape(*shapes: torch.Size, problem: str, argument: str = "batch", expected: str = "") -> torch.Size:
+    """The shape that all broadcast to, or the error of these fields."""
     first, *others = shapes
     if all(other == first for other in others):  # torch's own answer takes many times as long
         return first
     try:
         return torch.Size(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
     except RuntimeError:
-        raise FernError(message) from None
+        raise FernError(problem, argument=argument, expected=expected) from None
 
 
 def event(name: str, value: Tensor, batch: torch.Size, horizon: int) -> None:
@@ -126,5 +131,5 @@ def pointwise(name: str, value: Tensor, batch: torch.Size, horizon: int) -> None
 
 
 def _broadcasts(name: str, value: Tensor, shape: torch.Size) -> None:
-    message = f"{name}: got shape {tuple(value.shape)}, needs one that broadcasts with {tuple(shape)}"
-    common_shape(message, value.shape, shape)
+    needs = f"one that broadcasts with {tuple(shape)}"
+    common_shape(value.shape, shape, problem=f"got shape {tuple(value.shape)}", argument=name, expected=needs)

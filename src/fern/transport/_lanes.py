@@ -1,13 +1,14 @@
-"""A small SIMD vocabulary for Numba: a value of eight lanes, and what the reflections need to do with it.
+"""A small SIMD vocabulary for Numba: a value of eight lanes, and what kernels need to do with it.
 
 Eight sets of reflections run side by side, one a lane. A dot product over p entries is then eight of them at
 once, with no sum across lanes and no remainder for any p. Numba's own vectoriser cannot keep such a sum in a
 register (it must assume that arrays overlap), so the lanes are an LLVM vector type of their own. LLVM lowers it
 to whatever the processor has (one AVX register in float32, two in float64, two or four NEON ones).
 
-Numba's cache watches the file of a cached kernel only: after a change here, touch ``_kernels.py``.
+Numba's cache watches the file of a cached kernel only: after a change here, touch the files of the kernels.
 """
 
+from math import log
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 LANES = 8
+LOG2_E = 1.0 / log(2.0)
+_EXPONENTIAL = tuple(  # of 2^f for |f| <= 1/2: Taylor's, to 2e-8
+    log(2.0) ** k / factorial for k, factorial in enumerate((1, 1, 2, 6, 24, 120, 720))
+)
+_ROUNDING = 1.5 * 2.0**23  # a float32 of this size has no places behind the point, and its last bits count
+_SMALLEST = -126.0  # 2^x below is no normal float32
 
 
 class Lanes(types.Type):
@@ -34,7 +41,7 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, ir.VectorType(element, LANES))  # type: ignore[no-untyped-call]
 
 
-def _operation(function: Any) -> Any:
+def operation(function: Any) -> Any:
     """Seen from outside, an intrinsic has its arguments without the typing context: no checker knows that."""
     return intrinsic(function)
 
@@ -56,7 +63,7 @@ def _store(context: Any, builder: Any, kind: Any, array: Any, index: Any, value:
     builder.store(value, pointer, align=kind.dtype.bitwidth // 8)
 
 
-@_operation
+@operation
 def load(typing: Any, array: Any, index: Any) -> Any:
     """Lanes from array[index : index + 8]."""
 
@@ -66,7 +73,7 @@ def load(typing: Any, array: Any, index: Any) -> Any:
     return Lanes(array.dtype)(array, types.intp), generate
 
 
-@_operation
+@operation
 def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """array[index : index + 8] = value."""
 
@@ -77,7 +84,7 @@ def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, types.intp, value), generate
 
 
-@_operation
+@operation
 def zero(typing: Any, array: Any) -> Any:
     """Eight zeros of the array's dtype."""
     lanes = Lanes(array.dtype)
@@ -88,25 +95,25 @@ def zero(typing: Any, array: Any) -> Any:
     return lanes(array), generate
 
 
-@_operation
+@operation
 def add(typing: Any, a: Any, b: Any) -> Any:
     """A + b."""
     return a(a, a), lambda _context, builder, _, args: builder.fadd(*args)
 
 
-@_operation
+@operation
 def mul(typing: Any, a: Any, b: Any) -> Any:
     """A · b."""
     return a(a, a), lambda _context, builder, _, args: builder.fmul(*args)
 
 
-@_operation
+@operation
 def neg(typing: Any, a: Any) -> Any:
     """-a."""
     return a(a), lambda _context, builder, _, args: builder.fneg(args[0])
 
 
-@_operation
+@operation
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """A · b + c, rounded once."""
 
@@ -120,7 +127,7 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     return a(a, a, a), generate
 
 
-@_operation
+@operation
 def reflection_weight(typing: Any, squared: Any) -> Any:
     """2 / squared; 0 where it is below the smallest normal number, NaN where it is infinite."""
     tiny = float(np.finfo(str(squared.dtype)).tiny)
@@ -140,7 +147,7 @@ def reflection_weight(typing: Any, squared: Any) -> Any:
     return squared(squared), generate
 
 
-@_operation
+@operation
 def transpose(
     typing: Any,
     target: Any,
@@ -181,3 +188,80 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
                 rows[i + half] = builder.shuffle_vector(a, b, ir.Constant(indices, high))
         half //= 2
     return rows
+
+
+def splat(kind: Any, number: float) -> Any:
+    """A constant in every lane of a type of LLVM."""
+    return ir.Constant(kind, [number] * LANES)
+
+
+def spread_scalar(builder: Any, scalar: Any) -> Any:
+    """The scalar in every lane."""
+    vector = ir.VectorType(scalar.type, LANES)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.IntType(32)(0))
+    return builder.shuffle_vector(
+        first, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    )
+
+
+@operation
+def spread(typing: Any, number: Any) -> Any:
+    """The number in every lane."""
+    return Lanes(number)(number), lambda _context, builder, _, args: spread_scalar(builder, args[0])
+
+
+@operation
+def maximum(typing: Any, a: Any, b: Any) -> Any:
+    """The larger one; NaN where a is NaN."""
+
+    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered("<", *args), args[1], args[0])
+
+    return a(a, a), generate
+
+
+@operation
+def reciprocal(typing: Any, a: Any) -> Any:
+    """1 / a."""
+    return a(a), lambda _context, builder, _, args: builder.fdiv(splat(args[0].type, 1.0), args[0])
+
+
+def _named(builder: Any, name: str, *args: Any) -> Any:
+    """One of LLVM's own functions of lanes."""
+    kind = args[0].type
+    signature = ir.FunctionType(kind, [kind] * len(args))
+    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{LANES}f32")  # type: ignore[no-untyped-call]
+    return builder.call(function, args)
+
+
+@operation
+def magnitude(typing: Any, a: Any) -> Any:
+    """|a| in float32."""
+    return a(a), lambda _context, builder, _, args: _named(builder, "fabs", *args)
+
+
+@operation
+def copysign(typing: Any, a: Any, b: Any) -> Any:
+    """|a| with the sign of b, in float32."""
+    return a(a, a), lambda _context, builder, _, args: _named(builder, "copysign", *args)
+
+
+@operation
+def exponential(typing: Any, scaled: Any) -> Any:
+    """2^x in float32 for x <= 0, within 2e-7 of itself; 2^-126 below that, NaN of NaN."""
+
+    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
+        kind = args[0].type
+        bits = ir.VectorType(ir.IntType(32), LANES)
+        low = splat(kind, _SMALLEST)
+        x = builder.select(builder.fcmp_ordered("<", args[0], low), low, args[0])
+        shifted = builder.fadd(x, splat(kind, _ROUNDING))
+        fraction = builder.fsub(x, builder.fsub(shifted, splat(kind, _ROUNDING)))
+        value = splat(kind, _EXPONENTIAL[-1])
+        for coefficient in reversed(_EXPONENTIAL[:-1]):
+            value = _named(builder, "fma", value, fraction, splat(kind, coefficient))
+        exponent = builder.shl(builder.bitcast(shifted, bits), splat(bits, 23))
+        power = builder.bitcast(builder.add(exponent, splat(bits, 127 << 23)), kind)
+        return builder.fmul(value, power)
+
+    return scaled(scaled), generate

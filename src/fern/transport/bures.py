@@ -54,9 +54,6 @@ def _check_alike(first: Ellipsoid, second: Ellipsoid) -> None:
                 argument="second",
                 expected=f"{getattr(first, name)} as first has",
             )
-    common_shape(
-        f"second: its batch shape is {tuple(second.batch_shape)}, needs one that broadcasts with "
-        f"{tuple(first.batch_shape)} of first",
-        first.batch_shape,
-        second.batch_shape,
-    )
+    problem = f"its batch shape is {tuple(second.batch_shape)}"
+    needs = f"one that broadcasts with {tuple(first.batch_shape)} of first"
+    common_shape(first.batch_shape, second.batch_shape, problem=problem, argument="second", expected=needs)

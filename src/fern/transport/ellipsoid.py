@@ -186,9 +186,7 @@ class Ellipsoid(MapViews):
         if value.shape[-1] not in (1, self.horizon):
             raise FernError(f"got {value.shape[-1]} steps", argument=name, expected=f"1 or {self.horizon}")
         wanted = torch.Size([*self.batch_shape, value.shape[-1]])
-        message = f"{name}: got shape {tuple(value.shape)}, needs one that broadcasts to {tuple(wanted)}"
-        if _checks.common_shape(message, value.shape, wanted) != wanted:
-            raise FernError(message)
+        _checks.broadcasts_to(wanted, value.shape, name)
         return value
 
     # --- the map -------------------------------------------------------------------------------------------

@@ -38,10 +38,10 @@ class Grouping:
             part.shape[:-core] == sets and part.dtype == x.dtype and 0 not in part.stride() for part, core in parts
         ) and (x.shape[x.ndim - 1 - len(sets) : -1] == sets):
             return cls(x.dtype)
-        given = [part.shape[:-core] for part, core in parts]
-        message = f"batch shapes {(*map(tuple, given), tuple(x.shape[:-1]))} do not broadcast to one shape"
-        batch = common_shape(message, *given, x.shape[:-1])
-        packed = common_shape(message, *(_unexpanded(*part).shape[: -part[1]] for part in parts))
+        shapes = [part.shape[:-core] for part, core in parts]
+        problem = f"batch shapes {(*map(tuple, shapes), tuple(x.shape[:-1]))} do not broadcast to one shape"
+        batch = common_shape(*shapes, x.shape[:-1], problem=problem)
+        packed = common_shape(*(_unexpanded(*part).shape[: -part[1]] for part in parts), problem=problem)
         shared = (*[1] * (len(batch) - len(packed)), *packed)
         repeats = [d for d in range(len(batch)) if shared[d] == 1]
         dtype = x.dtype

@@ -11,16 +11,22 @@ import numpy as np
 from numba import njit
 
 from fern.caching import cached_njit
-from fern.models.layers._elementwise_kernels import (
+from fern.transport._lanes import (
+    LANES,
     LOG2_E,
+    add,
     copysign,
     exponential,
+    fma,
+    load,
     magnitude,
     maximum,
+    mul,
+    neg,
     reciprocal,
     spread,
+    store,
 )
-from fern.transport._lanes import LANES, add, fma, load, mul, neg, store
 
 Array = Any
 Value = Any
