@@ -1,33 +1,41 @@
-"""The page of results says what the committed rows say."""
+"""The results pages say what the committed results say."""
 
 import json
 from pathlib import Path
 
 import pytest
-from benchmarks.results import PAGE, README, headline_datasets, page, readme
+from benchmarks.results import PAGE, ROOT, TOPICS, Evidence, write_pages
 
-from fern.systems import SCENARIOS, Diffusion, Flow, Recursion
-
-RESULTS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*/results/**/*.json"))
+RESULTS = sorted((ROOT / "benchmarks").glob("*/results/**/*.json"))
 
 
-def test_the_readme_is_what_the_rows_make_it():
-    assert README.read_text() == readme(), "run: python -m benchmarks.results"
+@pytest.fixture(scope="module")
+def pages():
+    return write_pages(Evidence())
 
 
-def test_the_page_is_what_the_rows_make_it():
-    assert PAGE.read_text() == page(), "run: python -m benchmarks.results"
+def test_every_page_is_what_the_results_make_it(pages):
+    changed = [path.name for path, text in pages.items() if not path.exists() or path.read_text() != text]
+    assert changed == [], "run: python -m benchmarks.results"
+
+
+def test_there_is_no_page_of_a_topic_that_is_gone(pages):
+    assert set((PAGE.parent / "results").glob("*.md")) == {path for path in pages if path.parent.name == "results"}
+
+
+def test_the_first_page_is_about_ten_verdicts_of_one_line_each(pages):
+    verdicts = [line for line in pages[PAGE].splitlines() if line.startswith("- ")]
+    assert 8 <= len(verdicts) <= 14
+    assert all(any(f"(results/{name}.md)" in verdict for name in TOPICS) for verdict in verdicts)
+    assert all(any(sign.isdigit() for sign in verdict) for verdict in verdicts)
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
-def test_every_row_says_the_command_that_makes_it(path):
+def test_every_result_names_the_command_that_makes_it(path):
     assert json.loads(path.read_text())["command"].startswith("python -m benchmarks")
 
 
-def test_the_readme_shows_every_family_of_systems_with_and_without_a_shock():
-    shown = [SCENARIOS[name] for name in headline_datasets() if name in SCENARIOS]
-    for family in (Flow, Diffusion, Recursion):
-        own = [plan for plan in shown if isinstance(plan.source, family)]
-        assert len({plan.source.name for plan in own}) == 2
-        assert sum(not plan.shocks for plan in own) == sum(bool(plan.shocks) for plan in own) == 2
-    assert len(headline_datasets()) <= 14
+def test_no_committed_run_is_damaged():
+    from fern.benchmark.store import Store
+
+    assert not Store(Path(ROOT) / "benchmarks" / "runs").for_reading().contents().damaged

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.rivals import flow_speed, particles, pfnn, protocol, rolled
-from benchmarks.sections import analyses
+from benchmarks.sections import trials
 
 from fern.models import build_model
 from fern.training import TrainConfig
@@ -21,14 +21,12 @@ def test_pfnn_is_trained_in_every_way_and_the_weights_beside_means_are_n_times_t
     released, _, _, means = pfnn.ways(1140).values()
     assert released == {}
     assert (means["contraction"], means["invariance"]) == (1140.0, pytest.approx(114.0))
-    text = "\n".join(analyses.pfnn([json.loads(json.dumps(row))]))
-    assert text.count("| LORENZ_BASE |") == 4
-    assert row["command"] in text
+    assert trials.pfnn_part([json.loads(json.dumps(row))]).markdown().count("| LORENZ_BASE |") == 4
 
 
 def test_a_way_that_diverges_is_shown_as_such():
     row = {"dataset": "ETTh2", "command": "python -m benchmarks.rivals.pfnn", "ways": {"no term": {"diverged": "nan"}}}
-    assert "| ETTh2 | no term | diverged |" in "\n".join(analyses.pfnn([row]))
+    assert "| ETTh2 | no term | diverged |" in trials.pfnn_part([row]).markdown()
 
 
 def test_the_speed_of_the_flow_is_set_against_the_largest_eigenvalue():
@@ -41,7 +39,7 @@ def test_the_speed_of_the_flow_is_set_against_the_largest_eigenvalue():
     }
     for found in row["correlation"].values():
         assert -1.0 <= found["spearman"] <= 1.0
-    assert "| LORENZ_BASE | speed of the flow |" in "\n".join(analyses.flow_speed([row]))
+    assert "| LORENZ_BASE | speed of the flow |" in trials.flow_speed_part([row]).markdown()
 
 
 def test_correlations_are_of_values_and_of_ranks():
@@ -70,8 +68,7 @@ def test_every_way_of_the_protocol_is_run_by_validation_alone():
     row = protocol.run("LORENZ_STATE", "both", seed=7, epochs=1, stride=50, steps=1500, length=24)
     assert row["validation_mse"] > 0
     assert (row["epochs"], row["best_epoch"]) == (1, 1)
-    text = "\n".join(analyses.protocol([row]))
-    assert "| LORENZ_STATE | both |" in text
+    assert "| LORENZ_STATE | both |" in trials.protocol_part([row]).markdown()
 
 
 def test_a_rolled_fern_is_trained_in_a_way_and_judged_by_validation_alone():
@@ -81,8 +78,8 @@ def test_a_rolled_fern_is_trained_in_a_way_and_judged_by_validation_alone():
         for way in ("relu", "chaos")
     ]
     assert all(0.0 < row["validation"]["ept"] <= 24 for row in ways)
-    lines = analyses.rolled(ways)
-    assert [line.split(" | ")[2] for line in lines if line.startswith("| LORENZ_BASE")] == ["chaos", "relu"]
+    lines = trials.rolled_part(ways).table
+    assert [line.split(" | ")[1] for line in lines if line.startswith("| LORENZ_BASE")] == ["chaos", "relu"]
 
 
 def test_the_polynomial_alone_owes_nothing_to_the_network():
@@ -97,40 +94,17 @@ def test_the_polynomial_alone_owes_nothing_to_the_network():
     assert errors["chaos", 7] != errors["chaos", 8]
 
 
-def test_whether_polynomial_and_network_are_better_together_is_told() -> None:
-    rows = [
-        {"dataset": "CHUA_BASE", "noise": 0.01, "way": way, "validation": {"mse": mse, "ept": 9.0}}
-        | {"best_epoch": 1, "epochs": 2, "processor_seconds": 3.0}
-        for way, mse in (("chaos", 0.2), ("no polynomial", 0.1), ("polynomial alone", 0.3))
-    ]
-    told = "- CHUA_BASE, noise 1%: lowest MSE the network alone (0.1); both 0.2, the polynomial alone 0.3."
-    assert told in analyses.rolled(rows)
-    assert told not in analyses.rolled(rows[:2])
-
-
 def test_particles_of_a_rolled_fern_are_judged_by_what_they_cover_and_by_how_far_ahead():
     short = {"epochs": 1, "steps_per_epoch": 2}
     row = particles.run("LORENZ_BASE", noise=0.01, seed=7, steps=1500, length=48, particles=8, training=short)
     assert list(row["coverage"]) == ["1 to 24", "25 to 48"]
     assert all(0 <= share <= 1 for span in row["coverage"].values() for share in span.values())
     assert row["crps"]["particles"] < row["crps"]["mean path"]
-    line = next(line for line in analyses.particles([row]) if line.startswith("| LORENZ_BASE"))
-    halves = [row["coverage"][span]["50"] for span in row["coverage"]]
-    assert f"| {50 * sum(halves):.1f} / " in line
+    line = next(line for line in trials.particles_part([row]).table if line.startswith("| LORENZ_BASE"))
+    assert all(f"| {100 * row['coverage'][span]['80']:.1f} %" in line for span in row["coverage"])
 
 
 @pytest.mark.parametrize("way", rolled.WAYS)
 def test_every_way_is_one_that_the_model_and_training_have(way):
     build_model("fern-rolled", preset="chaos", context_length=48, horizon=48, channels=3, **rolled.WAYS[way].model)
     assert TrainConfig(preset="chaos", **rolled.WAYS[way].train).epochs > 0
-
-
-def test_without_rows_there_is_no_section():
-    assert (
-        analyses.rolled([])
-        == analyses.particles([])
-        == analyses.pfnn([])
-        == analyses.flow_speed([])
-        == analyses.protocol([])
-        == []
-    )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.forecasters import trajectories
 from benchmarks.forecasters.trajectories import LEVELS, measured, summary, table
-from benchmarks.sections.evidence import trajectories as section
+from benchmarks.sections.libraries import trajectories_part
 
 from fern.forecaster import FernForecaster
 from fern.systems import scenario, simulate
@@ -43,10 +43,8 @@ def test_a_spread_is_worth_as_many_windows_as_would_have_it() -> None:
     assert float(line.split()[-3]) == pytest.approx(25, rel=0.1)
 
 
-def test_the_page_tells_the_mean_over_trajectories_with_its_error() -> None:
+def test_the_page_shows_the_mean_over_trajectories_and_its_range() -> None:
     shares = {"first_coverage_80": 0.7, "coverage_80": 0.8, "first_coverage_95": 0.9, "coverage_95": 0.95}
-    rows = [shares, {name: share + 0.02 for name, share in shares.items()}]
-    (told,) = section(rows)
-    assert "80 % intervals cover 71.0 ± 1.0 % over the 40 windows of the table (70.0 to 72.0)" in told
-    assert "95 % intervals cover 96.0 ± 1.0 % over all windows (95.0 to 97.0)" in told
-    assert section(rows[:1]) == []
+    text = trajectories_part([shares, {name: share + 0.02 for name, share in shares.items()}]).markdown()
+    assert "| 80 % | the 40 windows of the table | 71.0 % | 70.0 % | 72.0 % |" in text
+    assert "| 95 % | all windows | 96.0 % | 95.0 % | 97.0 % |" in text
