@@ -7,7 +7,7 @@ WORKERS ?= 2
 # The suite starts some hundred interpreters: without bytecode on disk each compiles the package again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-slow test-integrations test-browser lint format bench docs clean
+.PHONY: demo test coverage test-slow test-integrations test-browser lint format bench docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ demo: $(STAMP)   ## forecast a shocked system and a table, and show it on a page
 test: $(STAMP)   ## the default suite
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
+coverage: $(STAMP)   ## the default suite with a report of the lines it runs, coverage/index.html
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov fern --cov-report term:skip-covered --cov-report html:coverage
+
 test-slow: $(STAMP)   ## what takes minutes: trainings and long measurements
 	$(BIN)/python -m pytest -m slow
 
@@ -61,4 +64,4 @@ docs: $(VENV)/.docs-installed   ## the documentation site with its gallery and n
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site demo coverage build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,7 +17,8 @@ from tests.benchmark.support import InlineEngine
 import fern as package
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README, START = ROOT / "README.md", ROOT / "docs" / "index.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 MODULES = sorted(m.name for m in pkgutil.walk_packages(package.__path__, "fern.") if not m.name.endswith("__main__"))
 
 EXTRAS = ("sktime", "neuralforecast", "fev", "statsforecast")
@@ -67,7 +68,9 @@ def pages_with(*languages):
     return [page for page in PAGES if blocks(page, *languages)]
 
 
-@pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in pages_with("python") if page not in (README, START)], ids=lambda page: page.name
+)
 def test_python_blocks_run_in_order(page):
     names: dict[str, object] = {"__name__": "example"}
     for code in blocks(page, "python"):
@@ -123,17 +126,51 @@ def test_shell_blocks_run_in_order(page, fern, monkeypatch):
         elif words[:1] == ["make"]:
             assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M) for target in words[1:]), line
         elif words[:2] == ["pip", "install"]:
-            assert_installable(words[-1])
+            assert_installable(words[2:])
         else:
             assert not words or words[0] in ("git", "cd", "python"), f"{page.name}: a line that no test covers: {line}"
 
 
-def assert_installable(requirement):
+def assert_installable(requirements):
+    """The first is ours, with extras that there are; the others are libraries that an example imports."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    name, _, extras = requirement.partition("[")
+    ours, *others = requirements
+    name, _, extras = ours.partition("[")
     assert name == project["name"]
     wanted = [extra for extra in extras.rstrip("]").split(",") if extra]
     assert set(wanted) <= project["optional-dependencies"].keys()
+    assert set(others) <= {"pandas"}
+
+
+def test_the_readme_is_read_to_the_end():
+    words = len(README.read_text().split())
+    assert words <= 700
+    (table,) = re.findall(r"<!-- results: .*?-->(.*?)<!-- end of results -->", README.read_text(), re.S)
+    assert 3 <= len(re.findall(r"^\| ", table, re.M)) <= 7  # a heading and at most six rows
+
+
+def test_the_readme_prints_the_frame_that_it_shows():
+    (code,), (shown,) = blocks(README, "python"), blocks(README, "text")
+    assert len(code.strip().splitlines()) <= 7  # two imports and at most five lines
+    quick = code.replace("horizon=48)", 'horizon=48, epochs=1, progress="silent")')
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(quick, "README.md", "exec"), {"__name__": "example"})
+    ours, theirs = (text.rstrip().splitlines() for text in (printed.getvalue(), shown))
+    assert ours[0].split() == theirs[0].split()
+    assert [line.split()[:3] for line in ours[1:]] == [line.split()[:3] for line in theirs[1:]]
+
+
+def test_the_start_page_has_the_readmes_picture_example_and_install_line():
+    start = START.read_text()
+    assert blocks(START, "python") == blocks(README, "python")
+    assert "](images/fan.png)" in start
+    assert blocks(START, "bash")[0] == blocks(README, "bash")[0]
+
+
+def test_what_the_readme_imports_is_in_its_install_line():
+    (code,), lines = blocks(README, "python"), "\n".join(blocks(README, "bash"))
+    assert "pandas" not in code or re.search(r"^pip install .*pandas", lines, re.M)
 
 
 def test_the_pages_name_no_file_of_the_repository_that_is_not_there():

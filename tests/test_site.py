@@ -52,7 +52,7 @@ def test_the_gallery_shows_every_figure_that_there_is():
 
 def test_every_page_is_in_the_navigation():
     named = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
-    pages = [path.name for path in (ROOT / "docs").glob("*.md")]
+    pages = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("**/*.md")]
     pages += [f"notebooks/{path.stem}.md" for path in NOTEBOOKS]
     assert sorted(named) == sorted(pages)
 

@@ -24,12 +24,12 @@ from fern.benchmark.stress import shock_response
 from fern.benchmark.tables.cells import Spot
 from fern.benchmark.tables.ranking import standings
 from fern.benchmark.tasks import ORACLE, DatasetChoice, read_task
-from fern.cli.demo import sample_table
 from fern.cli.demo_page import Findings, errors_by_step, findings_of, window_figures
 from fern.data import audit, clean
 from fern.data.auditing.audit import audit_source
 from fern.data.auditing.page import audit_page, repair_of, repairs_of
 from fern.data.reading import table_source
+from fern.data.samples import sample_load
 from fern.diagnostics import detect_alarms
 from fern.forecaster import FernForecaster
 from fern.models import Forecaster, build_model
@@ -77,7 +77,7 @@ def found() -> Findings:
 def forecaster() -> FernForecaster:
     """A forecaster of a table."""
     made = FernForecaster(48, context_length=168, epochs=4, seed=7, threads=1, progress="silent")
-    return made.fit(sample_table(24 * 70, seed=7))
+    return made.fit(sample_load(70, temperature=True))
 
 
 def trajectory() -> "Figure":
@@ -140,7 +140,7 @@ def fan() -> "Figure":
 
 def faulty_table() -> pa.Table:
     """A table with zeros and a sensor that is stuck."""
-    table = sample_table(24 * 70, seed=7)
+    table = sample_load(70, temperature=True)
     raw = table["load"].to_numpy().copy()
     raw[1200:1203], raw[1300:1312], raw[1450], raw[1500:1540] = 0.0, 0.0, 0.0, raw[1500]
     return table.set_column(1, "load", pa.array(raw))
@@ -229,7 +229,7 @@ FIGURES: dict[str, Callable[[], "Figure"]] = {
 
 def _forecast_page() -> str:
     made = forecaster()
-    return made.report(name="load.csv", audit=audit(sample_table(24 * 70, seed=7)))
+    return made.report(name="load.csv", audit=audit(sample_load(70, temperature=True)))
 
 
 def _audit_page() -> str:

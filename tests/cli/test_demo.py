@@ -8,7 +8,6 @@ from tests.html.support import Seen
 from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.scoring import score_oracle
 from fern.benchmark.tasks import DatasetChoice
-from fern.cli.demo import sample_table
 from fern.cli.demo_page import WHAT_TO_LOOK_AT
 from fern.html.markup import number
 
@@ -53,8 +52,3 @@ def test_too_few_steps_are_refused_before_any_training(fern) -> None:
     assert ran.code == 2
     assert "LORENZ_PARAM: has no validation windows" in ran.err
     assert "Training" not in ran.out
-
-
-def test_the_table_of_the_demo_is_the_same_every_time() -> None:
-    assert sample_table(100, seed=7).equals(sample_table(100, seed=7))
-    assert not sample_table(100, seed=7).equals(sample_table(100, seed=8))

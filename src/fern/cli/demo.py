@@ -10,8 +10,6 @@ from fern.cli.console import echo
 from fern.files import check_folder, check_outputs, made_folder, written_whole
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from fern.benchmark.problem import Problem
     from fern.benchmark.scoring import Score
     from fern.benchmark.tables.build import Table
@@ -32,7 +30,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "polymap": {},
     "last-value": {},
 }
-TABLE_ROWS, TABLE_HORIZON = 24 * 70, 48
+TABLE_DAYS, TABLE_HORIZON = 70, 48
 
 
 def register(app: typer.Typer) -> None:
@@ -83,33 +81,9 @@ def demo(
     echo(_what_to_look_at(scores, out, time.monotonic() - start))
 
 
-def sample_table(rows: int, *, seed: int) -> "pa.Table":
-    """Hourly load and temperature as a town may have them: days, weeks, weather, holidays, a sensor that stops.
-
-    Example:
-        >>> sample_table(48, seed=7).column_names
-        ['time', 'load', 'temperature']
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    rng = np.random.default_rng(seed)
-    hours = np.arange(rows)
-    weather = np.zeros(rows)
-    for row in range(1, rows):
-        weather[row] = 0.97 * weather[row - 1] + 0.5 * rng.standard_normal()
-    day = 2 * np.pi * hours / 24
-    temperature = 11 + 5 * np.sin(day - 2.2) + 3 * np.sin(hours / 24 / 30) + weather
-    weekend = (hours // 24) % 7 >= 5
-    load = 420 - 60 * weekend + 90 * np.sin(day - 1.9) + 35 * np.sin(2 * day - 0.6) - 6 * (temperature - 11)
-    load += 12 * rng.standard_normal(rows)
-    stamps = np.datetime64("2024-01-01T00:00") + hours.astype("timedelta64[h]")
-    columns = {"load": load.round(1), "temperature": temperature.round(1)}
-    return pa.table({"time": pa.array(stamps.astype("datetime64[s]")), **columns})
-
-
 def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     """Write the table, forecast it as a user would, and give the part of the page about it."""
+    from fern.data.samples import sample_load
     from fern.data.writing import write_table
     from fern.forecaster import FernForecaster
     from fern.forecaster.page import coverage_part
@@ -118,10 +92,10 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     from fern.html.markup import joined
     from fern.plot.coverage import Covered
 
-    table = sample_table(TABLE_ROWS, seed=seed)
+    table = sample_load(TABLE_DAYS, seed=seed, temperature=True)
     with written_whole(path) as temporary, temporary.open("wb") as file:
         write_table(table, file, format="csv")
-    echo(f"\nThe same with a table: {path}, {TABLE_ROWS:,} hours of load and temperature, {TABLE_HORIZON} hours ahead:")
+    echo(f"\nThe same with a table: {path}, {TABLE_DAYS} days of load and temperature, {TABLE_HORIZON} hours ahead:")
     forecaster = FernForecaster(TABLE_HORIZON, epochs=epochs, time_limit=60.0, seed=seed, threads=1).fit(table)
     coverage = forecaster.diagnose().coverage
     covered = [
