@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,6 @@ def train(config: PretrainConfig, folder: Path, *, judge_every: float = 600.0, s
         note(folder, f"goes on at step {progress.steps}, {progress.seconds:.0f} s")
     else:
         (folder / "config.json").write_text(json.dumps(asdict(config) | {"commit": commit()}, indent=1) + "\n")
-    held_out = validation_windows()
     network.train()
     start = time.monotonic() - progress.seconds
     processor = time.process_time() - progress.processor_seconds
@@ -185,7 +185,7 @@ def train(config: PretrainConfig, folder: Path, *, judge_every: float = 600.0, s
             store(folder, progress, network, optimiser)
             saved = progress.seconds
         if over or progress.seconds - judged > judge_every:
-            note(folder, report(network, held_out, details=over))
+            note(folder, report(network, details=over))
             judged = time.monotonic() - start
             network.train()
         if over:
@@ -193,6 +193,7 @@ def train(config: PretrainConfig, folder: Path, *, judge_every: float = 600.0, s
     return network
 
 
+@cache
 def validation_windows(count: int = 24) -> dict[str, Windows]:
     """Fresh windows of each family, of a seed that training never has."""
     rng = np.random.default_rng(VALIDATION_SEED)
@@ -203,12 +204,12 @@ def validation_windows(count: int = 24) -> dict[str, Windows]:
     return windows
 
 
-def report(network: Network, held_out: dict[str, Windows], *, details: bool = False) -> str:
+def report(network: Network, *, details: bool = False) -> str:
     """Held-out loss of the families, and the public tasks before their test part."""
     network.eval()
     losses = {}
     with torch.inference_mode():
-        for name, windows in held_out.items():
+        for name, windows in validation_windows().items():
             ahead = network(windows.inputs, windows.paths)
             losses[name] = float(gaussian_crps(windows.future - ahead.mean[:, 0], ahead.stddev[:, 0]).mean())
 

@@ -4,7 +4,7 @@ No real series trains the network. Its settings are chosen by these windows; the
 `benchmarks.public` alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -103,9 +103,14 @@ def _pinball(truth: Array, mean: Array, stddev: Array, deciles: Array) -> float:
 
 
 def judge_all(forecast: Moments, names: Sequence[str] = QUICK, *, windows: int = 2) -> tuple[dict[str, Score], str]:
-    """The scores by task, and a line: geometric means relative to the seasonal naive, and the mean coverage."""
+    """The scores by task, and a line that sums them up."""
     scores = {name: judge(name, forecast, windows=windows) for name in names}
+    mase, wql, cover = mean_relative(scores)
+    return scores, f"relative MASE {mase:.4f}, WQL {wql:.4f}, coverage of 80 % {100 * cover:.1f} %"
+
+
+def mean_relative(scores: Mapping[str, Score]) -> tuple[float, float, float]:
+    """Geometric means of MASE and WQL relative to the seasonal naive, and the mean coverage."""
     mase = np.exp(np.mean([np.log(score.mase / score.naive_mase) for score in scores.values()]))
     wql = np.exp(np.mean([np.log(score.wql / score.naive_wql) for score in scores.values()]))
-    cover = np.mean([score.coverage_80 for score in scores.values()])
-    return scores, f"relative MASE {mase:.4f}, WQL {wql:.4f}, coverage of 80 % {100 * cover:.1f} %"
+    return float(mase), float(wql), float(np.mean([score.coverage_80 for score in scores.values()]))

@@ -34,6 +34,7 @@ from fern.diagnostics import detect_alarms
 from fern.forecaster import FernForecaster
 from fern.models import Forecaster, build_model
 from fern.plot.scores import CaseErrors, ModelErrors
+from fern.synthetic import FAMILIES, generate
 from fern.training import TrainConfig, train
 
 if TYPE_CHECKING:
@@ -208,6 +209,12 @@ def critical_difference() -> "Figure":
     return figures.critical_difference_figure(ranks, critical_difference=placed.critical_difference, alike=placed.alike)
 
 
+def families() -> "Figure":
+    """Six series of each synthetic family."""
+    drawn = {name: generate(6, length=512, seed=5, only=[name]).values for name in FAMILIES}
+    return figures.families_figure({name: list(values) for name, values in drawn.items()})
+
+
 FIGURES: dict[str, Callable[[], "Figure"]] = {
     "trajectory_figure": trajectory,
     "forecast_figure": forecast,
@@ -223,6 +230,7 @@ FIGURES: dict[str, Callable[[], "Figure"]] = {
     "shock_response_figure": shock,
     "errors_figure": errors,
     "critical_difference_figure": critical_difference,
+    "families_figure": families,
 }
 """The function of `fern.plot` that draws each, and what is drawn of it."""
 

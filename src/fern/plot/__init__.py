@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fern.plot.canvas import save_figure
     from fern.plot.coverage import CoverageOverTime, Covered, coverage_figure, coverage_over_time_figure
     from fern.plot.diagnostics import diagnostics_figure
+    from fern.plot.families import families_figure
     from fern.plot.forecasts import Fan, Fans, Interval, Joint, fan_figure, forecast_figure, mechanism_figure
     from fern.plot.scores import (
         ErrorGrowth,
@@ -29,6 +30,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
             "fern.plot.canvas": ["save_figure"],
             "fern.plot.coverage": ["CoverageOverTime", "Covered", "coverage_figure", "coverage_over_time_figure"],
             "fern.plot.diagnostics": ["diagnostics_figure"],
+            "fern.plot.families": ["families_figure"],
             "fern.plot.forecasts": [
                 "Fan",
                 "Fans",
@@ -68,6 +70,7 @@ __all__ = [
     "diagnostics_figure",
     "error_growth_figure",
     "errors_figure",
+    "families_figure",
     "fan_figure",
     "forecast_figure",
     "mechanism_figure",
