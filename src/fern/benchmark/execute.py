@@ -96,7 +96,7 @@ def execute_run(run: Run, place: Workplace, bench: Workbench) -> Outcome:
     """
     began = time.perf_counter()
     try:
-        present = code_version_of(run.settings.model)
+        present = code_version_of(run.settings.model, run.settings.preset)
     except FernError as problem:  # a model from outside that could be imported when it was planned
         return Outcome(_row(run, place, began, status="failed", error=str(problem)))
     if run.settings.code_version != present:

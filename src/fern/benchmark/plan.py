@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from fern.benchmark.adapters.outside import outside_model, source_fingerprint
 from fern.benchmark.problem import Dataset, load_dataset
-from fern.benchmark.runs import NEUTRAL_VALUES, REVISION, Run, RunSettings, canonical, outside_version
+from fern.benchmark.runs import NEUTRAL_VALUES, REVISION, Run, RunSettings, canonical, code_version_of, outside_version
 from fern.benchmark.tasks import BY_DATASET, ORACLE, DatasetChoice, ModelChoice, Task, is_outside
 from fern.errors import FernError, unknown_name
 from fern.models import ModelConfig, model_names
@@ -227,7 +227,8 @@ class _Resolver:
         )
         model = outline_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
         settings = self._train_settings(given)
-        return _Resolved(named | {"train_settings": settings} if model.trainable else named, computing)
+        whole = named | {"train_settings": settings} if model.trainable else named
+        return _Resolved(whole, computing, code_version_of(choice.model, named["preset"]))
 
     def _train_settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The training settings that decide what is computed, where they are not neutral."""

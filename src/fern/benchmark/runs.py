@@ -6,18 +6,19 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fern._version import __version__
 from fern.benchmark.adapters.outside import outside_model, source_fingerprint
 from fern.benchmark.problem import Dataset, Problem
-from fern.benchmark.tasks import DatasetChoice, is_outside
+from fern.benchmark.tasks import ORACLE, DatasetChoice, is_outside
 from fern.errors import FernError
-from fern.models import Forecaster, ModelConfig, build_model
+from fern.models import Forecaster, ModelConfig, build_model, model_config, model_entry
 from fern.settings import STRICT, from_mapping
 from fern.training import TrainConfig
 from fern.training.config import NEUTRAL
@@ -26,22 +27,28 @@ from fern.training.runtime import usable_cores
 REVISION = "0.1.0.dev0+r1"
 """The revision of what computes results, part of every run's key: changed when a change of code changes results.
 
-It is a frozen text and not the package's version, so that a release keeps every committed result.
+It is a frozen text and not the package's version, so that a release keeps every committed result. Whoever changes what
+a kernel, a model or the training computes raises it: ``tests/benchmark/test_revision.py`` has small runs that notice.
 """
+PRESETS_OF_REVISION = "presets.json"
+"""What every preset stood for when the revision was frozen: the settings of ``model:preset``."""
 
 
 @cache
 def versions() -> dict[str, str]:
     """Versions of what computes, and the commit where the package runs from a checkout.
 
+    ``sources`` is a fingerprint of the files that compute results: two results of the same settings with the same one,
+    versions and processor are equal to the last bit, whatever their commits are called.
+
     Example:
         >>> sorted(versions().keys() - {"commit"})
-        ['fern', 'numba', 'numpy', 'python', 'torch']
+        ['fern', 'numba', 'numpy', 'python', 'sources', 'torch']
     """
-    found = {"fern": __version__, "python": platform.python_version()}
-    found |= {name: version(name) for name in ("numba", "numpy", "torch")}
+    known = {"fern": __version__, "python": platform.python_version(), "sources": _fingerprint_sources()}
+    known |= {name: version(name) for name in ("numba", "numpy", "torch")}
     commit = _commit()
-    return found | ({"commit": commit} if commit else {})
+    return known | ({"commit": commit} if commit else {})
 
 
 def machine(*, threads: int, accelerator: str = "cpu") -> dict[str, Any]:
@@ -58,6 +65,16 @@ def machine(*, threads: int, accelerator: str = "cpu") -> dict[str, Any]:
         "threads": threads,
         "accelerator": accelerator,
     }
+
+
+def _fingerprint_sources() -> str:
+    """Of systems, data, models and their training, by name and bytes."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for folder in ("data", "metrics", "models", "systems", "training", "transport"):
+        for path in sorted((package / folder).rglob("*.py")):
+            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _commit() -> str | None:
@@ -210,9 +227,48 @@ class Run:
         return from_mapping(TrainConfig, values, where=self.settings.describe())
 
 
-def code_version_of(model: str) -> str:
-    """What a row's key says about code: fern's, and for an outside model also the file that it is in."""
-    return outside_version(source_fingerprint(model)) if is_outside(model) else REVISION
+def code_version_of(model: str, preset: str) -> str:
+    """What a row's key says about code: fern's, and for an outside model also the file that it is in.
+
+    A key names a preset and not its settings. One whose settings are not those of `PRESETS_OF_REVISION`, or that is
+    newer, brings their fingerprint along, so that results of other settings are never taken for its own. A setting
+    that a config gained later and that the preset does not name is neutral: it changes nothing.
+
+    Example:
+        >>> code_version_of("dlinear", "paper") == REVISION
+        True
+    """
+    if is_outside(model):
+        return outside_version(source_fingerprint(model))
+    if model == ORACLE:
+        return REVISION
+    contents, frozen = preset_contents(model, preset), _frozen_presets().get(f"{model}:{preset}")
+    if frozen is not None:
+        named = model_entry(model).presets[preset]
+        if named.keys() <= frozen.keys() and all(contents.get(name) == value for name, value in frozen.items()):
+            return REVISION
+    return f"{REVISION}+{hashlib.sha256(canonical(contents)).hexdigest()[:12]}"
+
+
+def preset_contents(model: str, preset: str) -> dict[str, Any]:
+    """All settings of a model under a preset as plain values, without its sizes.
+
+    Example:
+        >>> preset_contents("dlinear", "paper")["individual"]
+        True
+    """
+    sizes = {"context_length": 336, "horizon": 336, "channels": 3}
+    settings = asdict(model_config(model, preset=preset, **sizes))
+    kept = {name: value for name, value in settings.items() if name not in sizes}
+    plain: dict[str, Any] = json.loads(json.dumps(kept, default=repr))
+    return plain
+
+
+@cache
+def _frozen_presets() -> dict[str, dict[str, Any]]:
+    text = files("fern.benchmark").joinpath(PRESETS_OF_REVISION).read_text(encoding="utf-8")
+    frozen: dict[str, dict[str, Any]] = json.loads(text)
+    return frozen
 
 
 def outside_version(fingerprint: str) -> str:

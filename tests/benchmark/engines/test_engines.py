@@ -386,7 +386,7 @@ def test_a_ray_worker_that_cannot_see_the_folder_keeps_no_checkpoints(tmp_path):
 
 def test_a_ray_worker_of_another_version_ends_the_sweep(fake_ray, store, monkeypatch):
     plan = tiny_plan(models=["last-value"])
-    monkeypatch.setattr(execute, "code_version_of", lambda model: "0.0.1+r1")
+    monkeypatch.setattr(execute, "code_version_of", lambda model, preset: "0.0.1+r1")
     with pytest.raises(FernError, match="install the same version everywhere"):
         run_sweep(plan, store, open_engine("ray", plan, store.folder))
     assert store.contents().rows == ()
