@@ -54,7 +54,7 @@ def test_a_change_of_what_is_computed_raises_the_revision(model):
         "the revision was raised: run tests.benchmark.test_revision.rewrite_figures"
     )
     if model not in recorded["mse"]:
-        pytest.skip("a new model: rewrite_figures adds it")
+        pytest.skip("no figures: a model that is new, or whose weights come with the package")
     said = "what a run computes has changed: raise fern.benchmark.runs.REVISION, or undo the change"
     assert first_result(model).row.metrics["mse"] == pytest.approx(recorded["mse"][model], rel=1e-3), said
 
