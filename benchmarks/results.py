@@ -61,6 +61,7 @@ def _coverage_parts(evidence: Evidence) -> list[Part]:
     read = evidence.read
     return [
         distributions.many_series_part(read("distributions", "coverage")),
+        distributions.scores_part(read("distributions", "coverage")),
         distributions.one_series_part(read("distributions", "single")),
         distributions.after_shock_part(read("distributions", "after_shock")),
         distributions.short_part(read("distributions", "short")),

@@ -54,6 +54,17 @@ def many_series_part(results: Sequence[Result]) -> Part:
     return Part("Coverage over many series", line, draw_table(heads, lines, words=2))
 
 
+def scores_part(results: Sequence[Result]) -> Part:
+    """Scores over many fresh series of each system, before and after calibration."""
+    names = list(dict.fromkeys(name for result in results for name in result["mean"] if "/" not in name))
+    lines = [
+        [name, *(f"{result['mean'][name]:.4f}" if name in result["mean"] else "" for result in results)]
+        for name in names
+    ]
+    line = "Mean over the series of the table above. `python -m benchmarks.distributions.coverage`"
+    return Part("Scores over many series", line, draw_table(["score", *map(system_of, results)], lines))
+
+
 def one_series_part(results: Sequence[Result]) -> Part:
     """Coverage on real series, with the error bar that their length allows."""
     levels = sorted({cell["level"] for result in results for cell in result["coverage"]})
