@@ -12,7 +12,8 @@ from tests.benchmark.support import tiny_plan
 from fern.benchmark import runs
 from fern.benchmark.execute import Workbench, Workplace, execute_run
 from fern.benchmark.runs import REVISION, code_version_of, preset_contents
-from fern.models import model_entry, model_names
+from fern.models import model_names
+from fern.models.registry import model_entry
 
 FIGURES = Path(__file__).with_name("revision_figures.json")
 NAMES = [name for name in model_names() if model_entry(name).model.__module__.startswith("fern.")]

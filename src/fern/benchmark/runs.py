@@ -18,7 +18,8 @@ from fern.benchmark.adapters.outside import outside_model, source_fingerprint
 from fern.benchmark.problem import Dataset, Problem
 from fern.benchmark.tasks import ORACLE, DatasetChoice, is_outside
 from fern.errors import FernError
-from fern.models import Forecaster, ModelConfig, build_model, model_config, model_entry
+from fern.models import Forecaster, ModelConfig, build_model
+from fern.models.registry import model_config, model_entry
 from fern.settings import STRICT, from_mapping
 from fern.training import TrainConfig
 from fern.training.config import NEUTRAL
