@@ -133,6 +133,15 @@ def test_average_ranks_are_over_cases_that_every_model_has_and_diverged_ranks_la
     assert any("over the 2 of 3 cases" in note for note in table.notes)
 
 
+def test_a_model_with_few_cases_is_not_ranked_and_takes_none_from_the_others():
+    rows = [scored(model, mse, dataset=name) for name in "ABC" for model, mse in (("fern", 1.0), ("dlinear", 2.0))]
+    table = build_table([*rows, scored("koopa", 0.5, dataset="A")], task="mine", kind="shock")
+    (note,) = [note for note in table.notes if note.startswith("Average rank")]
+    assert "over the 3 of 3 cases that every ranked model has" in note
+    ranks = {column.model: cell for column, cell in zip(table.columns, table.lines[-1].cells, strict=True) if cell}
+    assert {model: cell.mean for model, cell in ranks.items()} == {"fern": 1.0, "dlinear": 2.0}
+
+
 def test_the_papers_number_and_the_ratio_stand_beside_ours():
     table = build_table([scored("fern", 43.32), scored("dlinear", 76.55)], task="mine", paper=True)
     fern = cell(table, ("LORENZ_BASE",), "mse", "fern")

@@ -36,7 +36,7 @@ from typing import Literal
 from fern.benchmark.problem import NOISE, START
 from fern.benchmark.results import Row, direction_of
 from fern.benchmark.significance import tied_ranks
-from fern.benchmark.tables.cells import Cell, Grid, Spot, best_marked, fill_grid
+from fern.benchmark.tables.cells import LEAST_SHARE, Cell, Grid, Spot, best_marked, fill_grid
 from fern.benchmark.tables.published import (
     averages_beside_paper,
     beside_paper,
@@ -307,8 +307,12 @@ def _mean_cell(parts: Sequence[Cell | None]) -> Cell | None:
 
 
 def average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: Sequence[str]) -> dict[str, Cell]:
-    """Each model's mean rank over the cases in which all have a figure or diverged (which ranks last)."""
+    """Each model's mean rank over the cases in which all have a figure or diverged (which ranks last).
+
+    Models that have few cases are not ranked, see `ranked_models`.
+    """
     direction = direction_of(metric)
+    models = ranked_models(grid, cells, metric, models)
     if direction == 0 or len(models) < 2:
         return {}
     ranks = []
@@ -323,6 +327,16 @@ def average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: S
         model: Cell(mean=float(sum(rank[place] for rank in ranks) / len(ranks)), done=len(ranks))
         for place, model in enumerate(models)
     }
+
+
+def ranked_models(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: Sequence[str]) -> list[str]:
+    """Those with at least `LEAST_SHARE` of the cases that the fullest one has."""
+    counts = {
+        model: sum(_score(cells.get(Spot(*case, model, metric)), 1) is not None for case in grid.cases)
+        for model in models
+    }
+    most = max(counts.values(), default=0)
+    return [model for model, count in counts.items() if count >= max(1, LEAST_SHARE * most)]
 
 
 def _score(cell: Cell | None, direction: int) -> float | None:
@@ -366,13 +380,15 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     if any(row.data_settings.get(NOISE) for row in grid.rows):
         notes.append(NOISY)
     notes += _over_starts(grid, cells, layout)
+    ranked = ranked_models(grid, cells, layout.metrics[0], _forecasters(grid))
     complete = sum(
-        all(_score(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in _forecasters(grid))
+        all(_score(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in ranked)
         for case in grid.cases
     )
-    if len(_forecasters(grid)) > 1 and direction_of(layout.metrics[0]):
+    if len(ranked) > 1 and direction_of(layout.metrics[0]):
+        every = "every model" if len(ranked) == len(_forecasters(grid)) else "every ranked model"
         notes.append(
-            f"Average rank: over the {complete} of {len(grid.cases)} cases that every model has; diverged runs last."
+            f"Average rank: over the {complete} of {len(grid.cases)} cases that {every} has; diverged runs last."
         )
     notes += grid.what_is_missing()
     notes += grid.troubles(most=_MOST_TOLD)

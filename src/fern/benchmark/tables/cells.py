@@ -36,6 +36,10 @@ class Spot(NamedTuple):
     metric: str
 
 
+LEAST_SHARE = 0.5
+"""Of the cases that the fullest model has: one with fewer is not ranked, it would take most of them from the others."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """A figure over seeds, and how many runs gave it.

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from fern.benchmark.results import Row, direction_of
 from fern.benchmark.significance import Ranks, diebold_mariano, friedman, nemenyi, tied_ranks
 from fern.benchmark.store import Store
-from fern.benchmark.tables.cells import Case, Cell, Grid, Spot
+from fern.benchmark.tables.cells import LEAST_SHARE, Case, Cell, Grid, Spot
 from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, METRICS, MOST_MODELS
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError
-
-_LEAST_SHARE = 0.5  # of the cases; a model with fewer would take most of them from the others
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
     }
     counts = {model: sum(model in scores[case] for case in grid.cases) for model in grid.models if model != ORACLE}
     most = max(counts.values(), default=0)
-    ranked = [model for model, count in counts.items() if count >= max(1, _LEAST_SHARE * most)]
+    ranked = [model for model, count in counts.items() if count >= max(1, LEAST_SHARE * most)]
     by_dataset: dict[str, list[NDArray[np.float64]]] = {}
     for (dataset, _), found in scores.items():
         if len(ranked) > 1 and all(model in found for model in ranked):
