@@ -23,7 +23,7 @@ from benchmarks.distributions.coverage import Sizes, residuals_of, standardised,
 from fern.calibration import OnlineCalibration, OnlineSettings, fit_calibration
 from fern.data import Part
 from fern.forecaster.distributions import distribution_of
-from fern.forecaster.fitting.recipes import FERN
+from fern.forecaster.fit import FERN
 from fern.models import Forecaster
 from fern.systems import ParamShock, scenario, simulate
 

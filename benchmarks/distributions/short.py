@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration import CalibrationSettings
-from fern.data.frames import Series
 from fern.data.frequency import Frequency
+from fern.data.series_table import Series
 from fern.forecaster.distributions import distribution_of
-from fern.forecaster.fitting.fit import FitSettings, fit_model, scales_of
-from fern.forecaster.fitting.plan import make_plan
+from fern.forecaster.fit import FitSettings, fit_model
+from fern.forecaster.plan import make_plan, measure_scales
 
 RESULTS = Path(__file__).parent / "results" / "short"
 KINDS = ("season", "trend", "growth")
@@ -96,7 +96,7 @@ def _one(kind: str, seed: int, counted: float, epochs: int | None) -> dict[str, 
     learnt = len(values) - TESTS * HORIZON
     series = Series(kind, None, values[:learnt], ("y",), Frequency("row", 1))
     plan = make_plan([series], horizon=HORIZON, context_length=None, season=1 if kind == "trend" else SEASON)
-    scales = scales_of([series], plan)
+    scales = measure_scales([series], plan)
     how = CalibrationSettings(distribution_windows=counted)
     fit = fit_model([series], scales, plan, FitSettings(epochs=epochs, threads=1, progress="silent", calibration=how))
     scaled = scales[0].apply(values)

@@ -10,9 +10,8 @@ from torch import Generator, Tensor
 
 from fern.data import Part, Windows
 from fern.errors import FernError
-from fern.forecaster.saving.weights import describe_weights, model_of
-from fern.models import FittedForecaster, build_model, load_model, model_names, save_model
-from fern.models.registry import model_entry
+from fern.forecaster.saved_state import describe_weights, restore_model
+from fern.models import FittedForecaster, build_model, load_model, model_entry, model_names, save_model
 from fern.training import train
 
 NAMES = [name for name in model_names() if issubclass(model_entry(name).model, FittedForecaster)]
@@ -109,7 +108,7 @@ def test_before_it_is_fitted_it_says_so(name: str) -> None:
 def test_a_forecasters_folder_takes_it_back_bit_for_bit(name: str) -> None:
     model = fitted(name)
     past, _ = last_window(turning(500))
-    back = model_of(*describe_weights(model), where="model")
+    back = restore_model(*describe_weights(model), where="model")
     assert torch.equal(back(past).mean, model(past).mean)
 
 
@@ -119,7 +118,7 @@ def test_a_file_whose_tensors_do_not_belong_together_is_refused(name: str) -> No
     tensors = describe_weights(model)[1]
     for buffer, values in tensors.items():
         with pytest.raises(FernError, match="has shape"):
-            model_of({**describe_weights(model)[0]}, {**tensors, buffer: values[:-1]}, where="model")
+            restore_model({**describe_weights(model)[0]}, {**tensors, buffer: values[:-1]}, where="model")
 
 
 @EVERY_FITTED

@@ -19,7 +19,7 @@ from fern.data.auditing.audit import audit
 from fern.data.auditing.policy import Policy
 from fern.data.cleaning import clean
 from fern.data.datasets import load
-from fern.data.frames import read_frame
+from fern.data.series_table import read_frame
 from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError

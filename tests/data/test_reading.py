@@ -99,7 +99,7 @@ def test_row_numbers_that_programs_write_are_no_values() -> None:
 
 def test_roles_can_be_given() -> None:
     table = pa.table({"k": [1, 2], "who": ["x", "y"], "a": [1.0, 2.0], "note": ["?", "!"]})
-    source = table_source(table, name="frame", reading=Reading(time="k", series="who", ignore=("note",)))
+    source = table_source(table, name="frame", reading=Reading(time_col="k", id_col="who", ignore=("note",)))
     assert (source.roles.time, source.roles.series, source.roles.values) == ("k", "who", ("a",))
 
 
@@ -208,4 +208,4 @@ def test_a_misspelt_column_gets_the_nearest_name() -> None:
     with pytest.raises(FernError, match="unknown column 'laod': did you mean 'load'"):
         open_source(path, Reading(ignore=("laod",)))
     with pytest.raises(FernError, match="time column 'load' holds double, needs dates"):
-        open_source(write("g.csv", "date,load\n2020-01-01,1.5\n"), Reading(time="load")).table()
+        open_source(write("g.csv", "date,load\n2020-01-01,1.5\n"), Reading(time_col="load")).table()

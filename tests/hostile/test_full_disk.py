@@ -16,7 +16,7 @@ from fern.benchmark.store import Store
 from fern.benchmark.sweep import run_sweep
 from fern.errors import FernError, NotWritten
 from fern.files import made_folder, written_whole
-from fern.forecaster.saving.folder import write_folder
+from fern.forecaster.saved_folder import write_folder
 from fern.models import build_model, save_model
 from fern.plot.canvas import figure, save_figure
 

@@ -22,7 +22,7 @@ from fern.data.auditing.page import audit_page, repairs_of
 from fern.data.reading import table_source
 from fern.diagnostics import Alarm, EigenProfile
 from fern.errors import FernError
-from fern.forecaster.page import ForecastShown, Profile, forecast_page
+from fern.forecaster.report import ForecastShown, Profile, forecast_page
 from fern.html.figures import drawing, live_drawing
 from fern.html.markup import Entry, Head, element, joined, listing
 from fern.html.page import Section, content_security_policy, page

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table as RichTable
 
-    from fern.forecaster.inputs import Table
-    from fern.forecaster.watching.scores import Score
+    from fern.data.series_table import SeriesTable
+    from fern.forecaster.backtest import Score
 
 LEVELS = (80.0, 95.0)
 MOST_LINES = 30
@@ -116,11 +116,11 @@ def backtest(
         }
     )
     from fern.data.reading import Reading
-    from fern.forecaster.output import Asked
-    from fern.forecaster.watching.scores import as_levels, scores_of, shares_for
+    from fern.forecaster.backtest import keep_levels, list_quantiles, score_forecasts
+    from fern.forecaster.predict import OutputColumns
 
     with as_user_sees(data):
-        Asked.of(level=levels, quantiles=None)
+        OutputColumns.of(level=levels, quantiles=None)
     forecaster, saved = forecaster_for(model, horizon, settings)
     if saved and refit:
         raise FernError(f"{model} is a saved forecaster, which is not trained again", argument="--refit")
@@ -133,17 +133,17 @@ def backtest(
             given.table,
             n_windows=windows,
             step_size=step_size,
-            quantiles=list(shares_for(levels)),
+            quantiles=list(list_quantiles(levels)),
             refit=refit,
             use_fitted=saved,
         )
         columns = _columns(table, rows.column_names)
-        scores = scores_of(rows, columns=columns, levels=levels, by=table.form.identifier)
+        scores = score_forecasts(rows, columns=columns, levels=levels, by=table.id_col)
         if out is None or str(out) != "-":
             _print(scores, levels, windows=windows)
         if out is not None:
-            kept = as_levels(rows, columns=columns, levels=levels)
-            write_out(kept, out, given, time=[table.form.time or "row", "cutoff"])
+            kept = keep_levels(rows, columns=columns, levels=levels)
+            write_out(kept, out, given, time=[table.time_col or "row", "cutoff"])
 
 
 def diagnose(
@@ -190,9 +190,9 @@ def diagnose(
         say("too few rows, or no distribution: there is nothing to show")
 
 
-def _columns(table: "Table", found: "Sequence[str]") -> list[tuple[str, str]]:
+def _columns(table: "SeriesTable", found: "Sequence[str]") -> list[tuple[str, str]]:
     """The column of the forecast and that of what came, for each channel of a cross-validation."""
-    if not table.form.long:
+    if not table.long:
         return [(name, f"{name}-y") for name in table.channel_names]
     label = found[found.index("cutoff") + 1]
     return [(label, table.channel_names[0])]

@@ -86,8 +86,8 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     from fern.data.samples import sample_load
     from fern.data.writing import write_table
     from fern.forecaster import FernForecaster
-    from fern.forecaster.page import coverage_part
-    from fern.forecaster.watching.picture import fans_of
+    from fern.forecaster.plot import make_fans
+    from fern.forecaster.report import coverage_part
     from fern.html.figures import live_drawing
     from fern.html.markup import joined
     from fern.plot.coverage import Covered
@@ -105,7 +105,7 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     both = (TABLE_HORIZON // 2, TABLE_HORIZON)
     parts = [
         live_drawing(
-            fans_of(forecaster, None, level=(80, 95), h=None, joint=both),
+            make_fans(forecaster, None, level=(80, 95), h=None, joint=both),
             name="own-fan",
             alt=f"Forecast fans of load and temperature, {TABLE_HORIZON} hours ahead, with intervals and history.",
             caption="Shaded: 80 % and 95 % intervals of each hour, calibrated. Dashed: the band that a whole path "

@@ -16,7 +16,7 @@ from fern.data import Windows
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules
 from fern.errors import FernError
 from fern.forecaster.distributions import around
-from fern.forecaster.page import Profile, coverage_part, profile_part
+from fern.forecaster.report import Profile, coverage_part, profile_part
 from fern.html.figures import drawing, live_drawing
 from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
 from fern.html.page import Section, command

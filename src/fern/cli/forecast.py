@@ -43,8 +43,8 @@ from fern.errors import FernError, unknown_name
 from fern.files import check_folder
 
 if TYPE_CHECKING:
+    from fern.data.series_table import SeriesTable
     from fern.forecaster import FernForecaster
-    from fern.forecaster.inputs import Table
 
 DEFAULT_MODEL = "fern"
 FOR_TRAINING = ("context_length", "season", "epochs", "time_limit", "threads")
@@ -115,10 +115,10 @@ def forecast(
         }
     )
     from fern.data.reading import Reading
-    from fern.forecaster.output import Asked
+    from fern.forecaster.predict import OutputColumns
 
     with as_user_sees(data):
-        Asked.of(level=levels, quantiles=shares)  # a mistake here must not cost a training
+        OutputColumns.of(level=levels, quantiles=shares)  # a mistake here must not cost a training
     forecaster, saved = forecaster_for(model, horizon, settings)
     given = read_given(data, reading=Reading(time, id_, (), encoding, separator, decimal))
     with as_user_sees(given.name), told(), ended_by_interrupt():
@@ -129,7 +129,7 @@ def forecast(
         else:
             table = fit(forecaster, given)
             made = forecaster.predict(level=levels, quantiles=shares)
-        write_out(made, out, given, time=[table.form.time])
+        write_out(made, out, given, time=[table.time_col])
         if plot is not None:
             _plot(forecaster, given if saved else None, plot, h=horizon, levels=levels)
         if save is not None:
@@ -157,11 +157,11 @@ def forecaster_for(model: str, horizon: int | None, settings: dict[str, Any]) ->
     return forecaster.set_params(**settings), True
 
 
-def fit(forecaster: "FernForecaster", given: Given) -> "Table":
+def fit(forecaster: "FernForecaster", given: Given) -> "SeriesTable":
     """Fit to the table; what was decided is said on standard error."""
     table = given.read(forecaster)
     began = clock.monotonic()
-    forecaster.fit_table(table)
+    forecaster.fit(table)
     seconds = clock.monotonic() - began
     say(f"fitted in {seconds:.0f} s; each forecast sees {forecaster.context_length_:,} rows")
     for note in forecaster.notes_:

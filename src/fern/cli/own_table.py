@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from fern.data.reading import Reading
+    from fern.data.series_table import SeriesTable
     from fern.forecaster import FernForecaster
-    from fern.forecaster.inputs import Table
 
 STANDARD = "-"
 ENDINGS = (".csv", ".parquet")
@@ -102,22 +102,20 @@ class Given:
     id_col: str
     time_form: str | None = None
 
-    def read(self, forecaster: "FernForecaster") -> "Table":
+    def read(self, forecaster: "FernForecaster") -> "SeriesTable":
         """Its series as the forecaster reads them; what was found is said on standard error."""
-        found = forecaster.read(self.table)
-        form = found.form
-        roles = [f"time: {form.time}" if form.time is not None else "no time column: rows count"]
-        if form.identifier is not None:
-            count = len(found.series)
-            roles.append(f"series: {form.identifier} ({count:,})")
-        many = "targets" if len(found.channel_names) > 1 else "target"
-        shown = ", ".join(found.channel_names[:8]) + (", …" if found.channel_names[8:] else "")
+        table = forecaster.read(self.table)
+        roles = [f"time: {table.time_col}" if table.time_col is not None else "no time column: rows count"]
+        if table.id_col is not None:
+            roles.append(f"series: {table.id_col} ({len(table.series):,})")
+        many = "targets" if len(table.channel_names) > 1 else "target"
+        shown = ", ".join(table.channel_names[:8]) + (", …" if table.channel_names[8:] else "")
         roles.append(f"{many}: {shown}")
-        say(f"{'; '.join(roles)}; {_rows(found)}, step {found.series[0].frequency}")
-        return found
+        say(f"{'; '.join(roles)}; {_rows(table)}, step {table.frequency}")
+        return table
 
 
-def _rows(found: "Table") -> str:
+def _rows(found: "SeriesTable") -> str:
     lengths = sorted({len(one.values) for one in found.series})
     return f"{lengths[0]:,} rows" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,} rows"
 
@@ -131,9 +129,9 @@ def read_given(data: str, *, reading: "Reading") -> Given:
     name = "standard input" if data == STANDARD else data
     with as_user_sees(name):
         table = _from_standard_input(reading) if data == STANDARD else read_table(_published(data), reading)
-        columns = [column for column in table.column_names if column != (reading.series or ID)]
-        time, _ = find_time(table, columns, name="frame", asked=reading.time)
-        identifier = reading.series or find_identifier(table, time) or ID
+        columns = [column for column in table.column_names if column != (reading.id_col or ID)]
+        time, _ = find_time(table, columns, name="frame", asked=reading.time_col)
+        identifier = reading.id_col or find_identifier(table, time) or ID
         return Given(name, table, identifier, None if time is None else written_form(table[time]))
 
 

@@ -154,7 +154,7 @@ def forecast(
     With --model FOLDER a saved forecaster is used as it is; with a model's name it is fitted first.
     """
     from fern.data.reading import Reading
-    from fern.forecaster.output import Asked
+    from fern.forecaster.predict import OutputColumns
 
     levels = numbers("--level", level) or [80.0, 95.0]
     ending_of(out, (".html", ".htm"), what="a page")
@@ -178,7 +178,7 @@ def forecast(
         }
     )
     with as_user_sees(data):
-        Asked.of(level=levels, quantiles=None)
+        OutputColumns.of(level=levels, quantiles=None)
     forecaster, saved = forecaster_for(model, horizon, settings)
     given = read_given(data, reading=Reading(time, id_, (), encoding, separator, decimal))
     with as_user_sees(given.name), told(), ended_by_interrupt():

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from fern.data.auditing.policy import PAPER_POLICY, Policy, read_policy
     from fern.data.cleaning import Change, CleanLog, clean
     from fern.data.datasets import PUBLISHED, Published, find, load, published
-    from fern.data.frames import Panel, Series, read_frame
     from fern.data.frequency import Frequency
     from fern.data.scaling import Affine, ScaledDistribution, Scaler, fit_scaler, scaler_from_mapping
+    from fern.data.series_table import Series, SeriesTable, read_frame
     from fern.data.splits import PRESETS, Part, Split, split
     from fern.data.windows import Windows
 else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
@@ -25,9 +25,9 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
             "fern.data.auditing.policy": ["PAPER_POLICY", "Policy", "read_policy"],
             "fern.data.cleaning": ["Change", "CleanLog", "clean"],
             "fern.data.datasets": ["PUBLISHED", "Published", "find", "load", "published"],
-            "fern.data.frames": ["Panel", "Series", "read_frame"],
             "fern.data.frequency": ["Frequency"],
             "fern.data.scaling": ["Affine", "ScaledDistribution", "Scaler", "fit_scaler", "scaler_from_mapping"],
+            "fern.data.series_table": ["Series", "SeriesTable", "read_frame"],
             "fern.data.splits": ["PRESETS", "Part", "Split", "split"],
             "fern.data.windows": ["Windows"],
         },
@@ -42,13 +42,13 @@ __all__ = [
     "Change",
     "CleanLog",
     "Frequency",
-    "Panel",
     "Part",
     "Policy",
     "Published",
     "ScaledDistribution",
     "Scaler",
     "Series",
+    "SeriesTable",
     "Split",
     "Windows",
     "audit",

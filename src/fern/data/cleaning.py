@@ -15,9 +15,9 @@ from fern.data.auditing.audit import as_floats
 from fern.data.auditing.policy import PAPER_POLICY, Action, Policy, in_words, judge, sentinels
 from fern.data.auditing.scan import ColumnScan
 from fern.data.auditing.scan_runs import runs_of
-from fern.data.frames import by_series, check_grid, restored, restored_names, step_of
 from fern.data.native import Native, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
+from fern.data.series_table import check_grid, restore_names, restore_stamps, split_by_series, step_of
 from fern.data.splits import Part
 from fern.data.time_grid import GridScan, TimeGrid, grid_without_time
 from fern.data.timestamps import as_text
@@ -136,7 +136,7 @@ def clean(
         >>> cleaned["load"][5].as_py(), log.changes[0].action
         (5.0, 'fill')
     """
-    reading = Reading(time=time, series=series, ignore=tuple(ignore))
+    reading = Reading(time_col=time, id_col=series, ignore=tuple(ignore))
     if isinstance(frame, str | Path):
         source, native = open_source(frame, reading), Native("pyarrow")
         types: dict[str, pa.DataType] = {}
@@ -166,7 +166,7 @@ def clean_source(
     ]
     pieces = []
     rows = 0
-    for name, table in by_series(source):
+    for name, table in split_by_series(source):
         rows += table.num_rows
         cleaner = _Cleaner(name, table, source, policy=policy, by_rows=grid == "rows", step=step)
         piece, made = cleaner.run(part)
@@ -327,9 +327,9 @@ def _in_types(table: pa.Table, source: Source, types: Mapping[str, pa.DataType],
             continue
         column = table[name]
         if name == source.roles.time:
-            column = restored(column, type_)
+            column = restore_stamps(column, type_)
         elif name == source.roles.series:
-            column = restored_names(column, type_)
+            column = restore_names(column, type_)
         elif pa.types.is_floating(type_) or (pa.types.is_integer(type_) and name not in transformed):
             column = pc.cast(column, type_, safe=False)
         table = table.set_column(i, name, column)

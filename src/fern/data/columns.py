@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from fern.data.csv_files import is_number
@@ -12,6 +13,7 @@ from fern.errors import FernError, unknown_name
 
 ID = "unique_id"
 TIME = "ds"
+TARGET = "y"
 TIME_NAMES = frozenset({"ds", "date", "datetime", "time", "timestamp", "t", "step", "index"})
 
 
@@ -30,36 +32,115 @@ def find_roles(
     table: pa.Table,
     *,
     name: str,
-    time: str | None = None,
-    series: str | None = None,
+    id_col: str | None = None,
+    time_col: str | None = None,
+    target_col: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
+    forecast: bool = False,
+    ignore_columns: bool = False,
 ) -> Roles:
-    """Find the roles from the names and types of a table (or of its first rows); what is given is not guessed.
+    """Decide which column is what, from the names and types of a table or of its first rows.
 
-    Time: ``ds``, else the first column of dates or timestamps (text that reads as such included), else a
-    column of integers with a usual name (``t``, ``time``, …). Series: ``unique_id``. All others are values
-    and must be numbers.
+    Time is ``ds``, else the first column of dates or timestamps (text that reads as such included), else a column of
+    integers with a usual name (``t``, ``time``, …). The series are named by ``unique_id``. All others are values and
+    must be numbers. With ``forecast`` only targets are values: ``target_col``, else ``y`` of a long table, else every
+    column of numbers; other columns are an error, or left out with ``ignore_columns``.
 
     Example:
         >>> find_roles(pa.table({"date": ["2020-01-01"], "load": [1.5]}), name="f.csv").time
         'date'
     """
     names = table.column_names
+    if not names:
+        raise FernError("has no columns", where=name)
     require_distinct(names, name=name)
-    for asked in (time, series, *ignore):
-        if asked is not None and asked not in names:
-            raise FernError(f"{unknown_name('column', asked, names)}", where=name)
-    series = series or (ID if ID in names and ID not in ignore else None)
+    asked = {"time_col": [time_col], "id_col": [id_col], "target_col": target_col or (), "ignore": ignore}
+    for argument, columns in asked.items():
+        for column in columns:
+            if column is not None and column not in names:
+                raise unknown_name("column", column, names, argument=argument, where=name)
+    series = id_col or (ID if ID in names and ID not in ignore else None)
+    targets = _targets(names, target_col, series=series, time=time_col, where=name) if forecast else None
     left = [column for column in names if column not in (series, *ignore)]
-    time, form = find_time(table, left, name=name, asked=time)
+    time, form = find_time(table, [c for c in left if c not in (targets or ())], name=name, asked=time_col)
     # The row numbers that some programs write in front of the columns are no values.
     numbers = [column for column in left if column != time and is_row_number(table, column)]
-    values = tuple(column for column in left if column != time and column not in numbers)
+    others = [column for column in left if column != time and column not in numbers]
+    values, extra = others, list[str]()
+    if forecast:
+        if time is None and targets is None:
+            _refuse_fractions_of_time(table, where=name)
+        values = list(targets or [column for column in others if _holds_values(table, column)])
+        extra = [column for column in others if column not in values]
+        if extra and not ignore_columns:
+            _refuse_columns(table, extra, where=name)
     if not values:
         raise FernError("has no value column besides the time column", expected="at least one", where=name)
     for column in values:
         check_values(table, column, name=name)
-    return Roles(values, time, form, series, (*ignore, *numbers))
+    if forecast and series is not None and len(values) > 1:
+        raise FernError(f"the columns {', '.join(values)} could all be the target; name it by target_col", where=name)
+    return Roles(tuple(values), time, form, series, (*ignore, *numbers, *extra))
+
+
+def _targets(
+    names: Sequence[str], target_col: Sequence[str] | None, *, series: str | None, time: str | None, where: str
+) -> tuple[str, ...] | None:
+    """The columns to forecast; None where every column of numbers is one."""
+    if target_col is None:
+        return (TARGET,) if series is not None and TARGET in names else None
+    for column in target_col:
+        if column in (series, time):
+            role = "identifier" if column == series else "time"
+            raise FernError(f"{column!r} is the {role} column", argument="target_col", where=where)
+    if series is not None and len(target_col) > 1:
+        raise FernError(
+            f"got {list(target_col)}; a long table has one target, a wide one may have many",
+            argument="target_col",
+            where=where,
+        )
+    return tuple(target_col)
+
+
+def _refuse_columns(table: pa.Table, columns: Sequence[str], *, where: str) -> None:
+    """Refuse columns that are neither identifier, time nor target."""
+    for column in columns:
+        if _is_mostly_numbers(table, column):
+            check_values(table, column, name=where)
+    more = f" and {len(columns) - 5} more" if columns[5:] else ""
+    listed = ", ".join(repr(column) for column in columns[:5]) + more
+    raise FernError(
+        f"{listed} {'is' if len(columns) == 1 else 'are'} neither identifier, time nor target; covariates are not "
+        "supported yet: ignore_columns=True leaves such columns out",
+        argument="ignore_columns",
+        where=where,
+    )
+
+
+def _holds_values(table: pa.Table, column: str) -> bool:
+    type_ = table.schema.field(column).type
+    return is_numeric(type_) or pa.types.is_null(type_)
+
+
+def _is_mostly_numbers(table: pa.Table, column: str) -> bool:
+    """Whether a column of text would hold numbers, but for a few rows."""
+    if not is_text(table.schema.field(column).type):
+        return False
+    texts = [text for text in table[column].slice(0, 1000).to_pylist() if text is not None]
+    return sum(map(is_number, texts)) > len(texts) / 2
+
+
+def _refuse_fractions_of_time(table: pa.Table, *, where: str) -> None:
+    """Refuse a column that is time by its name and its order, but would be forecast like any other."""
+    for column in table.column_names:
+        if column.strip().casefold() in TIME_NAMES and pa.types.is_floating(table.schema.field(column).type):
+            values = table[column].to_numpy()
+            if len(values) > 1 and (np.diff(values) > 0).all():
+                raise FernError(
+                    f"column {column!r} looks like time but holds fractions; give dates or integers, or name the "
+                    "columns to forecast by target_col and leave it out by ignore_columns=True",
+                    where=where,
+                )
 
 
 def require_distinct(names: Sequence[str], *, name: str) -> None:

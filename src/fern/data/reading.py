@@ -1,8 +1,8 @@
 """Tables from CSV and Parquet files, batch by batch or as one Arrow table."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,14 +22,30 @@ _OTHER_FORMATS = {b"PK\x03\x04": "an Excel or zip file", b"ARROW1": "an Arrow fi
 
 @dataclass(frozen=True)
 class Reading:
-    """What the reader need not guess: ``time`` and ``series`` column, columns to leave out, how the text is written."""
+    """What the reader need not guess: the columns' roles and how the text is written; see `find_roles`."""
 
-    time: str | None = None
-    series: str | None = None
+    time_col: str | None = None
+    id_col: str | None = None
     ignore: tuple[str, ...] = ()
     encoding: str | None = None
     separator: str | None = None
     decimal: str | None = None
+    target_col: tuple[str, ...] | None = None
+    forecast: bool = False
+    ignore_columns: bool = False
+
+    def roles(self, table: pa.Table, *, name: str) -> Roles:
+        """The roles of the columns of a table, or of its first rows."""
+        return find_roles(
+            table,
+            name=name,
+            id_col=self.id_col,
+            time_col=self.time_col,
+            target_col=self.target_col,
+            ignore=self.ignore,
+            forecast=self.forecast,
+            ignore_columns=self.ignore_columns,
+        )
 
 
 GUESSED = Reading()
@@ -50,6 +66,8 @@ class Source:
     roles: Roles
     time_type: pa.DataType | None
     stream: Callable[[], Iterator[pa.RecordBatch]]
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """The types that the columns came in; text files have none."""
     held: pa.Table | None = None
     """The rows, where all of them are in memory already."""
 
@@ -105,9 +123,10 @@ def open_csv(path: Path, start: bytes, complete: bool, reading: Reading, *, name
 def table_source(table: pa.Table, *, name: str, reading: Reading = GUESSED) -> Source:
     """A table in memory as a source."""
     with readable(name):
-        roles = find_roles(table, name=name, time=reading.time, series=reading.series, ignore=reading.ignore)
+        roles = reading.roles(table, name=name)
         time_type = _time_type(table, roles)
-    return Source(name, roles, time_type, lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)), held=table)
+    types = dict(zip(table.column_names, table.schema.types, strict=True))
+    return Source(name, roles, time_type, lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)), types, held=table)
 
 
 def file_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
@@ -139,7 +158,7 @@ def file_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
 def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, reading: Reading) -> Source:
     file = open_csv(opened.path, start, complete, reading, name=name)
     head = file.head
-    roles = find_roles(head, name=str(name), time=reading.time, series=reading.series, ignore=reading.ignore)
+    roles = reading.roles(head, name=str(name))
     types = {column: _csv_type(head, column) for column in roles.values}
     if roles.series is not None:
         types[roles.series] = pa.string()
@@ -177,14 +196,15 @@ def _parquet_source(given: Opened, path: Path, reading: Reading) -> Source:
     if first is None or first.num_rows == 0:
         raise FernError("has columns but no rows", where=path)
     head = pa.Table.from_batches([first], schema)
-    roles = find_roles(head, name=str(path), time=reading.time, series=reading.series, ignore=reading.ignore)
+    roles = reading.roles(head, name=str(path))
     wanted = [name for name in (roles.time, roles.series, *roles.values) if name is not None]
 
     def stream() -> Iterator[pa.RecordBatch]:
         with _undamaged(path), opened() as file:
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
 
-    return Source(str(path), roles, _time_type(head, roles), stream)
+    types = dict(zip(schema.names, schema.types, strict=True))
+    return Source(str(path), roles, _time_type(head, roles), stream, types)
 
 
 @contextmanager
@@ -242,7 +262,7 @@ def read_table(path: str | Path, reading: Reading = GUESSED) -> pa.Table:
         if is_parquet(start):
             return _parquet(opened.path, name=path)
         file = open_csv(opened.path, start, complete, reading, name=path)
-        _require_columns(file.head, (reading.time, reading.series), name=str(path))
+        _require_columns(file.head, (reading.time_col, reading.id_col), name=str(path))
         table = pa.Table.from_batches(file.batches(_types(file, reading)))
     if table.num_rows == 0:
         raise FernError("has a header but no rows", where=path)
@@ -257,9 +277,9 @@ def _require_columns(head: pa.Table, asked: tuple[str | None, ...], *, name: str
 
 def _types(file: CsvFile, reading: Reading) -> dict[str, pa.DataType]:
     head = file.head
-    identifier = reading.series or ID
+    identifier = reading.id_col or ID
     others = [column for column in head.column_names if column != identifier]
-    time, _ = find_time(head, others, name=str(file.name), asked=reading.time)
+    time, _ = find_time(head, others, name=str(file.name), asked=reading.time_col)
     return {
         column: pa.string() if column == identifier else _type(head.schema.field(column).type, is_time=column == time)
         for column in head.column_names

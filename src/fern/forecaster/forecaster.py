@@ -1,72 +1,81 @@
 """FernForecaster: fit to a frame, forecast with calibrated intervals, answer in frames of the same kind."""
 
+import inspect
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.calibration import CalibratedForecast
-from fern.checks import require_whole
-from fern.data.auditing.audit import AuditReport
-from fern.errors import FernError
-from fern.forecaster.backtest import cross_validate
-from fern.forecaster.bulk.streaming import Bulk
-from fern.forecaster.fitting.fit import fit_model, scales_of
-from fern.forecaster.fitting.plan import make_plan
-from fern.forecaster.inputs import Form, Table
-from fern.forecaster.output import Asked, named
-from fern.forecaster.prediction import (
-    Predicted,
+from fern.checks import is_whole, require_memory, require_number, require_whole
+from fern.data.missing import Missing
+from fern.data.native import unwrap
+from fern.data.reading import Reading, table_source
+from fern.data.series_table import SeriesTable, column_names, read_series
+from fern.errors import FernError, show_value, unknown_name
+from fern.forecaster.fit import FitSettings, fit_state
+from fern.forecaster.predict import (
+    OutputColumns,
     Request,
-    array_forecast,
-    batch_of,
-    calibrated,
+    calibrate_forecast,
+    make_batch,
+    predict_array,
+    predict_frame,
     predict_series,
+    simulate_frame,
     simulate_series,
 )
-from fern.forecaster.state import Recent, State, recent_rows
-from fern.forecaster.totals import Period, total_of
-from fern.forecaster.watching.diagnosis import Diagnosis, diagnosed, diagnosis_of
-from fern.forecaster.watching.picture import picture
-from fern.forecaster.watching.updating import updated
-from fern.models.registry import model_entry
+from fern.forecaster.state import Recent, State
+from fern.models import model_names
+from fern.training.logging import Mode
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from fern.calibration import CalibratedForecast
+    from fern.data.auditing.audit import AuditReport
+    from fern.forecaster.diagnose import Diagnosis
+    from fern.forecaster.predict_file import Engine
+    from fern.forecaster.totals import How, Period
+
 Floats = NDArray[np.float64]
+Numbers = Sequence[float] | float | None
+
+ID_COL = "unique_id"
+"""The identifier column unless given; a frame without it is wide."""
 
 
 class FernWarning(UserWarning):
     """Something a user should know about a forecast that was made all the same."""
 
 
-class FernForecaster(Bulk):
+class FernForecaster:
     """Forecasts of your own table, with calibrated intervals.
 
     Arguments:
-        horizon: steps to forecast.
-        model: any registered model (`fern.models.model_names`); ``fern`` unless given.
-        model_settings: settings of the model, over those that are chosen for the data.
-        context_length: rows seen, or ``"auto"``.
-        season: rows of a season; from the frequency unless given. Used for the context and for short series.
-        epochs: epochs of training, or ``"auto"``.
-        time_limit: seconds that fitting may take.
-        missing: ``"error"`` (default), ``"interpolate"``, ``"ffill"`` or ``"drop"``; for values and for missing rows.
-        ignore_columns: leave out columns that are neither identifier, time nor target, in place of an error.
-        id_col: the column that names the series.
+        horizon: number of steps to forecast.
+        model: any registered model (`fern.models.model_names`).
+        model_settings: settings of the model; they replace those chosen for the data.
+        context_length: number of rows a forecast sees, or ``"auto"``.
+        season: number of rows in a season, or ``"auto"``: from the frequency.
+        epochs: number of training epochs, or ``"auto"``.
+        time_limit: time limit of a fit, in seconds.
+        missing: ``"error"``, ``"interpolate"``, ``"ffill"`` or ``"drop"``; for missing values and missing rows.
+        ignore_columns: leave out columns that are neither identifier, time nor target; without it they are an error.
+        id_col: the column with the series' identifiers.
         time_col: the time column; detected if not given.
         target_col: the column to forecast; detected if not given.
-        seed: of everything random.
-        threads: of PyTorch while fitting; as they are unless given.
+        seed: random seed.
+        threads: number of PyTorch threads while fitting; unchanged if not given.
         progress: ``auto``, ``bar``, ``lines`` or ``silent``.
 
     The frame is long (``unique_id``, ``ds``, ``y``; many series, of any lengths and scales) or wide (a time column and
-    a column for each channel), of pandas, polars or pyarrow; answers are of the same kind.
+    a column for each channel), of pandas, polars or pyarrow; answers are of the same kind. As in scikit-learn, nothing
+    is checked before `fit`, and every argument is an attribute.
 
     Example:
         >>> import pandas as pd
@@ -77,159 +86,204 @@ class FernForecaster(Bulk):
         ['ds', 'load', 'load-lo-80', 'load-hi-80']
     """
 
+    _state: State | None = None
+
+    def __init__(
+        self,
+        horizon: int,
+        *,
+        model: str = "fern",
+        model_settings: dict[str, Any] | None = None,
+        context_length: int | Literal["auto"] = "auto",
+        season: int | Literal["auto"] = "auto",
+        epochs: int | Literal["auto"] = "auto",
+        time_limit: float | None = None,
+        missing: Missing = "error",
+        ignore_columns: bool = False,
+        id_col: str = ID_COL,
+        time_col: str | None = None,
+        target_col: str | Sequence[str] | None = None,
+        seed: int = 7,
+        threads: int | None = None,
+        progress: Mode = "auto",
+    ) -> None:
+        self.horizon = horizon
+        self.model = model
+        self.model_settings = model_settings
+        self.context_length = context_length
+        self.season = season
+        self.epochs = epochs
+        self.time_limit = time_limit
+        self.missing = missing
+        self.ignore_columns = ignore_columns
+        self.id_col = id_col
+        self.time_col = time_col
+        self.target_col = target_col
+        self.seed = seed
+        self.threads = threads
+        self.progress = progress
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of the constructor; an unknown one is an error with the nearest right name."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise unknown_name("parameter", name, known)
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        changed = {name: value for name, value in self.get_params().items() if value != defaults[name].default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
     # --- fitting --------------------------------------------------------------------------------------------
 
-    def fit(self, df: Any, *, directory: str | Path | None = None) -> Self:
-        """Learn from a frame. With ``directory`` a fit that was killed goes on where it was."""
+    def fit(
+        self,
+        df: Any,
+        *,
+        id_col: str | None = None,
+        time_col: str | None = None,
+        target_col: str | Sequence[str] | None = None,
+        directory: str | Path | None = None,
+    ) -> Self:
+        """Learn from a frame (or from a `SeriesTable`).
+
+        Column names that are given here hold for this fit and the frames that follow it, in place of the
+        constructor's. With ``directory`` an interrupted fit resumes.
+        """
         began = time.monotonic()
-        self._settings()  # a wrong argument is told before anything is read
-        return self._fit(self.read(df), directory, began)
-
-    def read(self, df: Any) -> Table:
-        """The series of a frame as this forecaster sees them, for `fit_table`; errors are those of `fit`."""
-        return self._reader().read(df)
-
-    def fit_table(self, table: Table, *, directory: str | Path | None = None) -> Self:
-        """Learn from a table that was read before; see `fit`."""
-        return self._fit(table, directory, time.monotonic())
-
-    def _fit(self, table: Table, directory: str | Path | None, began: float) -> Self:
-        """See `fit`; a time limit counts from ``began``."""
-        settings = self._settings()
-        plan = make_plan(
-            table.series,
+        settings = self._settings()  # a wrong argument is an error before anything is read
+        columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
+        state, warning = fit_state(
+            self._read(df, columns),
+            settings,
             horizon=self.horizon,
             context_length=None if self.context_length == "auto" else self.context_length,
             season=None if self.season == "auto" else self.season,
+            directory=None if directory is None else Path(directory),
+            began=began,
         )
-        scales = scales_of(table.series, plan)
-        model = calibration = findings = None
-        notes: tuple[str, ...] = ()
-        short = len(table.series) - plan.learnt
-        if plan.learnt:
-            place = None if directory is None else Path(directory)
-            found = fit_model(table.series, scales, plan, settings, directory=place, began=began)
-            model, calibration, notes = found.model.eval(), found.calibration, found.notes
-            findings = found.findings
-        if short:
-            least = plan.context_length + 3 * plan.horizon
-            note = (
-                f"{short:,} of {len(table.series):,} series have too few rows to learn from (fewer than about "
-                f"{least:,}); where a forecast is made from fewer than {plan.context_length:,} rows, the last season "
-                "or the last value is repeated, and its intervals are not calibrated"
-            )
-            notes = (*notes, note)
-            warnings.warn(note, FernWarning, stacklevel=3)
-        self._state = State(
-            context_length=plan.context_length,
-            horizon=plan.horizon,
-            season=plan.season,
-            channel_names=table.channel_names,
-            frequency=table.series[0].frequency,
-            form=table.form,
-            model_name=self.model,
-            label=model_entry(self.model).model.__name__,
-            model=model,
-            calibration=calibration,
-            scales={one.name: scale for one, scale in zip(table.series, scales, strict=True)},
-            recent=recent_rows(table.series, keep=plan.context_length + plan.horizon),
-            notes=notes,
-            findings=findings,
-        )
+        self._state = replace(state, columns={name: value for name, value in columns.items() if value is not None})
+        if warning:
+            warnings.warn(warning, FernWarning, stacklevel=2)
         return self
+
+    def read(
+        self,
+        df: Any,
+        *,
+        id_col: str | None = None,
+        time_col: str | None = None,
+        target_col: str | Sequence[str] | None = None,
+    ) -> SeriesTable:
+        """The series of a frame as `fit` reads them. Every method that takes a frame takes a `SeriesTable`, too."""
+        return self._read(df, {"id_col": id_col, "time_col": time_col, "target_col": target_col})
 
     @property
     def notes_(self) -> tuple[str, ...]:
-        """What was decided for the data, and what is lacking, in plain words."""
+        """What was decided for the data, and what is lacking."""
         return self._fitted().notes
 
     @property
     def context_length_(self) -> int:
-        """Rows that a forecast sees."""
+        """Number of rows a forecast sees."""
         return self._fitted().context_length
 
     # --- forecasting ----------------------------------------------------------------------------------------
 
-    def predict(
-        self,
-        df: Any = None,
-        *,
-        h: int | None = None,
-        level: Sequence[float] | float | None = None,
-        quantiles: Sequence[float] | float | None = None,
-    ) -> Any:
-        """The next ``h`` steps (the horizon unless given) of the fitted series, or of those in ``df``, without refit.
+    def predict(self, df: Any = None, *, h: int | None = None, level: Numbers = None, quantiles: Numbers = None) -> Any:
+        """Forecast the fitted series, or those in ``df`` without refitting.
 
-        ``level`` (percent) gives intervals ``Fern-lo-80``, ``Fern-hi-80``; ``quantiles`` gives ``Fern-ql0.1``. Fewer
-        steps than the horizon are a slice of it; more are rolled on by paths.
+        Arguments:
+            df: rows to forecast from.
+            h: number of steps; the horizon if not given. Longer horizons are sampled recursively.
+            level: central intervals in percent: columns ``Fern-lo-80``, ``Fern-hi-80``.
+            quantiles: probabilities, in place of levels: columns ``Fern-ql0.1``.
         """
-        state, asked = self._fitted(), Asked.of(level=level, quantiles=quantiles)
+        state, output = self._fitted(), OutputColumns.of(level=level, quantiles=quantiles)
         steps = self._steps(h)
-        recent, form = self._contexts(df)
-        made = predict_series(state, recent, Request(steps, tuple(asked.shares), seed=self.seed))
-        self._warn_of_levels(asked)
-        return self._frame(recent, form, steps, self._columns(made, asked))
+        recent, table = self._contexts(df)
+        made = predict_series(state, recent, Request(steps, tuple(output.probabilities), seed=self.seed))
+        self._warn_of_levels(output)
+        return predict_frame(state, recent, table, made, output)
 
     def predict_array(
         self,
         past: NDArray[np.floating],  # (L, C) or (N, L, C)
     ) -> Floats:  # (H, C) or (N, H, C)
-        """The point forecast of rows given as an array, in their own units; the quickest way."""
-        state = self._fitted()
-        given = np.asarray(past)
-        if given.dtype.kind not in "iuf":
-            raise FernError(f"holds {given.dtype}", argument="past", expected="numbers")
-        values = given.astype(np.float64)
-        wanted = (state.context_length, len(state.channel_names))
-        if values.ndim not in (2, 3) or values.shape[-2:] != wanted:
-            raise FernError(
-                f"got shape {values.shape}",
-                argument="past",
-                expected=f"(rows, channels) {wanted}, or several such windows",
-            )
-        return array_forecast(state, values)
+        """The point forecast of rows in an array, in their own units; the quickest way."""
+        return predict_array(self._fitted(), past)
 
     def simulate(self, df: Any = None, *, n_paths: int = 100, seed: int | None = None, h: int | None = None) -> Any:
-        """Joint paths: ``unique_id``, ``ds``, ``sample_id``, ``Fern``. Steps of one path go together as errors do."""
+        """Sample paths from the joint distribution: columns ``unique_id``, ``ds``, ``sample_id``, ``Fern``."""
         state, steps = self._fitted(), self._steps(h)
+        seed = self.seed if seed is None else seed
         require_whole("n_paths", n_paths, 1)
-        require_whole("seed", self.seed if seed is None else seed, 0)
-        recent, form = self._contexts(df)
-        paths = simulate_series(state, recent, steps=steps, paths=n_paths, seed=self.seed if seed is None else seed)
-        stamps = [one.future(state.frequency, steps) for one in recent]
-        names = self._output_names()
-        columns: dict[str, Any] = {"sample_id": np.tile(np.repeat(np.arange(n_paths), steps), len(recent))}
-        for c, name in enumerate(names):
-            columns[name] = paths[..., c].swapaxes(0, 1).reshape(-1)
-        repeated = [stamp for stamp in stamps for _ in range(n_paths)]
-        ids = [one.name for one in recent for _ in range(n_paths)]
-        return form.frame(ids, repeated, columns, integers=["sample_id"])
+        require_whole("seed", seed, 0)
+        recent, table = self._contexts(df)
+        paths = simulate_series(state, recent, steps=steps, n_paths=n_paths, seed=seed)
+        return simulate_frame(state, recent, table, paths)
 
-    def total(
-        self,
-        df: Any = None,
-        *,
-        level: Sequence[float] | float | None = None,
-        by: Period | None = None,
-        how: Literal["sum", "mean"] = "sum",
-    ) -> Any:
-        """Sums or means over the horizon with intervals from the joint distribution: ``by`` day, week, month, quarter
-        or year.
+    def total(self, df: Any = None, *, level: Numbers = None, by: "Period | None" = None, how: "How" = "sum") -> Any:
+        """Sums or means over the horizon, with intervals from the joint distribution.
 
-        Intervals of sums are not sums of intervals: errors of neighbouring steps go together.
+        Arguments:
+            df: rows to forecast from, as for `predict`.
+            level: central intervals in percent. Intervals of sums are not sums of intervals: errors of neighbouring
+                steps are correlated.
+            by: ``day``, ``week``, ``month``, ``quarter`` or ``year``; the whole horizon if not given.
+            how: ``sum`` or ``mean``.
         """
-        state, asked = self._fitted(), Asked.of(level=level, quantiles=None)
-        recent, form = self._contexts(df)
-        return total_of(state, recent, form, asked, names=self._output_names(), by=by, how=how)
+        from fern.forecaster.totals import total_frame
 
-    def forecast_distribution(self, df: Any = None) -> CalibratedForecast:
-        """The calibrated distribution behind `predict`, in model units: regions, bands, paths (see
+        state, output = self._fitted(), OutputColumns.of(level=level, quantiles=None)
+        recent, table = self._contexts(df)
+        return total_frame(state, recent, table, output, by=by, how=how)
+
+    def forecast_distribution(self, df: Any = None) -> "CalibratedForecast":
+        """The calibrated distribution behind `predict`, in model units: regions, bands, sample paths (see
         `fern.calibration`).
         """
         state = self._fitted()
         recent, _ = self._contexts(df)
-        batch = batch_of(state, recent)
-        return calibrated(state.model, batch.calibration, batch.contexts)
+        batch = make_batch(state, recent)
+        return calibrate_forecast(state.model, batch.calibration, batch.contexts)
+
+    def predict_file(
+        self,
+        source: str | Path,
+        out: str | Path,
+        *,
+        h: int | None = None,
+        level: Numbers = None,
+        quantiles: Numbers = None,
+        engine: "Engine" = "local",
+        address: str | None = None,
+    ) -> int:
+        """Forecast every series of a long Parquet table into a Parquet file; returns the number of rows written.
+
+        Memory is bounded whatever the number of series: some hundred are read, forecast and written at a time. The
+        rows of a series must lie together.
+
+        Arguments:
+            source: a file, or a folder of files.
+            out: the file to write.
+            h: number of steps, as for `predict`; so too ``level`` and ``quantiles``.
+            engine: ``local``, or ``ray`` to map the chunks over a Ray cluster, whose nodes must see ``source`` under
+                the same path.
+            address: the cluster's address; this machine's cores if not given.
+        """
+        from fern.forecaster.predict_file import predict_file
+
+        return predict_file(
+            self, Path(source), Path(out), h=h, level=level, quantiles=quantiles, engine=engine, address=address
+        )
 
     def cross_validation(
         self,
@@ -237,25 +291,40 @@ class FernForecaster(Bulk):
         *,
         n_windows: int = 1,
         step_size: int | None = None,
-        level: Sequence[float] | float | None = None,
-        quantiles: Sequence[float] | float | None = None,
+        level: Numbers = None,
+        quantiles: Numbers = None,
         refit: bool = False,
         use_fitted: bool = False,
+        id_col: str | None = None,
+        time_col: str | None = None,
+        target_col: str | Sequence[str] | None = None,
     ) -> Any:
         """Forecasts of past rows beside what came: ``unique_id``, ``ds``, ``cutoff``, ``Fern``…, ``y``.
 
-        A copy is fitted to the rows before the first of ``n_windows`` windows, which lie ``step_size`` rows apart (the
-        horizon unless given) at the end of each series; with ``refit`` anew for each. ``use_fitted`` takes this
-        forecaster as it is: then the rows must be ones that it has not learnt from.
+        Arguments:
+            df: the rows; a copy of the forecaster is fitted to those before the first window.
+            n_windows: number of windows, at the end of each series.
+            step_size: rows between windows; the horizon if not given.
+            level: central intervals in percent, or ``quantiles`` in their place.
+            refit: fit before each window, not only before the first.
+            use_fitted: use this forecaster as it is; its training rows must not be among ``df``.
+            id_col: the columns, as for `fit`; so too ``time_col`` and ``target_col``.
         """
-        asked = Asked.of(level=level, quantiles=quantiles)
+        from fern.forecaster.backtest import cross_validate
+
+        output = OutputColumns.of(level=level, quantiles=quantiles)
         self._settings()
-        require_whole("n_windows", n_windows, 1)
         step = self.horizon if step_size is None else step_size
+        require_whole("n_windows", n_windows, 1)
         require_whole("step_size", step, 1)
         if refit and use_fitted:
             raise FernError("got both, give one of them", argument="refit, use_fitted")
-        return cross_validate(self, df, n_windows=n_windows, step=step, asked=asked, refit=refit, use_fitted=use_fitted)
+        if use_fitted:
+            self._fitted()
+        table = self.read(df, id_col=id_col, time_col=time_col, target_col=target_col)
+        return cross_validate(
+            self, table, n_windows=n_windows, step=step, output=output, refit=refit, use_fitted=use_fitted
+        )
 
     # --- over time ------------------------------------------------------------------------------------------
 
@@ -266,19 +335,22 @@ class FernForecaster(Bulk):
         that are not in ``df`` stay as they are; new ones are refused (`predict` takes them). As outcomes of former
         forecasts come in, the radii of that series widen or narrow (`fern.calibration.OnlineCalibration`).
         """
-        self._state = updated(self._fitted(), self._reader().read(df, channels=self._channels(), grid="rows"))
+        from fern.forecaster.update import update_state
+
+        self._state = update_state(self._fitted(), self._read_like_fitted(df, grid="rows"))
         return self
 
-    def diagnose(self, df: Any = None) -> Diagnosis:
+    def diagnose(self, df: Any = None) -> "Diagnosis":
         """Eigen-profile, warnings with their measured rates, and coverage with n_eff and error bars, as frames.
 
-        Without ``df`` as found on held-out rows while fitting (radii from half of the calibration windows, judged on
-        the other half); with ``df`` on its rows, which should be ones that the forecaster has not learnt from.
-        Models without a distribution of their own have the coverage alone.
+        Without ``df``, as measured on held-out rows while fitting (radii from half of the calibration windows, judged
+        on the other half); with ``df``, on its rows, which the forecaster should not have learnt from. Models without
+        a distribution of their own have the coverage alone.
         """
-        if df is None:
-            return diagnosis_of(self._fitted(), self._fitted().findings)
-        return diagnosed(self._fitted(), self._reader().read(df, channels=self._channels()))
+        from fern.forecaster.diagnose import diagnose, make_frames
+
+        state = self._fitted()
+        return make_frames(state, state.findings) if df is None else diagnose(state, self._read_like_fitted(df))
 
     def plot(
         self,
@@ -294,14 +366,16 @@ class FernForecaster(Bulk):
 
         Arguments:
             df: rows to forecast from, as for `predict`.
-            level: the intervals, percent.
-            h: steps; the horizon unless given.
+            level: central intervals in percent.
+            h: number of steps; the horizon if not given.
             band: draw the band that holds a whole path at the highest level, too (up to the horizon).
-            history: rows drawn before the forecast; three horizons, at least 30, unless given.
-            joint: two steps (from 1) whose joint distribution is drawn beside the fan: paths, and ellipses that hold
-            each level.
+            history: rows drawn before the forecast; three horizons, at least 30, if not given.
+            joint: two steps (from 1) whose joint distribution is drawn beside the fan: sample paths, and an ellipse for
+                each level.
         """
-        return picture(self, df, level=level, h=h, band=band, history=history, joint=joint)
+        from fern.forecaster.plot import plot_forecast
+
+        return plot_forecast(self, df, level=level, h=h, band=band, history=history, joint=joint)
 
     def report(
         self,
@@ -310,27 +384,100 @@ class FernForecaster(Bulk):
         level: Sequence[float] | float = (80, 95),
         h: int | None = None,
         name: str = "your data",
-        audit: AuditReport | None = None,
+        audit: "AuditReport | None" = None,
         command: str = "",
     ) -> str:
         """The forecast as one self-contained HTML page: fan, coverage with n_eff bars, diagnostics, data audit.
 
         Arguments:
             df: rows to forecast from, as for `predict`.
-            level: the intervals, percent.
-            h: steps; the horizon unless given.
-            name: what the title calls the data.
+            level: central intervals in percent.
+            h: number of steps; the horizon if not given.
+            name: the name of the data in the title.
             audit: the audit of the data (`fern.audit`), shown last.
             command: the command that makes the page again, shown to be copied.
         """
-        from fern.forecaster.page import page_of
+        from fern.forecaster.report import report_forecast
 
-        return page_of(self, df, level=level, h=h, name=name, audit=audit, command=command)
+        return report_forecast(self, df, level=level, h=h, name=name, audit=audit, command=command)
+
+    # --- saving ---------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the forecaster to a folder: ``forecaster.json`` and safetensors files, with checksums, no pickle.
+
+        A forecaster that is there already is replaced at once when all is written: killed at any moment, the folder
+        holds the old one or the new one whole. A folder with other contents is refused. The newest rows of every
+        series (context and horizon) are part of it.
+
+        Example:
+            >>> import tempfile
+            >>> import pandas as pd
+            >>> frame = pd.DataFrame({"ds": pd.date_range("2020", periods=90), "y": [0.0, 1.0, 4.0] * 30})
+            >>> forecaster = FernForecaster(horizon=3, model="dlinear", epochs=1, progress="silent").fit(frame)
+            >>> folder = Path(tempfile.mkdtemp()) / "model"
+            >>> forecaster.save(folder)
+            >>> FernForecaster.load(folder).predict().equals(forecaster.predict())
+            True
+        """
+        from fern.forecaster.save import save_forecaster
+
+        self._fitted()
+        self._settings()  # refuses arguments that were changed into nonsense since the fit
+        save_forecaster(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a forecaster that `save` wrote; its forecasts are equal to the last bit.
+
+        Nothing in the folder is executed and nothing outside it is read. What is foreign, was changed since it was
+        saved, or was saved by a newer fern is an error that says which.
+        """
+        from fern.forecaster.save import load_forecaster
+
+        return load_forecaster(cls, Path(path))
+
+    def push_to_hub(
+        self, repo_id: str, *, private: bool = True, token: str | None = None, message: str = "Fern forecaster"
+    ) -> str:
+        """Save to a repository of the Hugging Face Hub (the extra ``hub``), made if need be; returns its address.
+
+        The newest rows of every series and residuals are part of what is pushed, hence ``private`` by default (a
+        repository that exists stays as it is).
+        """
+        from fern.forecaster.save import push_to_hub
+
+        return push_to_hub(self, repo_id, private=private, token=token, message=message)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, *, revision: str | None = None, token: str | None = None) -> Self:
+        """Load from a folder or, where there is none of this name, from a repository of the Hugging Face Hub.
+
+        Only the files that the manifest names are fetched; see `load` for what is refused.
+        """
+        from fern.forecaster.save import load_from_hub
+
+        if Path(source).is_dir():
+            return cls.load(source)
+        return load_from_hub(cls, str(source), revision=revision, token=token)
+
+    def export(self, path: str | Path) -> None:
+        """Write the point forecast as a program of `torch.export` (``.pt2``) that runs without fern.
+
+        The program takes contexts in the units of the data, float32 (N, L, C) with any N, and gives the mean
+        (N, H, C): as `predict_array`, with the scale of the series inside where one was fitted; where several were,
+        each context is scaled by itself. Intervals are not part of it.
+        """
+        from fern.forecaster.save import export_mean
+
+        export_mean(self._fitted(), Path(path))
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _channels(self) -> tuple[str, ...]:
-        return self._fitted().channel_names
+    def _fitted(self) -> State:
+        if self._state is None:
+            raise FernError("this forecaster is not fitted yet; call fit(df) first")
+        return self._state
 
     def _steps(self, h: int | None) -> int:
         if h is None:
@@ -338,33 +485,103 @@ class FernForecaster(Bulk):
         require_whole("h", h, 1)
         return h
 
-    def _contexts(self, df: Any) -> tuple[tuple[Recent, ...], Form]:
+    def _contexts(self, df: Any) -> tuple[tuple[Recent, ...], SeriesTable]:
+        """The rows to forecast from, and the table whose form the answer takes."""
         state = self._fitted()
         if df is None:
-            return state.recent, state.form
-        table: Table = self._reader().read(df, channels=state.channel_names, long=state.form.long)
-        return state.reads(table), table.form
+            return state.recent, state.table
+        table = self._read_like_fitted(df)
+        return state.recent_rows(table), table
 
-    def _output_names(self) -> list[str]:
+    def _read_like_fitted(self, df: Any, *, grid: Literal["time", "rows"] = "time") -> SeriesTable:
+        """The series of a frame that must have the columns of the fitted one."""
         state = self._fitted()
-        return [state.label] if state.form.long else list(state.channel_names)
+        table = self._read(df, state.columns, like=state, grid=grid)
+        state.require_same_columns(table, target_given=bool(self.target_col))
+        return table
 
-    def _columns(self, made: Predicted, asked: Asked) -> dict[str, Floats]:
-        columns: dict[str, Floats] = {}
-        for c, name in enumerate(self._output_names()):
-            others = [quantile[..., c].reshape(-1) for quantile in made.quantiles]
-            columns |= named(asked, name, made.mean[..., c].reshape(-1), others)
-        return columns
+    def _read(
+        self,
+        df: Any,
+        columns: Mapping[str, Any],
+        *,
+        like: State | None = None,
+        grid: Literal["time", "rows"] = "time",
+    ) -> SeriesTable:
+        """The series of a frame; columns that are not given are the constructor's, or those of a fitted table.
 
-    def _frame(self, recent: Sequence[Recent], form: Form, steps: int, columns: dict[str, Floats]) -> Any:
-        stamps = [one.future(self._fitted().frequency, steps) for one in recent]
-        return form.frame([one.name for one in recent], stamps, columns)
+        With ``grid="rows"`` stamps are not checked: a frame may then hold a single row of a series.
+        """
+        if isinstance(df, SeriesTable):
+            return df
+        id_col, time_col, target_col = (
+            getattr(self, name) if columns.get(name) is None else columns[name]
+            for name in ("id_col", "time_col", "target_col")
+        )
+        for name, value in (("id_col", id_col), ("time_col", time_col)):
+            if not isinstance(value, str) and not (value is None and name == "time_col"):
+                raise FernError(argument=name, got=value, expected="the name of a column")
+        targets = column_names("target_col", target_col)
+        frame, native = unwrap(df)
+        long = id_col in frame.column_names
+        if like is not None and long == like.table.long and not long and targets is None:
+            targets = like.channel_names
+        if like is not None and (long or id_col != ID_COL) != like.table.long:
+            like.require_same_columns(replace(like.table, id_col=id_col if long else None))
+        reading = Reading(
+            time_col=time_col,
+            id_col=id_col if long or id_col != ID_COL else None,
+            target_col=targets,
+            forecast=True,
+            ignore_columns=self.ignore_columns,
+        )
+        source = table_source(frame, name="frame", reading=reading)
+        table = read_series(source, grid=grid, missing=self.missing, native=native)
+        if self.missing == "error":
+            table.require_no_gaps()
+        return table
 
-    def _warn_of_levels(self, asked: Asked) -> None:
+    def _settings(self) -> FitSettings:
+        """The arguments, checked."""
+        require_whole("horizon", self.horizon, 1)
+        require_memory(f"horizon: {show_value(self.horizon)} steps", 64.0 * min(self.horizon, 10**30))
+        require_whole("seed", self.seed, 0)
+        for name in ("context_length", "season", "epochs"):
+            value = getattr(self, name)
+            if not (isinstance(value, str) and value == "auto") and not is_whole(value, least=1):
+                raise FernError(argument=name, got=value, expected="a whole number of at least 1, or 'auto'")
+        for name, value, known in (
+            ("model", self.model, model_names()),
+            ("progress", self.progress, get_args(Mode)),
+            ("missing", self.missing, get_args(Missing)),
+        ):
+            if not isinstance(value, str) or value not in known:
+                raise unknown_name(name, value, known, argument=name)
+        if self.threads is not None and not is_whole(self.threads, least=1):
+            raise FernError(argument="threads", got=self.threads, expected="a whole number of at least 1, or None")
+        if not isinstance(self.ignore_columns, bool):
+            raise FernError(argument="ignore_columns", got=self.ignore_columns, expected="True or False")
+        if not isinstance(self.model_settings, Mapping | None):
+            raise FernError(
+                argument="model_settings", got=self.model_settings, expected="a mapping of names to values, or None"
+            )
+        if self.time_limit is not None:
+            require_number("time_limit", self.time_limit, "seconds above 0, or None", lambda value: value > 0)
+        return FitSettings(
+            model=self.model,
+            model_settings=self.model_settings,
+            epochs=None if self.epochs == "auto" else self.epochs,
+            time_limit=self.time_limit,
+            seed=self.seed,
+            threads=self.threads,
+            progress=self.progress,
+        )
+
+    def _warn_of_levels(self, output: OutputColumns) -> None:
         calibration = self._fitted().calibration
         if calibration is None:
             return
-        levels = {*asked.levels, *(abs(200 * share - 100) for share in asked.quantiles if share != 0.5)}
+        levels = {*output.levels, *(abs(200 * quantile - 100) for quantile in output.quantiles if quantile != 0.5)}
         lacking = sorted(level for level in levels if not calibration.radii.supports("margin", level))
         if lacking:
             listed = ", ".join(f"{level:g}" for level in lacking)

@@ -21,9 +21,9 @@ class SimpleForecast:
         """The quantile of each step under a normal distribution."""
         return self.mean + NormalDist().inv_cdf(share) * self.stddev
 
-    def paths(self, count: int, generator: np.random.Generator) -> Floats:  # (count, H, C)
-        """Paths whose steps go together as a random walk's do, with the standard deviation of each step."""
-        steps = generator.standard_normal((count, *self.mean.shape)).cumsum(axis=1)
+    def sample(self, n_paths: int, generator: np.random.Generator) -> Floats:  # (n_paths, H, C)
+        """Sample paths whose steps go together as a random walk's do, with the standard deviation of each step."""
+        steps = generator.standard_normal((n_paths, *self.mean.shape)).cumsum(axis=1)
         paths: Floats = self.mean + self.stddev * steps / np.sqrt(np.arange(1, len(self.mean) + 1))[:, None]
         return paths
 
@@ -66,5 +66,5 @@ def _spread(values: Floats, *, lag: int, laps: NDArray[np.int64]) -> Floats:  # 
         return np.repeat(np.maximum(np.abs(values).max(axis=0), 1.0)[None], len(laps), axis=0)
     first = size(1)
     first = np.where(first > 0, first, 1e-6 * np.maximum(np.abs(values).max(axis=0), 1e-6))
-    found = [np.maximum(size(lap), first) if rows - lap * lag >= 3 else first * np.sqrt(lap) for lap in laps.tolist()]
-    return np.maximum.accumulate(np.stack(found), axis=0)
+    sizes = [np.maximum(size(lap), first) if rows - lap * lag >= 3 else first * np.sqrt(lap) for lap in laps.tolist()]
+    return np.maximum.accumulate(np.stack(sizes), axis=0)

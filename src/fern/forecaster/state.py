@@ -7,16 +7,49 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fern.calibration import Calibration, OnlineCalibration
-from fern.data.frames import Series
+from fern.calibration import Calibration, CoverageCourse, CoverageRow, OnlineCalibration
 from fern.data.frequency import Frequency, next_stamps
+from fern.data.series_table import Series, SeriesTable
+from fern.diagnostics import EigenProfile, Rates, Rules
 from fern.errors import FernError
-from fern.forecaster.inputs import Form, Table
-from fern.forecaster.scales import Scale, scale_of
-from fern.forecaster.watching.findings import Findings
 from fern.models import Forecaster
 
 Floats = NDArray[np.float64]
+
+_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The map to model units, (y - shift) / spread, for each channel of a series."""
+
+    shift: Floats  # (C,)
+    spread: Floats  # (C,)
+
+    def apply(self, values: Floats) -> NDArray[np.float32]:  # (..., C)
+        """In model units; worked out a stretch at a time, so that a long series is not held in float64 once more."""
+        scaled = np.empty(values.shape, np.float32)
+        for first in range(0, len(values), _AT_ONCE):
+            rows = slice(first, first + _AT_ONCE)
+            scaled[rows] = (values[rows] - self.shift) / self.spread
+        return scaled
+
+    def invert(self, values: NDArray[np.floating]) -> Floats:  # (..., C)
+        """In the units of the data."""
+        return np.asarray(values, dtype=np.float64) * self.spread + self.shift
+
+
+def measure_scale(values: Floats) -> Scale:  # (T, C)
+    """Mean and standard deviation of the rows; a constant channel has spread 1 at its own magnitude.
+
+    Example:
+        >>> measure_scale(np.array([[1.0, 5.0], [3.0, 5.0]])).spread.tolist()
+        [1.0, 1.0]
+    """
+    shift, spread = values.mean(axis=0), values.std(axis=0)
+    # A constant column can leave rounding dust instead of 0.
+    dust = spread <= 1e-10 * np.maximum(values.max(axis=0), -values.min(axis=0))
+    return Scale(shift, np.where(dust, 1.0, spread))
 
 
 @dataclass(frozen=True)
@@ -36,6 +69,33 @@ class Recent:
         return next_stamps(self.last, frequency, count)
 
 
+@dataclass(frozen=True, eq=False)
+class Profiled:
+    """The eigen-profile of a series in model units, and the rules that were learnt on its earlier part.
+
+    ``rules`` is None where there are too few rows to learn any; ``measured`` are their rates on the later part.
+    """
+
+    name: str
+    stamps: pa.Array | None  # of the profile's rows
+    profile: EigenProfile
+    rules: Rules | None = None
+    measured: Mapping[str, Rates] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Profiles of some series (none for a model without a distribution), and coverage on windows the radii are not
+    from.
+
+    ``course`` is the coverage of 90 % intervals window by window, and the PIT.
+    """
+
+    profiled: tuple[Profiled, ...] = ()
+    coverage: tuple[CoverageRow, ...] = ()
+    course: CoverageCourse | None = None
+
+
 @dataclass(frozen=True)
 class State:
     """All that a fit leaves behind."""
@@ -43,9 +103,8 @@ class State:
     context_length: int
     horizon: int
     season: int
-    channel_names: tuple[str, ...]
-    frequency: Frequency
-    form: Form
+    table: SeriesTable
+    """The fitted table without its rows: columns, frequency, kind of frame."""
     model_name: str
     label: str
     model: Forecaster | None
@@ -55,42 +114,81 @@ class State:
     recent: tuple[Recent, ...]
     notes: tuple[str, ...] = ()
     online: Mapping[str, OnlineCalibration] = field(default_factory=dict)
-    """For series that were updated since: the calibration with factors that have followed what came."""
+    """The online calibration of series that were updated since the fit."""
     findings: Findings | None = None
-    """What the fit found out about its distribution on held-out rows."""
+    """What the fit measured of its distribution on held-out rows."""
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    """Column names that were given to `FernForecaster.fit`, by argument."""
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """The columns that are forecast."""
+        return self.table.channel_names
+
+    @property
+    def frequency(self) -> Frequency:
+        """The step of the time column."""
+        return self.table.frequency
+
+    @property
+    def keep(self) -> int:
+        """Rows of each series that are kept."""
+        return self.context_length + self.horizon
+
+    @property
+    def output_names(self) -> list[str]:
+        """The columns of point forecasts: the model's name for one channel of a long table, else the channels'."""
+        return [self.label] if self.table.long and len(self.channel_names) == 1 else list(self.channel_names)
 
     def calibration_of(self, name: str) -> Calibration | OnlineCalibration | None:
-        """The calibration of a series: as fitted, or as what came later has moved it."""
+        """The calibration of a series: as fitted, or as later rows have moved it."""
         return self.online.get(name, self.calibration)
 
     def scale(self, name: str, values: Floats) -> Scale:
-        """The scale of a series: as fitted, or for a new one from the rows that are given."""
-        return self.scales[name] if name in self.scales else scale_of(values)
+        """The scale of a series: as fitted, or for a new one from these rows."""
+        return self.scales[name] if name in self.scales else measure_scale(values)
 
     def learns(self, values: Floats) -> bool:
         """Whether the model can forecast from these rows."""
         return self.model is not None and len(values) >= self.context_length
 
-    def reads(self, table: Table) -> tuple[Recent, ...]:
-        """The newest rows of the series of another table, which must fit the fitted ones."""
-        if table.series[0].frequency != self.frequency:
+    def require_same_columns(self, table: SeriesTable, *, target_given: bool = False) -> None:
+        """Refuse a table of another form or with other targets than the fitted one; a target may be named anew."""
+        if table.long != self.table.long:
+            wanted = "long (with an identifier column)" if self.table.long else "wide (a column for each channel)"
+            raise FernError(f"the forecaster was fitted to a {wanted} frame", argument="frame", expected="the same")
+        if table.channel_names == self.channel_names:
+            return
+        if table.long and len(table.channel_names) == len(self.channel_names) == 1:
+            if target_given:
+                return
             raise FernError(
-                (f"its time steps by {table.series[0].frequency}, the forecaster was fitted to {self.frequency}"),
+                f"its target is {table.channel_names[0]!r}, the forecaster was fitted to {self.channel_names[0]!r}; "
+                "target_col says that it is meant",
                 argument="frame",
             )
-        if table.form.long != self.form.long:
-            wanted = "long (an identifier column)" if self.form.long else "wide (a column for each channel)"
-            raise FernError(f"the forecaster was fitted to a {wanted} frame", argument="frame", expected="the same")
-        return recent_rows(table.series, keep=self.context_length + self.horizon)
+        raise FernError(
+            f"has the columns {', '.join(table.channel_names)}, the forecaster was fitted to "
+            f"{', '.join(self.channel_names)}",
+            argument="frame",
+        )
+
+    def recent_rows(self, table: SeriesTable) -> tuple[Recent, ...]:
+        """The newest rows of the series of another table, whose step must be that of the fitted one."""
+        if table.frequency != self.frequency:
+            raise FernError(
+                f"its time steps by {table.frequency}, the forecaster was fitted to {self.frequency}", argument="frame"
+            )
+        return keep_recent(table.series, keep=self.keep)
 
 
-def recent_rows(series: Sequence[Series], *, keep: int) -> tuple[Recent, ...]:
+def keep_recent(series: Sequence[Series], *, keep: int) -> tuple[Recent, ...]:
     """The newest rows after the last break of each series."""
-    found = []
+    recent = []
     for one in series:
-        start = max(len(one.values) - keep, one.breaks[-1] if one.breaks else 0, 0)
-        last = None if one.stamps is None else one.stamps[len(one.stamps) - 1]
         rows = len(one.values)
+        start = max(rows - keep, one.breaks[-1] if one.breaks else 0, 0)
+        last = None if one.stamps is None else one.stamps[rows - 1]
         newest = one.values[start:].copy()  # a view would hold on to the whole series
-        found.append(Recent(one.name, newest, last, rows, rows))
-    return tuple(found)
+        recent.append(Recent(one.name, newest, last, rows, rows))
+    return tuple(recent)

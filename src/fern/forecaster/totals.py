@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fern.data.series_table import SeriesTable
 from fern.errors import FernError, unknown_name
-from fern.forecaster.inputs import Form
-from fern.forecaster.output import Asked, named
-from fern.forecaster.prediction import batch_of, calibrated
+from fern.forecaster.predict import OutputColumns, calibrate_forecast, make_batch
 from fern.forecaster.simple import simple_forecast
 from fern.forecaster.state import Recent, State
 
@@ -23,13 +22,12 @@ PATHS = 1000
 """Paths behind the sums of series that are too short to learn from."""
 
 
-def total_of(
+def total_frame(
     state: State,
     recent: Sequence[Recent],
-    form: Form,
-    asked: Asked,
+    table: SeriesTable,
+    output: OutputColumns,
     *,
-    names: Sequence[str],
     by: Period | None,
     how: How,
 ) -> Any:
@@ -43,32 +41,32 @@ def total_of(
     columns: dict[str, list[Floats]] = {}
     for one, rows in zip(recent, groups, strict=True):
         weights = rows / rows.sum(axis=1, keepdims=True) if how == "mean" else rows
-        mean, ends = _totals(state, one, weights, asked)
-        for c, name in enumerate(names):
-            for column, values in named(asked, name, mean[:, c], [end[:, c] for end in ends]).items():
+        mean, ends = _totals(state, one, weights, output)
+        for c, name in enumerate(state.output_names):
+            for column, values in output.label(name, mean[:, c], [end[:, c] for end in ends]).items():
                 columns.setdefault(column, []).append(values)
     firsts = [when.take(pa.array(rows.argmax(axis=1))) for when, rows in zip(stamps, groups, strict=True)]
     steps = np.concatenate([rows.sum(axis=1) for rows in groups]).astype(np.int64)
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    return form.frame([one.name for one in recent], firsts, {"steps": steps, **joined}, integers=["steps"])
+    return table.frame([one.name for one in recent], firsts, {"steps": steps, **joined}, integers=["steps"])
 
 
-def _totals(state: State, one: Recent, weights: Floats, asked: Asked) -> tuple[Floats, list[Floats]]:
+def _totals(state: State, one: Recent, weights: Floats, output: OutputColumns) -> tuple[Floats, list[Floats]]:
     """The totals (J, C) of one series, and the ends of their intervals in the order of the columns."""
     if not state.learns(one.values):
         simple = simple_forecast(one.values, horizon=state.horizon, season=state.season)
-        paths = simple.paths(PATHS, np.random.default_rng(0))
+        paths = simple.sample(PATHS, np.random.default_rng(0))
         sums = np.einsum("jh,phc->pjc", weights, paths)
-        return weights @ simple.mean, [np.quantile(sums, share, axis=0) for share in asked.shares]
-    batch = batch_of(state, [one])
-    forecast = calibrated(state.model, batch.calibration, batch.contexts)
+        return weights @ simple.mean, [np.quantile(sums, probability, axis=0) for probability in output.probabilities]
+    batch = make_batch(state, [one])
+    forecast = calibrate_forecast(state.model, batch.calibration, batch.contexts)
     spread = batch.spread[0]
     shift = weights.sum(axis=1, keepdims=True) * batch.shift[0]
     mean = np.einsum("jh,hc->jc", weights, forecast.mean[0]) * spread + shift
     ends = []
-    for level in asked.levels:
-        found = forecast.functional(weights, level)
-        ends += [end[0] * spread + shift for end in (found.low, found.high)]
+    for level in output.levels:
+        interval = forecast.functional(weights, level)
+        ends += [end[0] * spread + shift for end in (interval.low, interval.high)]
     return mean, ends
 
 

@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern import forecaster as own
+from fern.data.series_table import SeriesTable
 from fern.extras import optional
-from fern.forecaster.inputs import Table
-from fern.forecaster.prediction import Predicted, Request, predict_series
-from fern.forecaster.state import recent_rows
-from fern.integrations.tables import step_of, table_of
+from fern.forecaster.predict import Prediction, Request, predict_series
+from fern.integrations.tables import find_frequency, make_table
 
 optional("fev", extra="fev")  # without it, an error that names the extra
 
@@ -75,9 +74,9 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
             table = _table(window)
             if fitted is None or self.refit:
                 with self._record_training_time():
-                    fitted = self._forecaster(task).fit_table(table)
+                    fitted = self._forecaster(task).fit(table)
             with self._record_inference_time():
-                answers.append(_answer(self._predicted(fitted, table, task), task))
+                answers.append(_answer(self._predict_table(fitted, table, task), task))
         return answers
 
     def _forecaster(self, task: Any) -> own.FernForecaster:
@@ -94,13 +93,14 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
             progress="silent",
         )
 
-    def _predicted(self, fitted: own.FernForecaster, table: Table, task: Any) -> Predicted:
+    def _predict_table(self, fitted: own.FernForecaster, table: SeriesTable, task: Any) -> Prediction:
         state = fitted._fitted()
-        recent = recent_rows(table.series, keep=state.context_length + state.horizon)
-        return predict_series(state, recent, Request(task.horizon, tuple(task.quantile_levels), seed=self.seed))
+        return predict_series(
+            state, state.recent_rows(table), Request(task.horizon, tuple(task.quantile_levels), seed=self.seed)
+        )
 
 
-def _table(window: Any) -> Table:
+def _table(window: Any) -> SeriesTable:
     """The past of a window: a series for each of its items, a channel for each of its targets."""
     past, _ = window.get_input_data()
     rows = past.with_format("numpy")
@@ -108,10 +108,10 @@ def _table(window: Any) -> Table:
         (str(one[window.id_column]), np.stack([one[name] for name in window.target_columns], axis=1).astype(np.float64))
         for one in rows
     ]
-    return table_of(series, frequency=step_of(rows[0][window.timestamp_column]))
+    return make_table(series, frequency=find_frequency(rows[0][window.timestamp_column]))
 
 
-def _answer(made: Predicted, task: Any) -> Any:
+def _answer(made: Prediction, task: Any) -> Any:
     """Predictions as fev validates them: for each target the point forecast and a column for each quantile."""
     answer = {}
     for c, target in enumerate(task.target_columns):

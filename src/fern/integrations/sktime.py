@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern import forecaster as own
+from fern.data.series_table import SeriesTable
 from fern.errors import FernError
 from fern.extras import optional
-from fern.forecaster.inputs import Table
-from fern.forecaster.output import Asked
-from fern.forecaster.prediction import Predicted, Request, predict_series, simulate_series
-from fern.forecaster.scales import scale_of
-from fern.forecaster.state import State, recent_rows
-from fern.forecaster.watching.updating import updated
-from fern.integrations.tables import step_of, table_of
+from fern.forecaster.predict import OutputColumns, Prediction, Request, predict_series, simulate_series
+from fern.forecaster.state import State, keep_recent, measure_scale
+from fern.forecaster.update import update_state
+from fern.integrations.tables import find_frequency, make_table
 
 optional("sktime.forecasting.base", extra="sktime")  # without it, an error that names the extra
 
@@ -154,11 +152,11 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         if len({values.shape[1] for values in panel}) > 1:
             raise FernError(f"has {panel[-1].shape[1]} columns, former panels have {panel[0].shape[1]}", argument="y")
         self.pretrained_panel_ = panel
-        whole = table_of(((str(i), values) for i, values in enumerate(panel)), frequency=added.series[0].frequency)
+        whole = make_table(((str(i), values) for i, values in enumerate(panel)), frequency=added.series[0].frequency)
         self.pretrained_forecaster_ = self._learnt(whole, horizon=horizon)
         return self
 
-    def _learnt(self, table: Table, *, horizon: int) -> own.FernForecaster:
+    def _learnt(self, table: SeriesTable, *, horizon: int) -> own.FernForecaster:
         forecaster = own.FernForecaster(
             horizon,
             model=self.model,
@@ -171,7 +169,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
             threads=self.threads,
             progress="silent",
         )
-        return forecaster.fit_table(table)
+        return forecaster.fit(table)
 
     def _update(self, y: Any, X: Any = None, update_params: bool = True) -> Self:
         state = self.forecaster_._fitted()
@@ -184,7 +182,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
                 _require_following(label, self._lasts[label], new.index)
                 later[label] = new
         if later:
-            moved = updated(state, _table(later))
+            moved = update_state(state, _table(later))
             kept = moved if update_params else replace(moved, online=state.online)
             self.forecaster_ = _with_state(self.forecaster_, kept)
             self._lasts |= {label: _last(rows.index, like=self._lasts[label]) for label, rows in later.items()}
@@ -197,7 +195,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         return pd.DataFrame(_rows(made.mean, places), index=self._index(fh), columns=self._get_varnames())
 
     def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Any:
-        self.forecaster_._warn_of_levels(Asked.of(level=None, quantiles=tuple(alpha)))
+        self.forecaster_._warn_of_levels(OutputColumns.of(level=None, quantiles=tuple(alpha)))
         made, places = self._made(fh, alpha)
         values = np.stack([_rows(quantile, places) for quantile in made.quantiles], axis=-1)  # (rows, C, alpha)
         columns = self._get_columns(method="predict_quantiles", alpha=alpha)
@@ -216,12 +214,12 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
             drawn = made.quantiles
         else:
             state, places = self.forecaster_._fitted(), self._steps(fh)
-            drawn = simulate_series(state, state.recent, steps=_most(places), paths=PATHS, seed=self.random_state)
+            drawn = simulate_series(state, state.recent, steps=_most(places), n_paths=PATHS, seed=self.random_state)
         index = self._index(fh)
         pieces = [pd.DataFrame(_rows(one, places), index=index, columns=self._get_varnames()) for one in drawn]
         return Empirical(pd.concat(pieces, keys=range(len(pieces))), time_indep=marginal)
 
-    def _made(self, fh: Any, shares: Sequence[float] = ()) -> tuple[Predicted, list[Steps]]:
+    def _made(self, fh: Any, shares: Sequence[float] = ()) -> tuple[Prediction, list[Steps]]:
         state, places = self.forecaster_._fitted(), self._steps(fh)
         return predict_series(state, state.recent, Request(_most(places), tuple(shares), self.random_state)), places
 
@@ -266,11 +264,13 @@ def _instances(y: Any) -> dict[Any, Any]:
     return {label: rows.droplevel(levels) for label, rows in y.groupby(level=levels, sort=False)}
 
 
-def _table(instances: Mapping[Any, Any]) -> Table:
+def _table(instances: Mapping[Any, Any]) -> SeriesTable:
     longest = max(instances.values(), key=len).index
     stamps = longest.to_timestamp() if isinstance(longest, pd.PeriodIndex) else longest
     named = (("" if label is None else repr(label), rows) for label, rows in instances.items())
-    return table_of(((name, rows.to_numpy(dtype=np.float64)) for name, rows in named), frequency=step_of(stamps))
+    return make_table(
+        ((name, rows.to_numpy(dtype=np.float64)) for name, rows in named), frequency=find_frequency(stamps)
+    )
 
 
 def _last(index: Any, *, like: Any = None) -> Any:
@@ -310,7 +310,7 @@ def _require_following(label: Any, last: Any, index: Any) -> None:
         )
 
 
-def _adopted(known: own.FernForecaster, table: Table) -> own.FernForecaster:
+def _adopted(known: own.FernForecaster, table: SeriesTable) -> own.FernForecaster:
     """What was learnt from a panel, looking at other series."""
     state = known._fitted()
     if len(table.channel_names) != len(state.channel_names):
@@ -319,8 +319,8 @@ def _adopted(known: own.FernForecaster, table: Table) -> own.FernForecaster:
         )
     seen = replace(
         state,
-        scales={one.name: scale_of(one.values) for one in table.series},
-        recent=recent_rows(table.series, keep=state.context_length + state.horizon),
+        scales={one.name: measure_scale(one.values) for one in table.series},
+        recent=keep_recent(table.series, keep=state.keep),
         online={},
     )
     return _with_state(known, seen)

@@ -16,10 +16,10 @@ from fern.data.auditing.policy import PAPER_POLICY, ColumnVerdict, Policy, judge
 from fern.data.auditing.scan import OUTLIER_LIMIT, ColumnScan, ColumnStatistics
 from fern.data.columns import Roles
 from fern.data.csv_files import readable
-from fern.data.frames import by_series, step_of
 from fern.data.frequency import Frequency
 from fern.data.native import unwrap
 from fern.data.reading import BATCH_ROWS, Reading, Source, open_source, table_source
+from fern.data.series_table import split_by_series, step_of
 from fern.data.splits import Part
 from fern.data.time_grid import GridScan, TimeGrid, grid_without_time
 from fern.data.timestamps import numbers_of
@@ -105,7 +105,7 @@ def audit(
     tables are held in memory, to bring each series' rows together. ``step`` says how long a step lasts where the
     time column does not. ``part`` looks at these rows only (for instance the training part).
     """
-    reading = Reading(time=time, series=series, ignore=tuple(ignore))
+    reading = Reading(time_col=time, id_col=series, ignore=tuple(ignore))
     if isinstance(frame, str | Path):
         source = open_source(frame, reading)
     else:
@@ -125,7 +125,7 @@ def audit_source(
     if source.roles.series is None:
         pieces: Iterator[tuple[str, Iterator[pa.RecordBatch]]] = iter([("", source.batches())])
     else:
-        pieces = ((name, iter(table.to_batches(BATCH_ROWS))) for name, table in by_series(source))
+        pieces = ((name, iter(table.to_batches(BATCH_ROWS))) for name, table in split_by_series(source))
     found = []
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         for name, batches in pieces:

@@ -14,8 +14,8 @@ from fern.data.auditing.audit import AuditReport, ColumnAudit, SeriesAudit, as_f
 from fern.data.auditing.policy import in_words, sentinels
 from fern.data.auditing.scan import Picture
 from fern.data.cleaning import CleanLog, clean_source
-from fern.data.frames import by_series
 from fern.data.reading import Source
+from fern.data.series_table import split_by_series
 from fern.errors import FernError
 from fern.html.figures import drawing
 from fern.html.markup import Entry, Head, Html, element, joined, listed, listing
@@ -56,7 +56,7 @@ def repairs_of(source: Source, report: AuditReport, *, step: timedelta | None = 
         return Repairs(note=f"What cleaning would do is not drawn: {error}")
     found = []
     names = source.roles.series
-    for audit, (series, table) in zip(report.series, by_series(source), strict=True):
+    for audit, (series, table) in zip(report.series, split_by_series(source), strict=True):
         own = cleaned if names is None else cleaned.filter(pa.compute.equal(cleaned[names], series))
         for column in (one.name for one in audit.columns):
             left = as_floats(own[column]) if column in own.column_names and own[column].null_count < len(own) else None

@@ -1,0 +1,347 @@
+"""SeriesTable: the series of a wide or long table, checked, and frames of the same kind as answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fern.data.frequency import ROWS, Frequency, frequency_of, next_stamps
+from fern.data.missing import Missing, filled_forward, interpolated, on_whole_grid, refuse_missing, require_missing
+from fern.data.native import Native, unwrap
+from fern.data.reading import Reading, Source, open_source, table_source
+from fern.data.time_grid import GridScan, TimeGrid, grid_without_time
+from fern.data.timestamps import as_integers, in_type, one_chunk
+from fern.errors import FernError
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series: values in the order of time, and where its time grid breaks.
+
+    ``breaks`` are the rows that follow a gap; hand them to `Windows` so that no window crosses one.
+    """
+
+    name: str
+    stamps: pa.Array | None  # timestamp[ns], timestamp[ns, zone] or int64
+    values: NDArray[np.float64]  # (T, C)
+    channel_names: tuple[str, ...]
+    frequency: Frequency
+    breaks: tuple[int, ...] = ()
+
+    def future(self, count: int) -> pa.Array | None:
+        """The next ``count`` stamps after the last row (None without a time column)."""
+        if self.stamps is None:
+            return None
+        return next_stamps(self.stamps[len(self.stamps) - 1], self.frequency, count)
+
+
+@dataclass(frozen=True)
+class SeriesTable:
+    """The series of a table, the roles of its columns, and what is needed to answer with a frame of the same kind.
+
+    Attributes:
+        series: the series, in the order of their first rows.
+        channel_names: the columns of values.
+        frequency: the step that all series share.
+        time_col: the time column; None where rows count.
+        id_col: the column that names the series of a long table; None for a wide one.
+
+    Example:
+        >>> table = read_frame(pa.table({"ds": ["2020-01-01", "2020-01-02"], "a": [1.0, 2.0]}))
+        >>> table.series[0].values.tolist(), table.time_col, str(table.frequency)
+        ([[1.0], [2.0]], 'ds', '1 day')
+        >>> answer = table.frame([""], [table.series[0].future(1)], {"a": np.array([3.0])})
+        >>> str(answer["ds"][0])[:10], answer["a"][0].as_py()
+        ('2020-01-03', 3.0)
+    """
+
+    series: tuple[Series, ...]
+    channel_names: tuple[str, ...]
+    frequency: Frequency
+    time_col: str | None = None
+    id_col: str | None = None
+    time_type: pa.DataType | None = None
+    id_type: pa.DataType | None = None
+    value_type: pa.DataType = field(default_factory=pa.float64)
+    native: Native = field(default_factory=lambda: Native("pyarrow"))
+
+    @property
+    def long(self) -> bool:
+        """Whether the rows are of many series, which a column names."""
+        return self.id_col is not None
+
+    def without_rows(self) -> "SeriesTable":
+        """The same columns without any series: enough to answer with frames."""
+        return replace(self, series=())
+
+    def frame(
+        self,
+        names: Sequence[str],  # the series, one name for each
+        stamps: Sequence[pa.Array | None],  # for each series (n_i,)
+        columns: Mapping[str, Any],  # (Σ n_i,) values in the order of the series
+        *,
+        integers: Sequence[str] = (),
+    ) -> Any:
+        """A frame of the kind that came in: identifier (long tables), time, then the columns."""
+        lengths = [0 if when is None else len(when) for when in stamps]
+        table: dict[str, Any] = {}
+        if self.id_col is not None:
+            table[self.id_col] = self.identifiers(names, lengths)
+        if self.time_col is not None:
+            whole = pa.concat_arrays([when for when in stamps if when is not None])
+            table[self.time_col] = restore_stamps(whole, self.time_type)
+        for name, values in columns.items():
+            if isinstance(values, pa.Array | pa.ChunkedArray):
+                table[name] = values
+            else:
+                table[name] = pa.array(values, pa.int64() if name in integers else self.value_type)
+        return self.native.wrap(pa.table(table))
+
+    def identifiers(self, names: Sequence[str], lengths: Sequence[int]) -> Any:
+        """The identifier column: each name so many times, in the type it came in."""
+        codes = pa.array(np.repeat(np.arange(len(names), dtype=np.int32), lengths))
+        return restore_names(pa.array(names, pa.string()).take(codes), self.id_type)
+
+    def require_no_gaps(self) -> None:
+        """Refuse series whose time grid lacks rows."""
+        gapped = [series for series in self.series if series.breaks]
+        if not gapped:
+            return
+        first = gapped[0]
+        row, places = first.breaks[0], sum(len(series.breaks) for series in gapped)
+        before, after = (
+            (first.stamps[i].as_py() for i in (row - 1, row)) if first.stamps is not None else (row - 1, row)
+        )
+        raise FernError(
+            f"rows are missing in {places:,} place{'s' * (places > 1)}, first between {before} and {after} (the step "
+            f"is {first.frequency}); missing='interpolate' or 'ffill' fills them, 'drop' starts anew there",
+            argument="missing",
+            where=f"frame, series {first.name!r}" if first.name else "frame",
+        )
+
+
+_SCANNED_AT_ONCE = 1 << 18
+
+
+def read_frame(
+    frame: Any,
+    *,
+    id_col: str | None = None,
+    time_col: str | None = None,
+    target_col: str | Sequence[str] | None = None,
+    ignore_columns: bool = False,
+    grid: Literal["time", "rows"] = "time",
+    step: timedelta | None = None,
+    missing: Missing = "error",
+) -> SeriesTable:
+    """The series of a data frame (pandas, polars, pyarrow) or of a CSV or Parquet file.
+
+    Wide: a time column and one column a channel. Long: ``unique_id``, ``ds``, ``y``: one series an identifier. Columns
+    that are neither identifier, time nor target are an error, or left out with ``ignore_columns``. The time column runs
+    forwards on a grid (gaps are allowed and noted as breaks); with ``grid="rows"`` its stamps are not looked at and
+    rows count as equally spaced. ``step`` says how long a step lasts where the time column does not. Missing values are
+    refused, filled or dropped as ``missing`` says (`fern.data.missing.Missing`).
+    """
+    targets = column_names("target_col", target_col)
+    reading = Reading(time_col, id_col, target_col=targets, forecast=True, ignore_columns=ignore_columns)
+    if isinstance(frame, str | Path):
+        return read_series(open_source(frame, reading), grid=grid, step=step, missing=missing)
+    table, native = unwrap(frame)
+    source = table_source(table, name="frame", reading=reading)
+    return read_series(source, grid=grid, step=step, missing=missing, native=native)
+
+
+def read_series(
+    source: Source,
+    *,
+    grid: Literal["time", "rows"] = "time",
+    step: timedelta | None = None,
+    missing: Missing = "error",
+    native: Native | None = None,
+) -> SeriesTable:
+    """The series of an opened table; see `read_frame`. Answers are frames of the kind of ``native``."""
+    require_missing(missing)
+    if grid not in ("time", "rows"):
+        raise FernError(argument="grid", got=grid, expected="'time' or 'rows'")
+    roles, types = source.roles, source.types
+    series = tuple(
+        _series(name, rows, source, by_rows=grid == "rows", step=step, missing=missing)
+        for name, rows in split_by_series(source)
+    )
+    _require_one_frequency(series)
+    single = types and all(types[name] in (pa.float32(), pa.float16()) for name in roles.values)
+    return SeriesTable(
+        series=series,
+        channel_names=roles.values,
+        frequency=series[0].frequency,
+        time_col=roles.time,
+        id_col=roles.series,
+        time_type=None if roles.time is None else types.get(roles.time, source.time_type),
+        id_type=None if roles.series is None else types.get(roles.series),
+        value_type=pa.float32() if single else pa.float64(),
+        native=native or Native("pyarrow"),
+    )
+
+
+def column_names(argument: str, names: object) -> tuple[str, ...] | None:
+    """One column's name or several, as a tuple.
+
+    Example:
+        >>> column_names("target_col", ["a", "b"]), column_names("target_col", "y")
+        (('a', 'b'), ('y',))
+    """
+    if names is None or isinstance(names, str):
+        return None if names is None else (names,)
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+        raise FernError(argument=argument, got=names, expected="a column's name, or a list of them")
+    if len(set(names)) < len(names):
+        raise FernError(f"{list(names)} contains duplicates", argument=argument)
+    return tuple(names)
+
+
+def split_by_series(source: Source) -> list[tuple[str, pa.Table]]:
+    """The rows of each series, in their order; series in the order of their first row."""
+    table, column = source.table(), source.roles.series
+    if column is None:
+        return [("", table)]
+    names = pc.dictionary_encode(one_chunk(table[column]))
+    if names.null_count:
+        raise FernError(f"column {column!r} has {names.null_count:,} empty series names", argument=source.name)
+    codes = np.asarray(names.indices)
+    labels = names.dictionary.to_pylist()
+    if len(labels) == 1:
+        return [(labels[0], table)]
+    changes = np.flatnonzero(np.diff(codes)) + 1
+    edges = [0, *changes.tolist(), len(codes)]
+    if len(edges) == len(labels) + 1:  # one series after the other: nothing is copied
+        return [(labels[k], table.slice(edges[k], edges[k + 1] - edges[k])) for k in range(len(labels))]
+    order = np.argsort(codes, kind="stable")
+    pieces = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    return [(labels[int(codes[rows[0]])], table.take(pa.array(rows))) for rows in pieces]
+
+
+def _series(
+    name: str, table: pa.Table, source: Source, *, by_rows: bool, step: timedelta | None, missing: Missing
+) -> Series:
+    where = f"{source.name}, series {name!r}" if name else source.name
+    stamps = None if source.roles.time is None else one_chunk(table[source.roles.time])
+    grid = grid_without_time(table.num_rows)
+    on_grid = stamps is not None and not by_rows
+    if stamps is not None:
+        grid = _scan(stamps)
+        if on_grid:
+            check_grid(grid, where=where, stamps=stamps)
+    names = source.roles.values
+    values = _values(table, names)
+    if missing == "error":
+        refuse_missing(values, names, where=where)
+    elif missing == "drop":
+        kept = np.isfinite(values).all(axis=1)
+        if not kept.any():
+            raise FernError("every row has a missing value; nothing is left to forecast from", where=where)
+        if not kept.all():
+            values = values[kept]
+            stamps = None if stamps is None else stamps.filter(pa.array(kept))
+    else:
+        if on_grid and grid.gaps and grid.frequency is not None:
+            stamps, values = on_whole_grid(stamps, values, frequency=grid.frequency, missing_rows=grid.missing_rows)
+        values = interpolated(values) if missing == "interpolate" else filled_forward(values)
+        refuse_missing(values, names, where=where)  # a column without any value
+    breaks: tuple[int, ...] = ()
+    if on_grid and len(values) < table.num_rows + grid.missing_rows:  # rows are missing, or were dropped
+        breaks = _breaks(stamps, grid.frequency)
+    return Series(name, stamps, values, names, step_of(grid, step, where=where), breaks)
+
+
+def _values(table: pa.Table, names: Sequence[str]) -> NDArray[np.float64]:  # (T, C)
+    """The columns side by side; copied chunk by chunk, once."""
+    values = np.empty((table.num_rows, len(names)))
+    for c, name in enumerate(names):
+        row = 0
+        for chunk in table[name].chunks:
+            values[row : row + len(chunk), c] = chunk.to_numpy(zero_copy_only=False)
+            row += len(chunk)
+    return values
+
+
+def _scan(stamps: pa.Array) -> TimeGrid:
+    scan = GridScan()
+    for first in range(0, len(stamps), _SCANNED_AT_ONCE):  # what it works out takes several times the column's memory
+        scan.add(stamps.slice(first, _SCANNED_AT_ONCE))
+    return scan.result()
+
+
+def step_of(grid: TimeGrid, step: timedelta | None, *, where: str) -> Frequency:
+    """The frequency of the grid, or the step given where the time column has none of its own."""
+    frequency = grid.frequency or ROWS
+    if step is None:
+        return frequency
+    if frequency.nanoseconds is not None and frequency != frequency_of(step):
+        raise FernError(
+            f"got {frequency_of(step)}, but the time column of {where} steps by {frequency}", argument="step"
+        )
+    return frequency_of(step) if frequency.nanoseconds is None else frequency
+
+
+def check_grid(grid: TimeGrid, *, where: str, stamps: pa.Array | None = None) -> None:
+    """Refuse time stamps that do not run forwards in equal steps; gaps are allowed."""
+    problems = grid.problems()
+    if problems:
+        first = grid.first_problem_row
+        if first is None and stamps is not None and grid.frequency is not None:
+            first = next(iter(_breaks(stamps, grid.frequency, gaps=False)), None)
+        row = "" if first is None else f" (first in data row {first + 1:,})"
+        raise FernError(
+            (f"{'; '.join(problems)}{row}; correct the rows, or count rows in place of times"),
+            expected="increasing, equally spaced timestamps",
+            where=where,
+        )
+    if grid.frequency is None:
+        raise FernError(f"{grid.rows} row, a series needs at least 2", where=where)
+
+
+def _breaks(stamps: pa.Array, frequency: Frequency | None, *, gaps: bool = True) -> tuple[int, ...]:
+    """The rows that do not follow the one before by a step; without ``gaps``, not by whole steps either."""
+    if frequency is None:
+        return ()
+    if frequency.unit in ("nanosecond", "integer"):
+        steps = np.diff(as_integers(stamps))
+        wrong = steps != frequency.count if gaps else steps % frequency.count != 0
+        return tuple((np.flatnonzero(wrong) + 1).tolist())
+    # On a calendar: the rows whose stamp is not the one that follows the row before.
+    expected = [next_stamps(stamps[i], frequency, 1)[0] for i in range(len(stamps) - 1)]
+    return tuple(i + 1 for i, stamp in enumerate(expected) if stamp != stamps[i + 1])
+
+
+def _require_one_frequency(series: Sequence[Series]) -> None:
+    first = series[0]
+    for other in series[1:]:
+        if other.frequency != first.frequency:
+            raise FernError(
+                f"mixed frequencies: series {first.name!r} steps by {first.frequency}, "
+                f"series {other.name!r} by {other.frequency}; forecast them separately"
+            )
+
+
+def restore_stamps(stamps: pa.Array, type_: pa.DataType | None) -> pa.Array:
+    """Stamps in the type of the time column that came in (text comes back as time stamps)."""
+    if type_ is None or pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return stamps
+    if pa.types.is_dictionary(type_) or pa.types.is_string_view(type_):
+        return stamps
+    if pa.types.is_integer(type_) and not pa.types.is_integer(stamps.type):
+        return stamps
+    return in_type(stamps, type_, safe=False)
+
+
+def restore_names(names: pa.Array | pa.ChunkedArray, type_: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    """Series' names in the type of the column that came in."""
+    if type_ is None or pa.types.is_dictionary(type_):
+        return names if type_ is None else names.dictionary_encode()
+    return in_type(names, type_)

@@ -1,0 +1,316 @@
+"""Diagnosis: what held-out rows show of a distribution. Eigen-profile, warnings with measured rates, coverage."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from fern.calibration import (
+    Calibration,
+    CalibrationSettings,
+    CoverageCourse,
+    CoverageRow,
+    Residuals,
+    coverage_course,
+    coverage_report,
+    fit_calibration,
+)
+from fern.data.series_table import Series, SeriesTable
+from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules, measured_rates
+from fern.forecaster.distributions import distribution_of
+from fern.forecaster.plan import HeldOut, TrainingSeries
+from fern.forecaster.state import Findings, Profiled, State
+from fern.models import Forecaster
+
+MOST_SERIES, MOST_ROWS = 12, 2000
+"""Series that are profiled, and the newest rows of each."""
+
+PROFILE_WINDOWS = 500
+"""Of each series, about; rows between them are profiled by the windows around."""
+
+COVERAGE_WINDOWS = 300
+LEAD = 24
+"""Rows that warnings look ahead, at most; shorter horizons look as far as they reach."""
+
+LEVELS = (50.0, 80.0, 90.0, 95.0)
+COURSE_LEVEL = 90.0
+"""Whose coverage is followed along time."""
+
+FIGURES = ("spectral_radius", "trace", "log_det")
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """Four frames; those that need a distribution, or more rows than there are, are None.
+
+    Attributes:
+        profile: at each held-out row forecast, truth and mean absolute error in the units of the data, and the
+        distribution's
+            spectral radius, trace and log-determinant in model units (paper, "eigen-profile").
+        warnings: stretches that a rule flags, with the rule's rates.
+        rates: each rule's hit rate, false-alarm rate and lift where it was learnt and on later rows.
+        coverage: the share of outcomes inside each kind of region at each level, beside n_eff and its error bar.
+    """
+
+    profile: Any
+    warnings: Any
+    rates: Any
+    coverage: Any
+
+
+def diagnose(state: State, table: SeriesTable) -> Diagnosis:
+    """The diagnosis of a table's rows, as frames of its kind."""
+    scales = {one.name: state.scale(one.name, one.values) for one in table.series}
+    return make_frames(replace(state, table=table.without_rows(), scales=scales), examine(state, table))
+
+
+def examine(state: State, table: SeriesTable) -> Findings:
+    """The findings of the rows of a table; rules that were learnt at the fit are measured here, others learnt anew."""
+    if state.model is None or state.calibration is None:
+        return Findings()
+    scaled = [state.scale(one.name, one.values).apply(one.values) for one in table.series]
+    learnt = {one.name: one.rules for one in state.findings.profiled} if state.findings is not None else {}
+    profiled: list[Profiled] = []
+    if state.model.has_distribution:
+        for one, values in list(zip(table.series, scaled, strict=True))[:MOST_SERIES]:
+            found = profile_series(state.model, one, values, rules=learnt.get(one.name))
+            if found is not None:
+                profiled.append(found)
+    length, horizon = state.context_length, state.horizon
+    pasts, futures, origins, codes = [], [], [], []
+    room = [
+        len(v) - length - horizon + 1 - (one.breaks[-1] if one.breaks else 0)
+        for one, v in zip(table.series, scaled, strict=True)
+    ]
+    stride = max(1, -(-sum(max(0, rows) for rows in room) // COVERAGE_WINDOWS))
+    for code, (values, rows) in enumerate(zip(scaled, room, strict=True)):
+        firsts = len(values) - horizon - np.arange(0, max(0, rows), stride)[::-1]
+        pasts.append(values[firsts[:, None] + np.arange(-length, 0)])
+        futures.append(values[firsts[:, None] + np.arange(horizon)])
+        origins.append(firsts)
+        codes.append(np.full(len(firsts), code))
+    if not sum(map(len, pasts)):
+        return Findings(tuple(profiled))
+    coverage = measure_coverage(
+        state.calibration,
+        state.model,
+        torch.from_numpy(np.concatenate(pasts)),
+        torch.from_numpy(np.concatenate(futures)),
+        origins=np.concatenate(origins),
+        series=np.concatenate(codes),
+    )
+    return Findings(tuple(profiled), *coverage)
+
+
+def make_frames(state: State, findings: Findings | None) -> Diagnosis:
+    """The findings as frames."""
+    found = Findings() if findings is None else findings
+    return Diagnosis(
+        _profile(state, found.profiled) if found.profiled else None,
+        _warnings(state, found.profiled) if found.profiled else None,
+        _rates(state, found.profiled) if any(one.rules for one in found.profiled) else None,
+        _coverage(state, found) if found.coverage else None,
+    )
+
+
+def _profile(state: State, profiled: Sequence[Profiled]) -> Any:
+    """One row for each series, channel and stamp."""
+    table, many = state.table, len(state.channel_names)
+    names, stamps, channels = [], [], []
+    columns: dict[str, list[NDArray[Any]]] = {}
+    for one in profiled:
+        scale, profile, rows = state.scales[one.name], one.profile, len(one.profile)
+        figures = {
+            "forecast": scale.invert(profile.forecast),
+            "truth": scale.invert(profile.truth),
+            "error": profile.error * scale.spread,
+            **{name: getattr(profile, name) for name in FIGURES},
+        }
+        for name, values in figures.items():
+            columns.setdefault(name, []).append(values.T.reshape(-1))
+        names += [one.name] * many
+        stamps += [pa.array(np.arange(rows) + profile.first_row) if one.stamps is None else one.stamps] * many
+        channels += [channel for channel in state.channel_names for _ in range(rows)]
+    joined: dict[str, Any] = {} if table.long else {"channel": pa.array(channels, pa.string())}
+    joined |= {name: np.concatenate(parts) for name, parts in columns.items()}
+    return table.frame(names, stamps, joined)
+
+
+def _warnings(state: State, profiled: Sequence[Profiled]) -> Any:
+    """One row for each stretch that a rule flags."""
+    rows: list[dict[str, Any]] = []
+    begins: list[Any] = []
+    ends: list[Any] = []
+    for one in profiled:
+        for alarm in detect_alarms(one.profile, one.rules) if one.rules is not None else ():
+            measured = one.measured.get(alarm.rule)
+            row: dict[str, Any] = {state.table.id_col: one.name} if state.table.id_col is not None else {}
+            row |= {} if state.table.long else {"channel": state.channel_names[alarm.channel]}
+            row |= {
+                "rule": alarm.rule,
+                "rows": alarm.last_row - alarm.first_row + 1,
+                "hit_rate": alarm.hit_rate if measured is None else measured.hit_rate,
+                "false_alarm_rate": alarm.false_alarm_rate if measured is None else measured.false_alarm_rate,
+            }
+            rows.append(row)
+            stamps = one.stamps
+            for edge, place in ((begins, alarm.first_row), (ends, alarm.last_row)):
+                edge.append(place if stamps is None else stamps[place - one.profile.first_row].as_py())
+    kinds = {"rule": pa.string(), "rows": pa.int64(), "hit_rate": pa.float64(), "false_alarm_rate": pa.float64()}
+    if not state.table.long:
+        kinds = {"channel": pa.string(), **kinds}
+    if state.table.id_col is not None:
+        kinds = {state.table.id_col: pa.string(), **kinds}
+    table = {name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}
+    stamp_type = pa.int64() if profiled[0].stamps is None else profiled[0].stamps.type
+    table |= {"first": pa.array(begins, stamp_type), "last": pa.array(ends, stamp_type)}
+    return state.table.native.wrap(pa.table(table))
+
+
+def _rates(state: State, profiled: Sequence[Profiled]) -> Any:
+    """One row for each series and rule, where it was learnt and later."""
+    rows = []
+    for one in profiled:
+        for rule in one.rules.rules if one.rules is not None else ():
+            for where, rates in (("learnt", rule.rates), ("later", one.measured.get(rule.name))):
+                if rates is not None:
+                    named = {state.table.id_col: one.name} if state.table.id_col is not None else {}
+                    rows.append(
+                        {
+                            **named,
+                            "rule": rule.name,
+                            "rows": where,
+                            "hit_rate": rates.hit_rate,
+                            "false_alarm_rate": rates.false_alarm_rate,
+                            "lift": rates.lift,
+                            "spikes": rates.spikes,
+                        }
+                    )
+    return state.table.native.wrap(pa.Table.from_pylist(rows))
+
+
+def _coverage(state: State, findings: Findings) -> Any:
+    names = ("kind", "level", "coverage", "error_bar", "n", "n_eff", "n_eff_calibration", "width", "calibrated")
+    table = pa.table({name: [getattr(row, name) for row in findings.coverage] for name in names})
+    return state.table.native.wrap(table)
+
+
+def examine_fit(
+    model: Forecaster,
+    series: Sequence[Series],
+    learnt: TrainingSeries,
+    calibration: Residuals,
+    validation: Residuals,
+    settings: CalibrationSettings,
+) -> Findings:
+    """What a fit can say of its distribution before the model is trained once more on all rows.
+
+    Rules are learnt on validation rows and measured on calibration rows. Coverage is that of radii from the earlier
+    half of the calibration windows on the later half, so a little pessimistic: the forecaster has radii from all.
+    """
+    profiled = []
+    if model.has_distribution:
+        kept = [one for one, parts in zip(series, learnt.plan.parts, strict=True) if parts is not None]
+        for one, values, parts in list(zip(kept, learnt.values, learnt.parts, strict=True))[:MOST_SERIES]:
+            first = max(parts.validation.start - learnt.plan.context_length, 0)
+            found = profile_series(model, one, values, first=first, split=parts.calibration.start)
+            if found is not None:
+                profiled.append(found)
+    measured = _held_out_coverage(model, learnt, calibration, validation, settings)
+    return Findings(tuple(profiled)) if measured is None else Findings(tuple(profiled), *measured)
+
+
+def profile_series(
+    model: Forecaster,
+    series: Series,
+    values: NDArray[np.float32],  # (T, C), model units
+    *,
+    first: int = 0,
+    split: int | None = None,
+    rules: Rules | None = None,
+) -> Profiled | None:
+    """The profile of the newest rows from ``first`` on; None where there is no room for a window.
+
+    Without ``rules`` they are learnt on the rows before ``split`` (the middle unless given) and measured on those after
+    it; with rules they are measured on all rows.
+    """
+    length, horizon = model.config.context_length, model.config.horizon
+    start = max(first, len(values) - length - MOST_ROWS, series.breaks[-1] if series.breaks else 0)
+    rows = len(values) - start
+    if rows < length + horizon:
+        return None
+    stride = min(horizon, max(1, (rows - length) // PROFILE_WINDOWS))
+    found = eigenprofile(model, values[start:], stride=stride)
+    profile = replace(found, first_row=found.first_row + start)
+    stamps = None
+    if series.stamps is not None:  # copied: a slice would hold on to the whole column
+        stamps = pa.concat_arrays([series.stamps.slice(profile.first_row, len(profile))])
+    made = Profiled(series.name, stamps, profile)
+    if rules is not None:
+        return replace(made, rules=rules, measured=measured_rates(profile, rules))
+    lead = min(LEAD, horizon)
+    middle = (len(profile) // 2) if split is None else split - profile.first_row
+    if middle < 4 * lead or len(profile) - middle <= lead:
+        return made
+    learned = learn_rules(_rows(profile, 0, middle), lead=lead)
+    return replace(made, rules=learned, measured=measured_rates(_rows(profile, middle, len(profile)), learned))
+
+
+def measure_coverage(
+    calibration: Calibration,
+    model: Forecaster,
+    past: torch.Tensor,  # (n, L, C)
+    future: torch.Tensor,  # (n, H, C)
+    *,
+    origins: NDArray[np.int64],
+    series: NDArray[np.int64],
+) -> tuple[tuple[CoverageRow, ...], CoverageCourse]:
+    """The coverage of every kind of region at the usual levels, with n_eff and error bars, and its course."""
+    forecast = calibration.apply(distribution_of(model, past))
+    report = coverage_report(forecast, future, origins=origins.tolist(), series=series.tolist(), levels=LEVELS, paths=0)
+    course = coverage_course(forecast, future, origins=origins.tolist(), row=report.row("margin", COURSE_LEVEL))
+    return report.rows, course
+
+
+def _held_out_coverage(
+    model: Forecaster,
+    learnt: TrainingSeries,
+    calibration: Residuals,
+    validation: Residuals,
+    settings: CalibrationSettings,
+) -> tuple[tuple[CoverageRow, ...], CoverageCourse] | None:
+    if len(calibration) < 2:
+        return None
+    early, late = calibration.halves()
+    if not len(early) or not len(late):
+        return None
+    late = late.thinned(COVERAGE_WINDOWS)
+    wanted = set(zip(late.series.tolist(), late.origins.tolist(), strict=True))
+    pasts, futures, origins, names = [], [], [], []
+    part: HeldOut = "calibration"
+    for past, future, rows, codes in learnt.held_out(part, most=len(calibration)):
+        chosen = [i for i, key in enumerate(zip(codes.tolist(), rows.tolist(), strict=True)) if key in wanted]
+        pasts.append(past[chosen])
+        futures.append(future[chosen])
+        origins.append(rows[chosen])
+        names.append(codes[chosen])
+    return measure_coverage(
+        fit_calibration(early, validation, settings=settings),
+        model,
+        torch.cat(pasts),
+        torch.cat(futures),
+        origins=np.concatenate(origins),
+        series=np.concatenate(names),
+    )
+
+
+def _rows(profile: EigenProfile, start: int, stop: int) -> EigenProfile:
+    cut = {
+        name: getattr(profile, name)[start:stop]
+        for name in ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
+    }
+    return EigenProfile(first_row=profile.first_row + start, **cut)

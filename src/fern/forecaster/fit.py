@@ -1,0 +1,369 @@
+"""A fit: choose how to build the model on validation windows, train it, calibrate it on windows it never saw."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, inf
+from pathlib import Path
+from typing import Any, get_args
+
+from fern.calibration import Calibration, CalibrationSettings, fit_calibration
+from fern.data.series_table import Series, SeriesTable
+from fern.data.windows import Windows
+from fern.forecaster.diagnose import MOST_SERIES, PROFILE_WINDOWS, examine_fit
+from fern.forecaster.plan import HeldOut, Plan, TrainingSeries, make_plan, measure_scales
+from fern.forecaster.state import Findings, Scale, State, keep_recent
+from fern.models import FittedForecaster, Forecaster, build_model, model_entry
+from fern.training import TrainConfig, TrainResult, resumable, train
+from fern.training.inputs import batch_size_for
+from fern.training.logging import Mode
+
+LEAST_STEPS, STEPS = 1000, 1500
+"""Optimiser steps of a whole training, unless early stopping ends it."""
+
+MOST_ROWS = 480_000
+"""Windows times channels that a training of more than `LEAST_STEPS` sees at most: many channels make a step dear, and
+a default fit of ETTh1 (7 channels by the hour) is to take less than a minute on two cores."""
+
+MANY_WINDOWS, LEAST_BATCH = 512, 32
+"""With so many windows a batch has at least so many: half as many steps as with 16, which cost nearly as much each."""
+
+ROWS_FOR_THREADS = 96
+"""Windows times channels of a batch from which more than one thread pays."""
+
+MOST_STEPS_PER_EPOCH = 250
+LEAST_EPOCHS, MOST_EPOCHS = 8, 60
+PILOT_SHARE = 0.1
+"""Of the steps of a training, for each recipe that is tried."""
+
+VALIDATION_ROWS = 8192
+"""Windows times channels on which an epoch is judged, at most about."""
+
+LEAST_CALIBRATION_WINDOWS, CALIBRATION_WINDOWS = 100, 2000
+RESERVE = 0.05
+"""Of a time limit, for what comes after training, at least."""
+
+COST = 2.5
+"""What calibration and findings take for each held-out window, in times of what judging one in an epoch takes."""
+
+REFIT_SPARE = 1.5
+"""A training on all rows is begun where so many times what it should take is left of the time limit."""
+
+INTERRUPTED = "interrupted"
+"""How a note begins that tells of a fit someone interrupted."""
+
+REFIT_BELOW = 4000
+"""Training windows times channels below which the model is trained once more on all rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A way to build and train a model: arguments of `fern.models.build_model` and `fern.training.TrainConfig`."""
+
+    name: str
+    model: Mapping[str, Any]
+    train: Mapping[str, Any]
+
+
+FERN = (
+    Recipe("level", {"preset": "level"}, {"preset": "distribution"}),
+    Recipe("state", {"preset": "state"}, {"preset": "distribution", "loss": "crps"}),
+)
+"""By the presets of `fern.models` and `fern.training`: ``level`` for series whose level and spread drift, ``state`` for
+systems whose level is part of their state (chaotic ones). There the CRPS of each step, dearer to compute, gives the
+better distribution; see docs/decisions.md."""
+
+
+def list_recipes(model: str, settings: Mapping[str, Any] | None) -> tuple[Recipe, ...]:
+    """The recipes to try for a model of this name; settings that are given replace the recipes' own.
+
+    Example:
+        >>> [recipe.name for recipe in list_recipes("fern", None)], list_recipes("dlinear", None)[0].name
+        (['level', 'state'], 'plain')
+    """
+    own = dict(settings or {})
+    if model != "fern":
+        return (Recipe("plain", own, {}),)
+    if own:
+        return (Recipe("given", {**FERN[0].model, **own}, FERN[0].train),)
+    return FERN
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """The settings of a fit; None and ``auto`` follow the data."""
+
+    model: str = "fern"
+    model_settings: Mapping[str, Any] | None = None
+    epochs: int | None = None
+    time_limit: float | None = None
+    seed: int = 7
+    threads: int | None = None
+    progress: Mode = "auto"
+    calibration: CalibrationSettings = CalibrationSettings()  # noqa: RUF009 (frozen)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A trained model, its calibration and what was measured on held-out rows."""
+
+    model: Forecaster
+    calibration: Calibration
+    findings: Findings
+    recipe: Recipe
+    notes: tuple[str, ...]
+    seconds: float
+    stopped: str
+
+
+def fit_state(
+    table: SeriesTable,
+    settings: FitSettings,
+    *,
+    horizon: int,
+    context_length: int | None,
+    season: int | None,
+    directory: Path | None = None,
+    began: float | None = None,
+) -> tuple[State, str]:
+    """The state of a forecaster that is fitted to a table, and a warning where series are too short to learn from."""
+    plan = make_plan(table.series, horizon=horizon, context_length=context_length, season=season)
+    scales = measure_scales(table.series, plan)
+    model = calibration = findings = None
+    notes: tuple[str, ...] = ()
+    warning = ""
+    if plan.learnt:
+        fit = fit_model(table.series, scales, plan, settings, directory=directory, began=began)
+        model, calibration, findings, notes = fit.model.eval(), fit.calibration, fit.findings, fit.notes
+    if plan.learnt < len(table.series):
+        warning = (
+            f"{len(table.series) - plan.learnt:,} of {len(table.series):,} series have too few rows to learn from "
+            f"(fewer than about {plan.context_length + 3 * plan.horizon:,}); where a forecast is made from fewer than "
+            f"{plan.context_length:,} rows, the last season or the last value is repeated, and its intervals are not "
+            "calibrated"
+        )
+        notes = (*notes, warning)
+    state = State(
+        context_length=plan.context_length,
+        horizon=plan.horizon,
+        season=plan.season,
+        table=table.without_rows(),
+        model_name=settings.model,
+        label=model_entry(settings.model).model.__name__,
+        model=model,
+        calibration=calibration,
+        scales={series.name: scale for series, scale in zip(table.series, scales, strict=True)},
+        recent=keep_recent(table.series, keep=plan.context_length + plan.horizon),
+        notes=notes,
+        findings=findings,
+    )
+    return state, warning
+
+
+def fit_model(
+    series: Sequence[Series],
+    scales: Sequence[Scale],
+    plan: Plan,
+    settings: FitSettings,
+    *,
+    directory: Path | None = None,
+    began: float | None = None,
+) -> Fit:
+    """Fit to the series that are long enough; at least one is. A time limit counts from ``began`` (monotonic clock)."""
+    began = time.monotonic() if began is None else began
+    learnt = TrainingSeries.of(series, scales, plan)
+    training = learnt.train()
+    validation = learnt.validation(most=max(64, VALIDATION_ROWS // training.channels))
+    work = _Work(training, validation, settings, directory, began, after=_count_after_training(learnt))
+    recipe, tried, interrupted = work.choose_recipe(list_recipes(settings.model, settings.model_settings))
+    result = interrupted or work.train(recipe)
+    notes = [*tried]
+    model, judged = result.model, result.model
+    refits = len(training) * training.channels < REFIT_BELOW and result.stopped not in ("interrupted", "time")
+    try:
+        if refits:  # calibrate a model that is nearly as old as the one that will forecast
+            judged = work.refit(recipe, learnt.before_calibration(), result, name="before-calibration") or judged
+            model = work.refit(recipe, learnt.everything(), result, name="again") or judged
+            if model is not judged:
+                notes.append("trained once more on all rows after calibration, with as many epochs as validation chose")
+    except KeyboardInterrupt:
+        notes.append(f"{INTERRUPTED} while training once more on all rows; the model from before is kept")
+        model = judged
+    most = work.count_calibration_windows()
+    late = learnt.residuals(judged, "calibration", most=most)
+    early = learnt.residuals(result.model, "validation", most=most)
+    # A model without a distribution has a ball of radius 1 around its forecast, which says nothing about its errors.
+    how = settings.calibration if model.has_distribution else replace(settings.calibration, distribution_windows=0.0)
+    calibration = fit_calibration(late, early, settings=how)
+    findings = examine_fit(judged, series, learnt, late, early, how)
+    notes += calibration.notes
+    if result.stopped == "interrupted":
+        notes.append(f"{INTERRUPTED}: the best weights so far are kept")
+    return Fit(model, calibration, findings, recipe, tuple(notes), time.monotonic() - began, result.stopped)
+
+
+@dataclass(frozen=True)
+class _Work:
+    training: Windows
+    validation: Windows
+    settings: FitSettings
+    directory: Path | None
+    began: float
+    after: int  # windows that are forecast after training
+    spent: list[float] = field(default_factory=list)  # seconds of the trainings so far, of former calls too
+    judging: list[float] = field(default_factory=list)  # seconds for each validation window, by training
+
+    def choose_recipe(self, recipes: Sequence[Recipe]) -> tuple[Recipe, list[str], TrainResult | None]:
+        """The recipe whose short training has the least validation objective, what was tried, and, where someone
+        interrupted it, the short training that has to do."""
+        if len(recipes) == 1:
+            return recipes[0], [], None
+        objectives: dict[Recipe, float] = {}
+        results = {}
+        for recipe in recipes:
+            result = self._train(recipe, name=f"pilot-{recipe.name}", share=PILOT_SHARE, progress="silent")
+            self._note(result)
+            results[recipe] = result
+            objectives[recipe] = result.best.validation["objective"] if len(result.history) else inf
+            if result.stopped == "interrupted":
+                break
+        best = min(objectives, key=lambda recipe: objectives[recipe])
+        interrupted = result.stopped == "interrupted"
+        tried = ", ".join(f"{recipe.name} {value:.4g}" for recipe, value in objectives.items())
+        notes = [f"recipe {best.name!r}, by validation after a short training ({tried})"]
+        return best, notes, replace(results[best], stopped="interrupted") if interrupted else None
+
+    def train(self, recipe: Recipe) -> TrainResult:
+        """The whole training."""
+        result = self._train(recipe, name="training", share=1.0, progress=self.settings.progress)
+        self._note(result)
+        return result
+
+    def count_calibration_windows(self) -> int:
+        """Windows that either held-out part is thinned to: fewer where a time limit leaves too little for all."""
+        if self.settings.time_limit is None or not self.judging:
+            return CALIBRATION_WINDOWS
+        left = self.settings.time_limit - (time.monotonic() - self.began)
+        share = left / max(self._seconds_after(), 1e-9)
+        return int(min(CALIBRATION_WINDOWS, max(LEAST_CALIBRATION_WINDOWS, share * CALIBRATION_WINDOWS)))
+
+    def _note(self, result: TrainResult) -> None:
+        """What a training tells of the time that things take."""
+        self.spent.append(count_seconds(result))
+        if len(result.history):
+            judging = min(record.evaluation_seconds for record in result.history)
+            self.judging.append(judging / len(self.validation))
+
+    def _seconds_after(self) -> float:
+        """What the windows after training will take, as far as can be told."""
+        return COST * max(self.judging, default=0.0) * self.after
+
+    def refit(self, recipe: Recipe, windows: Windows, result: TrainResult, *, name: str) -> Forecaster | None:
+        """The model trained on more rows for the epochs that validation chose; None where the time left is too short.
+
+        A run that its time limit cuts would be worse than the one there is, so it is not begun.
+        """
+        left = self._time(1.0)
+        if left is not None and left < REFIT_SPARE * count_seconds(result) * len(windows) / len(self.training):
+            return None
+        config = replace(
+            result.config, epochs=max(1, result.best_epoch), patience=None, keep="last", grace=0, time_limit=None
+        )
+        # The validation rows are among the windows now: what was chosen on them is kept, not chosen again.
+        chosen = result.model.chosen if isinstance(result.model, FittedForecaster) else {}
+        model = self._model(replace(recipe, model={**recipe.model, **chosen}), windows)
+        places = self._places(name)
+        return train(model, windows, self.validation, config, progress="silent", **places).model
+
+    def _model(self, recipe: Recipe, windows: Windows) -> Forecaster:
+        return build_model(
+            self.settings.model,
+            context_length=windows.context_length,
+            horizon=windows.horizon,
+            channels=windows.channels,
+            **recipe.model,
+        )
+
+    def _train(self, recipe: Recipe, *, name: str, share: float, progress: Mode) -> TrainResult:
+        return train(
+            self._model(recipe, self.training),
+            self.training,
+            self.validation,
+            self._config(recipe, share),
+            progress=progress,
+            on_interrupt="keep",
+            **self._places(name),
+        )
+
+    def _places(self, name: str) -> dict[str, Any]:
+        """Where a training keeps its checkpoints, and whether it goes on from there."""
+        if self.directory is None:
+            return {}
+        folder = self.directory / name
+        return {"resume": folder} if resumable(folder) else {"directory": folder}
+
+    def _config(self, recipe: Recipe, share: float) -> TrainConfig:
+        settings = self.settings
+        batch = choose_batch_size(len(self.training))
+        alone = batch * self.training.channels < ROWS_FOR_THREADS
+        epochs, per_epoch = choose_steps(len(self.training), self.training.channels, epochs=settings.epochs)
+        if share < 1.0:
+            whole = epochs * per_epoch
+            per_epoch = max(1, min(per_epoch, ceil(share * whole)))
+            epochs = max(1, ceil(share * whole / per_epoch))
+        return TrainConfig(
+            epochs=epochs,
+            batch_size=batch,
+            steps_per_epoch=per_epoch,
+            patience=max(3, epochs // 4) if share == 1.0 else None,
+            time_limit=self._time(share),
+            seed=settings.seed,
+            threads=1 if settings.threads is None and alone else settings.threads,
+            **recipe.train,
+        )
+
+    def _time(self, share: float) -> float | None:
+        if self.settings.time_limit is None:
+            return None
+        # A fit that goes on after a kill has the time that its trainings took before on their own record only.
+        spent = max(time.monotonic() - self.began, sum(self.spent))
+        reserve = max(RESERVE * self.settings.time_limit, min(self._seconds_after(), self.settings.time_limit / 2))
+        left = self.settings.time_limit - reserve - spent
+        return max(0.1, left if share == 1.0 else min(left, share * self.settings.time_limit))
+
+
+def _count_after_training(learnt: TrainingSeries) -> int:
+    """Windows that are forecast after training: for calibration in both parts, and for the profiles of some series."""
+    held = [learnt.count(part, most=CALIBRATION_WINDOWS) for part in get_args(HeldOut)]
+    return sum(held) + PROFILE_WINDOWS * min(MOST_SERIES, len(learnt.parts), max(1, sum(held) // PROFILE_WINDOWS))
+
+
+def choose_batch_size(windows: int) -> int:
+    """Windows of a batch.
+
+    Example:
+        >>> choose_batch_size(100), choose_batch_size(600), choose_batch_size(13_505)
+        (16, 32, 56)
+    """
+    return max(LEAST_BATCH if windows >= MANY_WINDOWS else 1, batch_size_for(windows))
+
+
+def choose_steps(windows: int, channels: int, *, epochs: int | None) -> tuple[int, int]:
+    """Epochs of a whole training, unless given, and steps of each.
+
+    Example: a month of hours, and two years of them in 7 channels.
+        >>> choose_steps(500, 1, epochs=None), choose_steps(13_505, 7, epochs=None), choose_steps(13_505, 7, epochs=3)
+        ((47, 32), (8, 154), (3, 242))
+    """
+    batch = choose_batch_size(windows)
+    per_epoch = min(MOST_STEPS_PER_EPOCH, ceil(windows / batch))
+    if epochs is not None:
+        return epochs, per_epoch
+    steps = max(LEAST_STEPS, min(STEPS, ceil(MOST_ROWS / (batch * channels))))
+    per_epoch = min(per_epoch, ceil(steps / LEAST_EPOCHS))
+    return min(MOST_EPOCHS, ceil(steps / per_epoch)), per_epoch
+
+
+def count_seconds(result: TrainResult) -> float:
+    """What a training took, in all calls together."""
+    return float(sum(record.seconds + record.evaluation_seconds for record in result.history))

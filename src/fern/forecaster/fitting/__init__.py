@@ -1,1 +1,0 @@
-"""Learning from series: the plan that follows from the data, the ways to train, the fit itself."""

@@ -1,0 +1,122 @@
+"""The forecast as a picture: what `FernForecaster.plot` draws."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fern.checks import require_whole
+from fern.data.frequency import last_stamps
+from fern.forecaster.predict import (
+    OutputColumns,
+    Request,
+    calibrate_forecast,
+    make_batch,
+    predict_series,
+    simulate_series,
+)
+from fern.forecaster.state import Recent, State
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from fern.forecaster.forecaster import FernForecaster
+    from fern.plot.forecasts import Fans
+
+MOST_PANELS = 12
+HISTORY_PER_HORIZON, LEAST_HISTORY = 3, 30
+JOINT_PATHS, MOST_JOINT, LEVEL = 1000, 4, 90.0
+"""Paths that the joint distribution of two steps is seen from, the series it is drawn for, the share of paths that it
+holds.
+"""
+
+
+def plot_forecast(
+    forecaster: "FernForecaster",
+    df: Any,
+    *,
+    level: Sequence[float] | float,
+    h: int | None,
+    band: bool,
+    history: int | None,
+    joint: tuple[int, int] | None,
+) -> "Figure":
+    """The figure of `FernForecaster.plot`."""
+    from fern.plot.forecasts import fan_figure
+
+    return fan_figure(make_fans(forecaster, df, level=level, h=h, band=band, history=history, joint=joint))
+
+
+def make_fans(
+    forecaster: "FernForecaster",
+    df: Any,
+    *,
+    level: Sequence[float] | float,
+    h: int | None,
+    band: bool = True,
+    history: int | None = None,
+    joint: tuple[int, int] | None = None,
+) -> "Fans":
+    """What is drawn of a forecast: the fan of each series and channel, with the joint distribution of two steps if
+    asked for.
+    """
+    from fern.plot.forecasts import Fan, Fans, Interval, Joint
+
+    state, output = forecaster._fitted(), OutputColumns.of(level=level, quantiles=None)
+    steps = forecaster._steps(h)
+    shown = max(LEAST_HISTORY, HISTORY_PER_HORIZON * steps) if history is None else history
+    require_whole("history", shown, 0)
+    recent, _ = forecaster._contexts(df)
+    channels = len(state.channel_names)
+    series = recent[: max(1, MOST_PANELS // channels)]
+    made = predict_series(state, series, Request(steps, tuple(output.probabilities), seed=forecaster.seed))
+    levels = sorted(zip(output.levels, range(0, 2 * len(output.levels), 2), strict=True), reverse=True)
+    paths = None
+    if joint is not None:
+        paths = simulate_series(state, series, steps=steps, n_paths=JOINT_PATHS, seed=forecaster.seed)
+    ends = tuple(number for number, _ in levels) or (LEVEL,)
+    fans: list[Fan] = []
+    for place, one in enumerate(series):
+        bands = _band(state, one, levels[0][0]) if band and levels and state.learns(one.values) else None
+        when = _times(one.future(state.frequency, steps))
+        before = _times(_before(state, one, shown))
+        for c, channel in list(enumerate(state.channel_names))[:MOST_PANELS]:
+            intervals = [
+                Interval(made.quantiles[at, place, :, c], made.quantiles[at + 1, place, :, c], number)
+                for number, at in levels
+            ]
+            whole = None
+            if bands is not None:
+                inside = min(steps, state.horizon)
+                whole = Interval(bands[0][:inside, c], bands[1][:inside, c], levels[0][0])
+            tail = one.values[len(one.values) - len(before) :, c]
+            name = one.name if state.table.long else channel
+            both = None
+            if paths is not None and joint is not None and len(fans) < MOST_JOINT:
+                both = Joint.of(paths[:, place, :, c], joint, levels=ends)
+            fans.append(Fan(name, before, tail, when, made.mean[place, :, c], tuple(intervals), whole, both))
+    return Fans(tuple(fans), label=state.label, left_out=len(recent) * channels - len(fans))
+
+
+def _band(state: State, one: Recent, level: float) -> tuple[Any, Any]:  # (H, C) each
+    batch = make_batch(state, [one])
+    low, high = calibrate_forecast(state.model, batch.calibration, batch.contexts).band(level)
+    return batch.invert(low)[0], batch.invert(high)[0]
+
+
+def _before(state: State, one: Recent, count: int) -> pa.Array:
+    """The stamps of the newest rows, at most ``count``."""
+    count = min(count, len(one.values))
+    if one.last is None:
+        return pa.array(np.arange(one.rows - count, one.rows))
+    return last_stamps(one.last, state.frequency, count)
+
+
+def _times(stamps: pa.Array) -> Any:
+    """Stamps as matplotlib takes them: wall-clock dates of their zone, or numbers."""
+    if not pa.types.is_timestamp(stamps.type):
+        return np.asarray(stamps.to_numpy(zero_copy_only=False))
+    local = stamps if stamps.type.tz is None else pc.local_timestamp(stamps)
+    return local.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)

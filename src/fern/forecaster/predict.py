@@ -1,0 +1,322 @@
+"""Forecasts of many series at once: in model units through model and calibration, back in the units of the data."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fern.calibration import CalibratedForecast, Calibration, OnlineCalibration
+from fern.checks import require_memory
+from fern.data.series_table import SeriesTable
+from fern.errors import FernError, show_value
+from fern.forecaster.distributions import distribution_of
+from fern.forecaster.simple import SimpleForecast, simple_forecast
+from fern.forecaster.state import Recent, State
+from fern.models import Forecaster
+
+Floats = NDArray[np.float64]
+
+AT_ONCE = 2048
+"""Series times channels that are forecast together: bounds the memory, not the number of series."""
+
+ROLLED_PATHS = 200
+"""Paths from which steps beyond the horizon are forecast."""
+
+
+@dataclass(frozen=True)
+class OutputColumns:
+    """The columns of a forecast beside the mean: central intervals (percent) or quantiles (probabilities), not both.
+
+    Example:
+        >>> OutputColumns.of(level=[80, 97.5], quantiles=None).names("Fern")
+        ['Fern', 'Fern-lo-80', 'Fern-hi-80', 'Fern-lo-97.5', 'Fern-hi-97.5']
+        >>> OutputColumns.of(level=None, quantiles=[0.1]).names("Fern")
+        ['Fern', 'Fern-ql0.1']
+    """
+
+    levels: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, *, level: Sequence[float] | float | None, quantiles: Sequence[float] | float | None) -> "OutputColumns":
+        """The arguments of `FernForecaster.predict`, checked."""
+        if level is not None and quantiles is not None:
+            raise FernError("got both, give one of them", argument="level, quantiles")
+        levels = _numbers("level", level, low=0.0, high=100.0, example="80 for an 80 % interval")
+        probabilities = _numbers("quantiles", quantiles, low=0.0, high=1.0, example="0.9")
+        return cls(levels, probabilities)
+
+    def names(self, name: str) -> list[str]:
+        """The names of the columns, the point forecast's first."""
+        ends = [f"{name}-{end}-{_short(level)}" for level in self.levels for end in ("lo", "hi")]
+        return [name, *ends, *(f"{name}-ql{_short(probability)}" for probability in self.quantiles)]
+
+    @property
+    def probabilities(self) -> list[float]:
+        """The probabilities of the columns after the point forecast, in their order."""
+        ends = [0.5 + side * level / 200 for level in self.levels for side in (-1, 1)]
+        return [*ends, *self.quantiles]
+
+    def label(
+        self,
+        name: str,
+        mean: Floats,  # (n,)
+        others: Sequence[Floats],  # (n,) for each probability
+    ) -> dict[str, Floats]:
+        """The columns of one channel by their names."""
+        return dict(zip(self.names(name), [mean, *others], strict=True))
+
+
+def _numbers(
+    argument: str, values: Sequence[float] | float | None, *, low: float, high: float, example: str
+) -> tuple[float, ...]:
+    if values is None:
+        return ()
+    several = [values] if isinstance(values, int | float) and not isinstance(values, bool) else values
+    if not isinstance(several, list | tuple | np.ndarray) or len(several) == 0:
+        raise FernError(
+            argument=argument, got=values, expected=f"a list of numbers between {low:g} and {high:g}, as {example}"
+        )
+    for value in several:
+        real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+        spare = 1e-9 * (high - low)  # nearer to the ends, rounding makes it one of them
+        if not real or not low + spare < value < high - spare:
+            raise FernError(
+                argument=argument, got=value, expected=f"numbers between {low:g} and {high:g}, as {example}"
+            )
+    numbers = tuple(float(value) for value in several)
+    if len(set(numbers)) < len(numbers):
+        raise FernError(f"{list(several)} contains duplicates", argument=argument)
+    return numbers
+
+
+def _short(number: float) -> str:
+    """80 for 80.0, 97.5 for 97.5: as people write it."""
+    return f"{number:.10g}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of each series: so many steps, and the quantiles of each step."""
+
+    steps: int
+    quantiles: tuple[float, ...] = ()
+    seed: int = 7
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The forecasts of several series, in the units of the data."""
+
+    mean: Floats  # (N, steps, C)
+    quantiles: Floats  # (quantiles, N, steps, C)
+
+
+def predict_series(state: State, series: Sequence[Recent], request: Request) -> Prediction:
+    """Point forecasts and quantiles."""
+    _require_room(state, len(series), request.steps, arrays=1 + len(request.quantiles), rolled=AT_ONCE * ROLLED_PATHS)
+    shape = (len(series), request.steps, len(state.channel_names))
+    mean, quantiles = np.empty(shape), np.empty((len(request.quantiles), *shape))
+    for places, batch in _batches(state, series):
+        made = _predict_batch(state, batch, request)
+        mean[places] = batch.invert(made.mean)
+        for number, values in enumerate(made.quantiles):
+            quantiles[number, places] = batch.invert(values)
+    for place, simple in _simple(state, series, request.steps):
+        mean[place] = simple.mean
+        for number, probability in enumerate(request.quantiles):
+            quantiles[number, place] = simple.quantile(probability)
+    _require_finite(mean)
+    return Prediction(mean, quantiles)
+
+
+def simulate_series(
+    state: State, series: Sequence[Recent], *, steps: int, n_paths: int, seed: int
+) -> Floats:  # (n_paths, N, steps, C)
+    """Sample paths from the joint distribution."""
+    _require_room(state, len(series), steps, arrays=n_paths, rolled=max(AT_ONCE, n_paths))
+    drawn = np.empty((n_paths, len(series), steps, len(state.channel_names)))
+    rng = np.random.default_rng(seed)
+    for places, batch in _batches(state, series, at_once=max(1, AT_ONCE // n_paths)):
+        drawn[:, places] = batch.invert(_sample_paths(state, batch, steps=steps, n_paths=n_paths, rng=rng))
+    for place, simple in _simple(state, series, steps):
+        drawn[:, place] = simple.sample(n_paths, rng)
+    _require_finite(drawn)
+    return drawn
+
+
+def predict_frame(
+    state: State, series: Sequence[Recent], table: SeriesTable, made: Prediction, output: OutputColumns
+) -> Any:
+    """The frame of `FernForecaster.predict`."""
+    steps = made.mean.shape[1]
+    columns: dict[str, Floats] = {}
+    for c, name in enumerate(state.output_names):
+        others = [quantile[..., c].reshape(-1) for quantile in made.quantiles]
+        columns |= output.label(name, made.mean[..., c].reshape(-1), others)
+    stamps = [one.future(state.frequency, steps) for one in series]
+    return table.frame([one.name for one in series], stamps, columns)
+
+
+def simulate_frame(
+    state: State,
+    series: Sequence[Recent],
+    table: SeriesTable,
+    paths: Floats,  # (n_paths, N, steps, C)
+) -> Any:
+    """The frame of `FernForecaster.simulate`."""
+    n_paths, _, steps, _ = paths.shape
+    stamps = [one.future(state.frequency, steps) for one in series]
+    columns: dict[str, Any] = {"sample_id": np.tile(np.repeat(np.arange(n_paths), steps), len(series))}
+    for c, name in enumerate(state.output_names):
+        columns[name] = paths[..., c].swapaxes(0, 1).reshape(-1)
+    names = [one.name for one in series for _ in range(n_paths)]
+    return table.frame(names, [stamp for stamp in stamps for _ in range(n_paths)], columns, integers=["sample_id"])
+
+
+def calibrate_forecast(
+    model: Forecaster | None,
+    calibration: Calibration | OnlineCalibration | None,
+    contexts: NDArray[np.float32],  # (N, L, C), model units
+) -> CalibratedForecast:
+    """The calibrated forecast of these contexts, in model units."""
+    if model is None or calibration is None:
+        raise FernError("every series was too short to learn from; there is no distribution", argument="forecast")
+    return calibration.apply(distribution_of(model, torch.from_numpy(contexts)))
+
+
+def predict_array(
+    state: State,
+    past: NDArray[np.floating],  # (L, C) or (N, L, C)
+) -> Floats:  # (H, C) or (N, H, C)
+    """The point forecast of contexts in the units of the data, at the scale of the series that was fitted.
+
+    Where several were fitted, each context is scaled by itself.
+    """
+    past = np.asarray(past)
+    if past.dtype.kind not in "iuf":
+        raise FernError(f"holds {past.dtype}", argument="past", expected="numbers")
+    past = past.astype(np.float64)
+    wanted = (state.context_length, len(state.channel_names))
+    if past.ndim not in (2, 3) or past.shape[-2:] != wanted:
+        raise FernError(
+            f"got shape {past.shape}", argument="past", expected=f"(rows, channels) {wanted}, or several such windows"
+        )
+    if state.model is None:
+        raise FernError("every series was too short to learn from; there is no model", argument="forecast")
+    if len(state.scales) == 1:
+        scale = next(iter(state.scales.values()))
+        shift, spread = scale.shift, scale.spread
+    else:
+        shift, spread = past.mean(axis=-2, keepdims=True), past.std(axis=-2, keepdims=True)
+        spread = np.where(spread > 0, spread, 1.0)
+    scaled = torch.from_numpy(((past - shift) / spread).astype(np.float32))
+    with torch.no_grad():
+        mean = state.model(scaled if scaled.ndim == 3 else scaled[None]).mean.numpy()
+    return np.asarray((mean if scaled.ndim == 3 else mean[0]) * spread + shift, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Contexts of several series in model units, and the way back."""
+
+    contexts: NDArray[np.float32]  # (n, L, C)
+    shift: Floats  # (n, 1, C)
+    spread: Floats  # (n, 1, C)
+    calibration: Calibration | OnlineCalibration | None
+
+    def invert(self, values: Floats) -> Floats:  # (..., n, steps, C)
+        """In the units of the data."""
+        return values * self.spread + self.shift
+
+
+def make_batch(state: State, series: Sequence[Recent]) -> Batch:
+    """The contexts of series that are long enough and have one calibration."""
+    scales = [state.scale(one.name, one.values) for one in series]
+    calibrations = {id(own): own for own in (state.calibration_of(one.name) for one in series)}
+    if len(calibrations) > 1:
+        raise FernError(
+            (
+                "series that were updated have radii of their own, so there is no distribution of "
+                "several together; give a frame of one series"
+            ),
+            argument="forecast",
+        )
+    shift, spread = (np.stack([getattr(scale, name) for scale in scales])[:, None] for name in ("shift", "spread"))
+    scaled = (np.stack([one.values[-state.context_length :] for one in series]) - shift) / spread
+    return Batch(scaled.astype(np.float32), shift, spread, next(iter(calibrations.values())))
+
+
+def _batches(
+    state: State, series: Sequence[Recent], *, at_once: int = AT_ONCE
+) -> Iterator[tuple[NDArray[np.int64], Batch]]:
+    learnt = np.flatnonzero([state.learns(one.values) for one in series])
+    updated = np.array([series[place].name in state.online for place in learnt.tolist()], dtype=np.bool_)
+    size = max(1, at_once // len(state.channel_names))
+    together = learnt[~updated]
+    groups = [together[first : first + size] for first in range(0, len(together), size)]
+    for places in (*groups, *learnt[updated][:, None]):
+        yield places, make_batch(state, [series[place] for place in places])
+
+
+def _simple(state: State, series: Sequence[Recent], steps: int) -> Iterator[tuple[int, SimpleForecast]]:
+    for place, one in enumerate(series):
+        if not state.learns(one.values):
+            yield place, simple_forecast(one.values, horizon=steps, season=state.season)
+
+
+def _predict_batch(state: State, batch: Batch, request: Request) -> Prediction:
+    forecast = calibrate_forecast(state.model, batch.calibration, batch.contexts)
+    inside = min(request.steps, state.horizon)
+    mean = forecast.mean[:, :inside]
+    quantiles = (
+        forecast.quantile(list(request.quantiles))[:, :, :inside] if request.quantiles else np.empty((0, *mean.shape))
+    )
+    if request.steps == inside:
+        return Prediction(mean, quantiles)
+    rng = np.random.default_rng(request.seed)
+    beyond = _sample_paths(state, batch, steps=request.steps, n_paths=ROLLED_PATHS, rng=rng)[:, :, inside:]
+    later = np.quantile(beyond, request.quantiles, axis=0) if request.quantiles else np.empty((0, *beyond.shape[1:]))
+    return Prediction(np.concatenate((mean, beyond.mean(axis=0)), axis=1), np.concatenate((quantiles, later), axis=2))
+
+
+def _sample_paths(
+    state: State,
+    batch: Batch,
+    *,
+    steps: int,
+    n_paths: int,
+    rng: np.random.Generator,
+) -> Floats:  # (n_paths, n, steps, C), model units
+    """Sample paths; beyond the horizon each goes on from a forecast of its own rows."""
+    contexts = batch.contexts
+    forecast = calibrate_forecast(state.model, batch.calibration, contexts)
+    drawn = forecast.sample(n_paths, generator=rng)
+    pieces, made = [drawn], state.horizon
+    windows, length = contexts.shape[:2]
+    rows = np.broadcast_to(contexts, (n_paths, *contexts.shape))
+    while made < steps:
+        rows = np.concatenate((rows, pieces[-1].astype(np.float32)), axis=2)[:, :, -length:]
+        flat = np.ascontiguousarray(rows.reshape(n_paths * windows, length, -1))
+        following = calibrate_forecast(state.model, batch.calibration, flat).sample(1, generator=rng)[0]
+        pieces.append(following.reshape(n_paths, windows, state.horizon, -1))
+        made += state.horizon
+    return np.concatenate(pieces, axis=2)[:, :, :steps]
+
+
+def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled: int) -> None:
+    """Refuse more steps than there is memory for: ``arrays`` of the result, and beyond the model's horizon the paths
+    of series times channels that are forecast together, ``rolled`` at most."""
+    channels = len(state.channel_names)
+    wanted = arrays * series * channels
+    if steps > state.horizon:
+        wanted += 2 * min(rolled, max(arrays, ROLLED_PATHS) * series * channels)  # in pieces, and put together
+    require_memory(f"h: {show_value(steps)} steps of {series:,} series", 8.0 * min(steps, 10**30) * wanted)
+
+
+def _require_finite(values: Floats) -> None:
+    if not np.isfinite(values).all():
+        raise FernError("is not finite; the series holds values beyond what the model can take", argument="forecast")

@@ -1,0 +1,298 @@
+"""Forecasts of more series than fit in memory: Parquet in, Parquet out, on this machine or over a Ray cluster.
+
+Each chunk of whole series is read, forecast and written before the next. Chunks are found by reading nothing but the
+identifiers.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from fern.data.csv_files import one_line
+from fern.errors import FernError, unknown_name
+from fern.files import check_outputs, ending_of, written_whole
+from fern.forecaster.predict import OutputColumns
+from fern.training.runtime import RaySession
+
+if TYPE_CHECKING:
+    from fern.forecaster.forecaster import FernForecaster
+
+Engine = Literal["local", "ray"]
+ENGINES: tuple[Engine, ...] = ("local", "ray")
+
+SERIES_AT_ONCE = 512
+"""Series that are read and forecast together."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Successive rows of one file: all the rows of the series in them."""
+
+    path: str
+    first: int
+    rows: int
+
+
+def predict_file(
+    forecaster: "FernForecaster",
+    source: Path,
+    out: Path,
+    *,
+    h: int | None,
+    level: Sequence[float] | float | None,
+    quantiles: Sequence[float] | float | None,
+    engine: Engine,
+    address: str | None,
+) -> int:
+    """See `FernForecaster.predict_file`."""
+    state = forecaster._fitted()
+    if state.table.id_col is None:
+        raise FernError(
+            "the forecaster was fitted to a wide frame; many series are a long one", argument="predict_file"
+        )
+    OutputColumns.of(level=level, quantiles=quantiles)
+    request: dict[str, Any] = {"h": h, "level": level, "quantiles": quantiles}
+    chunks = _check(source, out, id_col=state.table.id_col, engine=engine)
+    if engine == "ray":
+        saved = pack_folder(forecaster.save)
+        tables = predict_by_ray(chunks, type(forecaster).load, saved, request, address=address)
+    elif address is not None:
+        raise FernError(f"got {address!r}, which is for engine='ray'", argument="address")
+    else:
+        tables = (forecaster.predict(read_chunk(chunk), **request) for chunk in chunks)
+    return _write(tables, out)
+
+
+def _check(source: Path, out: Path, *, id_col: str, engine: Engine) -> list[Chunk]:
+    """The chunks of the source; mistakes are errors before anything is forecast."""
+    if engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    ending_of(out, (".parquet",), what="a forecast of many series")
+    check_outputs([out], inputs=list_parquet_files(source), kept=[source if source.is_dir() else None])
+    return find_chunks(source, id_col=id_col, series_at_once=SERIES_AT_ONCE)
+
+
+def _write(tables: Iterator[pa.Table], out: Path) -> int:
+    """Write the tables to one file, which appears when the last is in it; returns its rows."""
+    rows, writer = 0, None
+    with written_whole(out) as temporary:
+        try:
+            for table in tables:
+                writer = writer or pq.ParquetWriter(temporary, table.schema)
+                writer.write_table(table)
+                rows += table.num_rows
+        finally:
+            if writer is not None:
+                writer.close()
+    return rows
+
+
+# --- chunks -------------------------------------------------------------------------------------------------
+
+
+def list_parquet_files(source: Path) -> list[Path]:
+    """The file, or the Parquet files of the folder in the order of their names."""
+    if source.is_dir():
+        files = sorted(path for path in source.glob("*.parquet") if path.is_file())
+        if not files:
+            raise FernError("holds no .parquet file", where=source)
+        return files
+    if not source.is_file():
+        raise FernError("no such file", where=source)
+    return [source]
+
+
+def find_chunks(source: Path, *, id_col: str, series_at_once: int) -> list[Chunk]:
+    """Chunks of so many series; rows of one series must lie together, in one file."""
+    chunks: list[Chunk] = []
+    seen: set[object] = set()
+    for path in list_parquet_files(source):
+        starts, rows = _starts(path, id_col, seen)
+        edges = [*starts[::series_at_once], rows]
+        chunks += [Chunk(str(path), first, stop - first) for first, stop in pairwise(edges)]
+    if not chunks:
+        raise FernError("has no rows", where=source)
+    return chunks
+
+
+def _starts(path: Path, id_col: str, seen: set[object]) -> tuple[list[int], int]:
+    """The first row of each series of a file, and its number of rows; the series are added to those seen."""
+    starts: list[int] = []
+    rows, last = 0, None
+    for ids in _identifiers(path, id_col):
+        changes = np.asarray(pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1)))
+        begins = [*([0] if last is None or last != ids[0] else []), *(np.flatnonzero(changes) + 1).tolist()]
+        for offset in begins:
+            name = ids[offset].as_py()
+            if name in seen:
+                raise FernError(
+                    (
+                        f"rows of series {name!r} do not lie together (again in data row {rows + offset + 1:,}); "
+                        f"sort the table by {id_col!r}"
+                    ),
+                    where=path,
+                )
+            seen.add(name)
+            starts.append(rows + offset)
+        rows, last = rows + len(ids), ids[len(ids) - 1]
+    return starts, rows
+
+
+def read_chunk(chunk: Chunk) -> pa.Table:
+    """The rows of a chunk; of the file no other row groups are read."""
+    with _open(Path(chunk.path)) as file, _readable(Path(chunk.path)):
+        sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+        ends = np.cumsum(sizes)
+        groups = np.flatnonzero((ends > chunk.first) & (ends - sizes < chunk.first + chunk.rows)).tolist()
+        table = file.read_row_groups(groups)
+        return table.slice(chunk.first - int(ends[groups[0]] - sizes[groups[0]]), chunk.rows)
+
+
+def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
+    with _open(path) as file, _readable(path):
+        if id_col not in file.schema_arrow.names:
+            raise FernError(
+                f"{unknown_name('column', id_col, file.schema_arrow.names)}; many series are a long table",
+                where=path,
+            )
+        type_ = file.schema_arrow.field(id_col).type
+        if pa.types.is_nested(type_) or pa.types.is_floating(type_):
+            raise FernError(f"column {id_col!r} holds {type_}", expected="the names of the series", where=path)
+        row = 0
+        for batch in file.iter_batches(batch_size=1 << 16, columns=[id_col]):
+            ids = batch.column(0)
+            if ids.null_count:
+                empty = int(np.flatnonzero(np.asarray(ids.is_null()))[0])
+                raise FernError(f"column {id_col!r} is empty in data row {row + empty + 1:,}", where=path)
+            ids = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
+            row += len(ids)
+            if len(ids):
+                yield ids
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    with _readable(path):
+        return pq.ParquetFile(path)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What Arrow cannot read is a mistake in the file; damage within it is met only where it is read."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise FernError(f"is not a readable Parquet file ({one_line(error)})", where=path) from None
+
+
+# --- over a cluster -----------------------------------------------------------------------------------------
+
+Folder = Mapping[str, bytes]
+"""A saved forecaster: the files of its folder by name."""
+
+TABLE, ERROR = "table", "error"
+"""The columns of an actor's answer: a table as an Arrow stream, or why there is none."""
+
+Load = Callable[[str], Any]
+"""``FernForecaster.load``, which this module must not import."""
+
+
+def pack_folder(save: Callable[[Path], None]) -> Folder:
+    """What ``save`` writes to a folder."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "forecaster"
+        save(folder)
+        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def predict_by_ray(
+    chunks: list[Chunk],
+    load: Load,
+    forecaster: Folder,
+    request: Mapping[str, Any],
+    *,
+    address: str | None,
+) -> Iterator[pa.Table]:
+    """The forecasts of the chunks, in their order; every node must see the files by the same paths.
+
+    Up to an actor a core holds the forecaster; Ray Data streams chunks to them, no faster than tables are taken.
+    """
+    session = RaySession(address)
+    try:
+        data = _ray_data()
+        context = data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.execution_options.preserve_order = True
+        actors = max(1, min(len(chunks), int(session.ray.cluster_resources().get("CPU", 1))))
+        items = [{"path": str(Path(c.path).resolve()), "first": c.first, "rows": c.rows} for c in chunks]
+        mapped = data.from_items(items, override_num_blocks=len(items)).map_batches(
+            Actor,
+            fn_constructor_args=(load, dict(forecaster), dict(request)),
+            batch_size=1,
+            batch_format="pyarrow",
+            compute=data.ActorPoolStrategy(min_size=1, max_size=actors),
+            num_cpus=1,
+        )
+        try:
+            for answers in mapped.iter_batches(batch_size=None, batch_format="pyarrow"):
+                for answer in answers.to_pylist():
+                    yield _unpack(answer)
+        except session.ray.exceptions.RayError as error:
+            raise _describe(error) from None
+    finally:
+        session.leave()
+
+
+def _ray_data() -> ModuleType:
+    try:
+        return import_module("ray.data")
+    except ImportError as error:  # Ray alone comes without what its data part needs
+        raise FernError(f"engine ray: Ray Data lacks a package: {error} (pip install 'fern-forecast[ray]')") from None
+
+
+class Actor:
+    """A forecaster on a node, and what is asked of it."""
+
+    def __init__(self, load: Load, forecaster: Folder, request: Mapping[str, Any]) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            for name, contents in forecaster.items():
+                (Path(place) / name).write_bytes(contents)
+            self._forecaster = load(place)
+        self._request = request
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """The forecasts of one chunk, packed: Ray Data joins tables of one schema, and drops what an error says."""
+        (item,) = batch.to_pylist()
+        try:
+            made = self._forecaster.predict(read_chunk(Chunk(**item)), **self._request)
+        except FernError as error:
+            return pa.table({TABLE: pa.nulls(1, pa.binary()), ERROR: [str(error)]})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, made.schema) as writer:
+            writer.write_table(made)
+        return pa.table({TABLE: pa.array([sink.getvalue().to_pybytes()], pa.binary()), ERROR: pa.nulls(1, pa.string())})
+
+
+def _unpack(answer: Mapping[str, Any]) -> pa.Table:
+    """The table that an actor packed, or the error that it met."""
+    if answer[ERROR] is not None:
+        raise FernError(answer[ERROR])
+    with pa.ipc.open_stream(answer[TABLE]) as reader:
+        return reader.read_all()
+
+
+def _describe(error: BaseException) -> FernError:
+    """The error of an actor that failed; Ray wraps it."""
+    inner = getattr(error, "cause", None) or error
+    said = str(inner).strip().partition("\n")[0]
+    return FernError(f"engine ray: {type(inner).__name__}: {said}")
