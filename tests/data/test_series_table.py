@@ -193,7 +193,7 @@ def two_frequencies() -> pd.DataFrame:
 
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "no frame": (lambda: [1, 2], "got list, needs a pandas, polars or pyarrow data frame"),
+    "no frame": (lambda: [1, 2], "needs a pandas, polars or pyarrow data frame"),
     "lazy": (lambda: pl.LazyFrame({"a": [1.0]}), r"collected one"),
     "a pandas series": (lambda: pd.Series([1.0]), "needs a pandas, polars or pyarrow data frame"),
     "duplicates": (lambda: WIDE.iloc[[0, 1, 1, *range(2, 48)]], "1 duplicate time stamp"),
@@ -203,7 +203,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "all missing": (lambda: WIDE.assign(b=np.nan), "column 'b' has no values"),
     "missing": (lambda: WIDE.assign(b=[np.nan, *range(47)]), r"column 'b' has 1 missing .*data row 1\)"),
     "infinite": (lambda: WIDE.assign(b=[1.0, np.inf, *range(46)]), r"1 missing or infinite .*data row 2\)"),
-    "text": (lambda: WIDE.assign(b="x"), "column 'b' holds text"),
+    "text": (lambda: WIDE.assign(b="x"), "'b' is neither identifier, time nor target"),
     "one row": (lambda: WIDE.iloc[:1], "at least 2"),
     "no rows": (lambda: WIDE.iloc[:0], "no rows"),
     "empty series name": (lambda: LONG.assign(unique_id=[None, *LONG["unique_id"][1:]]), "1 empty series names"),

@@ -432,6 +432,6 @@ def _nothing_trains(monkeypatch: pytest.MonkeyPatch, fitted: Fitted) -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_a_mistake_is_refused_in_plain_words(name: str, fitted: Fitted) -> None:
     call, expected = TABLE[name]
-    with pytest.raises(FernError, match=expected.words) as caught:
+    with pytest.raises(FernError, match=expected.words or None) as caught:
         call(fitted)
     assert (caught.value.argument, caught.value.where) == (expected.argument, expected.where), str(caught.value)

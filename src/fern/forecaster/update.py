@@ -49,7 +49,7 @@ def update_state(state: State, table: SeriesTable) -> State:
 
 def _require_following(before: Recent, later: Series, frequency: Frequency) -> None:
     """Refuse rows that do not go on where the series ends."""
-    where = f"series {before.name!r}" if before.name else ""
+    where = f"frame, series {before.name!r}" if before.name else "frame"
     if (before.last is None) != (later.stamps is None):
         raise FernError(argument="frame", expected="a time column if and only if the fitted frame had one", where=where)
     if before.last is None:
@@ -63,7 +63,6 @@ def _require_following(before: Recent, later: Series, frequency: Frequency) -> N
         raise FernError(
             f"row {row + 1} has the stamp {as_text(stamp)}, which {what}; after {as_text(end)} comes "
             f"{as_text(wanted)} (the step is {frequency})",
-            argument="frame",
             where=where,
         )
 
