@@ -95,7 +95,7 @@ def test_roles_that_are_given_are_not_guessed(fern: Any) -> None:
     shops().assign(price=3.0, town="x").to_csv("shops.csv", index=False)
     refused = fern("forecast", "shops.csv", "--horizon", 3, "--id", "shop", "--target", "sold", *NAIVE)
     assert refused.code == 2
-    assert "shops.csv: 'price', 'town' are neither identifier, time nor target; covariates are not" in refused.err
+    assert "shops.csv: --ignore-columns: 'price', 'town' are neither identifier, time nor target" in refused.err
     assert "--ignore-columns leaves such columns out" in refused.err
     ran = fern("forecast", "shops.csv", "--horizon", 3, "--id", "shop", "--target", "sold", "--ignore-columns", *NAIVE)
     assert ran.code == 0, ran.err
@@ -186,7 +186,7 @@ MISTAKES = {
     "an output nowhere": (["load.csv", "--horizon", 3, "-o", "no/out.csv"], "the folder no does not exist"),
     "a plot of another kind": (["load.csv", "--horizon", 3, "--plot", "out.txt"], "a plot needs one of .png"),
     "a folder with other files": (["load.csv", "--horizon", 3, "--save", "."], "holds other files"),
-    "missing values": (["gaps.csv", "--horizon", 3], "gaps.csv: column 'load' has 2 missing or infinite values"),
+    "missing values": (["gaps.csv", "--horizon", 3], "gaps.csv: --missing: column 'load' has 2 missing or infinite values"),
     "an empty file": (["empty.csv", "--horizon", 3], "empty.csv: is empty"),
     "a header alone": (["header.csv", "--horizon", 3], "header.csv: has a header but no rows"),
     "a word among numbers": (["word.csv", "--horizon", 3], "column 'load' holds text ('closed' in data row 6)"),
@@ -220,7 +220,7 @@ def test_missing_values_are_dealt_with_as_asked(fern: Any) -> None:
         "gaps.csv", index=False
     )
     refused = fern("forecast", "gaps.csv", "--horizon", 3, *NAIVE)
-    assert "--missing interpolate, ffill or drop deals with them" in refused.err
+    assert "gaps.csv: --missing: column 'load' has 4 missing" in refused.err
     assert fern("forecast", "gaps.csv", "--horizon", 3, "--missing", "interpolate", *NAIVE).code == 0
 
 

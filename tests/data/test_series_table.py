@@ -233,7 +233,7 @@ def _with_holes() -> pd.DataFrame:
 
 
 def test_missing_values_are_refused_with_their_place_and_the_remedy() -> None:
-    with pytest.raises(FernError, match=r"'a' has 1 missing.*data row 19.*missing='interpolate'"):
+    with pytest.raises(FernError, match=r"'a' has 1 missing.*data row 19.*'interpolate'"):
         read_frame(_with_holes())
 
 

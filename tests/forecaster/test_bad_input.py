@@ -191,7 +191,7 @@ FRAMES = {
     ),
     "a long table with two candidates for the target": (
         fit(long().rename(columns={"y": "sold"}).assign(price=1.0)),
-        about(where="frame", words="the columns sold, price could "),
+        about("target_col", where="frame", words="sold, price"),
     ),
     "an extra column of numbers": (
         fit(long(price=1.0)),
@@ -211,13 +211,13 @@ FRAMES = {
     ),
     "a missing value": (
         fit(changed(wide(), "a", 5, np.nan)),
-        about(where="frame", words="'a'.*data row 6"),
+        about("missing", where="frame", words="'a'.*data row 6"),
     ),
     "a missing value of a series": (
         fit(changed(long(), "y", 65, np.nan)),
-        about(where="frame, series 'v'", words="'v'.*'y'.*data row 6"),
+        about("missing", where="frame, series 'v'", words="'y'.*data row 6"),
     ),
-    "an infinite value": (fit(changed(wide(), "b", 0, np.inf)), about(where="frame", words="'b'")),
+    "an infinite value": (fit(changed(wide(), "b", 0, np.inf)), about("missing", where="frame", words="'b'")),
     "a column without values": (fit(wide(b=np.nan)), about(where="frame", words="'b'")),
     "a column of nothing": (fit(wide(b=None)), about(where="frame", words="'b'")),
     "a column without values, filled": (fit(wide(b=np.nan), missing="ffill"), about(where="frame", words="'b'")),
@@ -265,7 +265,7 @@ FRAMES = {
     ),
     "fractions that look like time": (
         fit(wide().drop(columns="ds").assign(time=np.arange(ROWS) / 100)),
-        about(where="frame", words="'time'"),
+        about("time_col", where="frame", words="'time'"),
     ),
     "a second time column": (fit(wide(b=hours())), about("ignore_columns", where="frame", words="'b'")),
     "time zones mixed in a column": (
@@ -360,7 +360,7 @@ PREDICTIONS = {
     ),
     "missing values in new rows": (
         lambda f: f.wide.predict(changed(wide(), "a", 59, np.nan)),
-        about(where="frame", words="'a'"),
+        about("missing", where="frame", words="'a'"),
     ),
     "an empty new frame": (lambda f: f.wide.predict(wide().iloc[:0]), about("frame")),
     "no paths": (lambda f: f.long.simulate(n_paths=0), about("n_paths")),

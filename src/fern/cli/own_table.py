@@ -6,8 +6,9 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -241,40 +242,41 @@ def told() -> Iterator[None]:
                 say(f"warning: {message}")
 
 
-_WORDS = (
-    (r"missing='interpolate', 'ffill' or 'drop' deals", "--missing interpolate, ffill or drop deals"),
-    (
-        r"missing='interpolate' or 'ffill' fills them, 'drop' starts",
-        "--missing interpolate or ffill fills them, drop starts",
-    ),
-    (r"ignore_columns=True", "--ignore-columns"),
-    (r"\bid_col\b", "--id"),
-    (r"\btime_col\b", "--time"),
-    (r"\btarget_col\b", "--target"),
-    (r"^(level|quantiles|horizon|season|epochs|seed|threads|missing|model)(?=[:,])", r"--\1"),
-    (r"^h(?=:)", "--horizon"),
-    (r"^context_length(?=:)", "--context-length"),
-    (r"^time_limit(?=:)", "--time-limit"),
-    (r"^n_windows(?=:)", "--windows"),
-    (r"^step_size(?=:)", "--step-size"),
-    (r", or 'auto'|, or None", ""),
-    (r"^--level, quantiles", "--level, --quantiles"),
-    (r"say which \(decimal ',' or '.'\)", "say which (--decimal , or --decimal .)"),
-)
+_OPTIONS = {
+    "h": "--horizon",
+    "id_col": "--id",
+    "time_col": "--time",
+    "target_col": "--target",
+    "n_windows": "--windows",
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in (
+            *("context_length", "decimal", "encoding", "epochs", "horizon", "ignore_columns", "level", "missing"),
+            *("model", "quantiles", "season", "seed", "separator", "step_size", "threads", "time_limit"),
+        )
+    },
+}
+"""Options of arguments."""
 
 
 @contextmanager
 def as_user_sees(name: str) -> Iterator[None]:
-    """Errors in the words of the command line: the file's name for 'frame', options for arguments."""
+    """Errors of the command line: options for arguments, and the file's name for the frame."""
     try:
         yield
     except NotWritten:
         raise  # names the file itself, and is no mistake of the user
     except FernError as error:
-        message = re.sub(r"^frame\b", lambda _: name, str(error))
-        for pattern, option in _WORDS:
-            message = re.sub(pattern, option, message)
-        raise FernError(message) from None
+        raise replace_names(error, {"frame": name, **_OPTIONS}) from None
+
+
+def replace_names(error: FernError, names: Mapping[str, str]) -> FernError:
+    """The same error with other names for its arguments and for the place."""
+    changed = copy(error)
+    changed.argument = ", ".join(names.get(argument, argument) for argument in error.argument.split(", "))
+    place, comma, rest = error.where.partition(",")
+    changed.where = names.get(place, place) + comma + rest
+    return changed
 
 
 def settings_given(values: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,12 @@ def find_roles(
     for column in values:
         check_values(table, column, name=name)
     if forecast and series is not None and len(values) > 1:
-        raise FernError(f"the columns {', '.join(values)} could all be the target; name it by target_col", where=name)
+        raise FernError(
+            f"the columns {', '.join(values)} could all be the target",
+            argument="target_col",
+            expected="one of them",
+            where=name,
+        )
     return Roles(tuple(values), time, form, series, (*ignore, *numbers, *extra))
 
 
@@ -111,8 +116,9 @@ def _refuse_columns(table: pa.Table, columns: Sequence[str], *, where: str) -> N
     listed = ", ".join(repr(column) for column in columns[:5]) + more
     raise FernError(
         f"{listed} {'is' if len(columns) == 1 else 'are'} neither identifier, time nor target; covariates are not "
-        "supported yet: ignore_columns=True leaves such columns out",
+        "supported yet",
         argument="ignore_columns",
+        expected="to be set to leave such columns out",
         where=where,
     )
 
@@ -137,8 +143,9 @@ def _refuse_fractions_of_time(table: pa.Table, *, where: str) -> None:
             values = table[column].to_numpy()
             if len(values) > 1 and (np.diff(values) > 0).all():
                 raise FernError(
-                    f"column {column!r} looks like time but holds fractions; give dates or integers, or name the "
-                    "columns to forecast by target_col and leave it out by ignore_columns=True",
+                    f"column {column!r} looks like time but holds fractions",
+                    argument="time_col",
+                    expected="dates or integers; a target is named by target_col",
                     where=where,
                 )
 

@@ -101,10 +101,8 @@ def refuse_missing(values: Floats, names: tuple[str, ...], *, where: str) -> Non
         raise FernError(f"column {names[column]!r} has no values; ignore it", where=where)
     what = "value" if count == 1 else "values"
     raise FernError(
-        (
-            f"column {names[column]!r} has {count:,} missing or infinite {what} (first in data row "
-            f"{row + 1:,}); missing='interpolate', 'ffill' or 'drop' deals with them, and fern clean "
-            "by a policy"
-        ),
+        f"column {names[column]!r} has {count:,} missing or infinite {what} (first in data row {row + 1:,})",
+        argument="missing",
+        expected="'interpolate', 'ffill' or 'drop' (or clean the table first)",
         where=where,
     )

@@ -120,8 +120,9 @@ class SeriesTable:
         )
         raise FernError(
             f"rows are missing in {places:,} place{'s' * (places > 1)}, first between {before} and {after} (the step "
-            f"is {first.frequency}); missing='interpolate' or 'ffill' fills them, 'drop' starts anew there",
+            f"is {first.frequency})",
             argument="missing",
+            expected="'interpolate' or 'ffill' to fill them, or 'drop' to start anew there",
             where=f"frame, series {first.name!r}" if first.name else "frame",
         )
 

@@ -549,7 +549,7 @@ class FernForecaster:
         for name in ("context_length", "season", "epochs"):
             value = getattr(self, name)
             if not (isinstance(value, str) and value == "auto") and not is_whole(value, least=1):
-                raise FernError(argument=name, got=value, expected="a whole number of at least 1, or 'auto'")
+                raise FernError(argument=name, got=value, expected="a whole number of at least 1")
         for name, value, known in (
             ("model", self.model, model_names()),
             ("progress", self.progress, get_args(Mode)),
@@ -558,15 +558,13 @@ class FernForecaster:
             if not isinstance(value, str) or value not in known:
                 raise unknown_name(name, value, known, argument=name)
         if self.threads is not None and not is_whole(self.threads, least=1):
-            raise FernError(argument="threads", got=self.threads, expected="a whole number of at least 1, or None")
+            raise FernError(argument="threads", got=self.threads, expected="a whole number of at least 1")
         if not isinstance(self.ignore_columns, bool):
             raise FernError(argument="ignore_columns", got=self.ignore_columns, expected="True or False")
         if not isinstance(self.model_settings, Mapping | None):
-            raise FernError(
-                argument="model_settings", got=self.model_settings, expected="a mapping of names to values, or None"
-            )
+            raise FernError(argument="model_settings", got=self.model_settings, expected="a mapping of names to values")
         if self.time_limit is not None:
-            require_number("time_limit", self.time_limit, "seconds above 0, or None", lambda value: value > 0)
+            require_number("time_limit", self.time_limit, "seconds above 0", lambda value: value > 0)
         return FitSettings(
             model=self.model,
             model_settings=self.model_settings,

@@ -106,8 +106,10 @@ def make_plan(
         context_length = int(max(SHORTEST_CONTEXT, min(wanted, LONGEST_CONTEXT, room)))
     elif context_length > lengths[-1]:
         raise FernError(
-            (f"got {context_length:,}, the longest series has {lengths[-1]:,} rows in a row; give fewer, or 'auto'"),
+            f"the longest series has {lengths[-1]:,} rows in a row",
             argument="context_length",
+            got=context_length,
+            expected="no more",
         )
     parts = tuple(_parts(one, context_length=context_length, horizon=horizon) for one in series)
     return Plan(context_length, horizon, step, parts)
