@@ -11,7 +11,8 @@ from torch import Generator, Tensor
 from fern.data import Part, Windows
 from fern.errors import FernError
 from fern.forecaster.saved_state import describe_weights, restore_model
-from fern.models import FittedForecaster, build_model, load_model, model_entry, model_names, save_model
+from fern.models import FittedForecaster, build_model, load_model, model_names, save_model
+from fern.models.registry import model_entry
 from fern.training import train
 
 NAMES = [name for name in model_names() if issubclass(model_entry(name).model, FittedForecaster)]

@@ -111,7 +111,10 @@ ARGUMENTS = {
     "an unknown model": (argument(model="dlinaer"), about("model", words="did you mean 'dlinear'")),
     "a model that is no name": (argument(model=3), about("model", words="'3'")),
     "a model that is a list": (argument(model=["fern"]), about("model", words="did you mean 'fern'")),
-    "an unknown model setting": (argument(model_settings={"hiden": 3}), about(words="did you mean 'hidden'")),
+    "an unknown model setting": (
+        argument(model_settings={"hiden": 3}),
+        about(where="fern", words="did you mean 'hidden'"),
+    ),
     "model settings that are no mapping": (
         argument(model_settings=[1]),
         about("model_settings"),

@@ -7,7 +7,8 @@ import pytest
 from fern.forecaster import FernForecaster
 from fern.forecaster.fit import FitSettings, fit_model
 from fern.forecaster.plan import make_plan, measure_scales
-from fern.models import FittedForecaster, model_entry, model_names
+from fern.models import FittedForecaster, model_names
+from fern.models.registry import model_entry
 
 FITTED = [name for name in model_names() if issubclass(model_entry(name).model, FittedForecaster)]
 EVERY_FITTED = pytest.mark.parametrize("model", FITTED)

@@ -9,16 +9,8 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from fern.calibration import (
-    Calibration,
-    CalibrationSettings,
-    CoverageCourse,
-    CoverageRow,
-    Residuals,
-    coverage_course,
-    coverage_report,
-    fit_calibration,
-)
+from fern.calibration import Calibration, CalibrationSettings, Residuals, coverage_report, fit_calibration
+from fern.calibration.coverage import CoverageCourse, CoverageRow, coverage_course
 from fern.data.series_table import Series, SeriesTable
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules, measured_rates
 from fern.forecaster.distributions import distribution_of

@@ -13,7 +13,8 @@ from fern.data.windows import Windows
 from fern.forecaster.diagnose import MOST_SERIES, PROFILE_WINDOWS, examine_fit
 from fern.forecaster.plan import HeldOut, Plan, TrainingSeries, make_plan, measure_scales
 from fern.forecaster.state import Findings, Scale, State, keep_recent
-from fern.models import FittedForecaster, Forecaster, build_model, model_entry
+from fern.models import FittedForecaster, Forecaster, build_model
+from fern.models.registry import model_entry
 from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.inputs import batch_size_for
 from fern.training.logging import Mode

@@ -12,12 +12,13 @@ import torch
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from fern.calibration import Calibration, CoverageCourse, CoverageRow, OnlineCalibration
-from fern.calibration.coverage import BINS
+from fern.calibration import Calibration, OnlineCalibration
+from fern.calibration.coverage import BINS, CoverageCourse, CoverageRow
 from fern.data.frequency import Frequency, Unit
 from fern.data.native import FrameKind, Native
 from fern.data.series_table import SeriesTable
-from fern.diagnostics import EigenProfile, Rates, Rules
+from fern.diagnostics import EigenProfile, Rules
+from fern.diagnostics.alarms import Rates
 from fern.errors import FernError, unknown_name
 from fern.forecaster.state import Findings, Profiled, Recent, Scale, State
 from fern.models import Forecaster

@@ -7,10 +7,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fern.calibration import Calibration, CoverageCourse, CoverageRow, OnlineCalibration
+from fern.calibration import Calibration, OnlineCalibration
+from fern.calibration.coverage import CoverageCourse, CoverageRow
 from fern.data.frequency import Frequency, next_stamps
 from fern.data.series_table import Series, SeriesTable
-from fern.diagnostics import EigenProfile, Rates, Rules
+from fern.diagnostics import EigenProfile, Rules
+from fern.diagnostics.alarms import Rates
 from fern.errors import FernError
 from fern.models import Forecaster
 
