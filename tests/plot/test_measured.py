@@ -105,14 +105,14 @@ def test_errors_of_different_lengths_are_refused():
 
 
 @pytest.mark.parametrize("channels", [2, 3, 5])
-def test_the_attractor_is_coloured_by_speed_and_by_the_largest_eigenvalue(channels):
+def test_the_attractor_is_coloured_by_speed_and_by_the_mean_of_the_channels_largest_eigenvalues(channels):
     rng = np.random.default_rng(0)
     truth, forecast, radius = rng.normal(size=(3, 40, channels))
     names = [f"c{place}" for place in range(channels)]
     drawn = attractor_figure(Attractor.of(truth, forecast, radius, channel_names=names, dt=0.1))
     left, right = drawn.axes[::2]  # each is followed by its bar of colours
     assert np.allclose(left.collections[0].get_array(), row_speed(truth, 0.1))
-    assert np.allclose(right.collections[0].get_array(), radius.max(axis=1))
+    assert np.allclose(right.collections[0].get_array(), radius.mean(axis=1))
     assert left.get_xlim() == right.get_xlim()
     assert left.get_ylim() == right.get_ylim()
     if channels == 2:

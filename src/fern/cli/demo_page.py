@@ -232,7 +232,7 @@ def demo_sections(
                     alt="The attractor of the test part, coloured by speed, beside Fern's reconstruction of it, "
                     "coloured by the largest eigenvalue of each row's patch.",
                     caption="Left: the test part, coloured by speed. Right: what Fern forecasts of it, coloured by the "
-                    "largest eigenvalue of the patch.",
+                    "largest eigenvalue of the patch, the mean over channels.",
                 )
             )
         sections.insert(1, Section("system", "The system", joined(system)))

@@ -207,7 +207,7 @@ def leaky_update(
     Example:
         >>> state = torch.tensor([[10.0, 20.0]])
         >>> leaky_update(torch.full((1, 2), 2.0), torch.zeros(1, 2), state, residual=True).round(decimals=1)
-        tensor([[28.6000, 57.2000]])
+        tensor([[29.5000, 59.1000]])
     """
     bounds = LEAKY_ROTATION if rotating else LEAKY_RESIDUAL if residual else LEAKY_SCALE
     if torch.compiler.is_compiling():
