@@ -26,7 +26,7 @@ from fern.models import Fern, Forecaster, build_model
 from fern.training import TrainConfig, train
 
 RESULTS = Path(__file__).parent / "results"
-LEVELS = (0.5, 0.8, 0.95)
+LEVELS = (50.0, 80.0, 95.0)
 BEFORE_TEST = {"ETTh1": 11_520, "ETTh2": 11_520}
 """Rows before the usual test part; of a simulated series the first 90 %."""
 

@@ -79,7 +79,7 @@ def run(
         "crps": {"mean path": float(mae(path, truth)), "particles": float(crps(drawn, truth))},
         "coverage": {
             f"{start + 1} to {end}": {
-                str(level): float(coverage(drawn[:, :, start:end], truth[:, start:end], level=level / 100))
+                str(level): float(coverage(drawn[:, :, start:end], truth[:, start:end], level=level))
                 for level in LEVELS
             }
             for start, end in spans

@@ -63,6 +63,23 @@ def is_number(value: object) -> TypeGuard[float]:
         return False
 
 
+def require_level(level: float) -> float:
+    """The level, if it is a percentage that a region can have.
+
+    Example:
+        >>> require_level(0)
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: level: got 0, needs a percentage between 0 and 100 (both excluded), such as 90
+    """
+    if not 0 < level < 100:
+        hint = f" (did you mean {100 * level:g}?)" if 0 < level < 1 else ""
+        raise FernError(
+            argument="level", got=level, expected=f"a percentage between 0 and 100 (both excluded), such as 90{hint}"
+        )
+    return float(level)
+
+
 ALWAYS_THERE = 1 << 24
 """Bytes that a process can have on any machine: not worth looking up how much there is."""
 

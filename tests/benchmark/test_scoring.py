@@ -39,7 +39,7 @@ def test_metrics_are_those_of_all_windows_in_one_go(problem):
         "ept": ept(made.mean, future, std=problem.train_std),
         "crps": crps(made.ellipsoid, future),
         "nll": nll(made.ellipsoid, future),
-        "coverage_90": coverage(made.ellipsoid, future, level=0.9),
+        "coverage_90": coverage(made.ellipsoid, future, level=90),
     }
     assert score.metrics.keys() == expected.keys()
     assert score.windows == len(past)

@@ -164,9 +164,9 @@ def test_seeds_and_generators_decide_the_paths() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f: f.sample(0), "paths: got 0, needs at least 1"),
-        (lambda f: f.quantile([0.5, 1.0]), "probabilities: got .*, needs numbers between 0 and 1"),
-        (lambda f: f.functional(np.ones(9)), r"weights: shape \(9,\), needs \(H,\) or \(J, H\) finite with H = 10"),
+        (lambda f: f.sample(0), "paths: "),
+        (lambda f: f.quantile([0.5, 1.0]), "probabilities: "),
+        (lambda f: f.functional(np.ones(9)), "weights: "),
         (lambda f: f.region(90).contains(np.zeros((2, 10, 2))), "do not fit"),
         (lambda f: f.region(90).contains(np.full((30, 10, 2), np.nan)), "every value must be finite"),
     ],

@@ -10,7 +10,6 @@ from fern.calibration.quantiles import (
     LEVELS,
     Gaussian,
     RadiusTable,
-    chi_quantiles,
     conformal_radii,
     rows_needed,
     weighted_quantiles,
@@ -23,9 +22,10 @@ def table(scores: np.ndarray, n_eff: float) -> RadiusTable:
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 24, 336])
-def test_chi_quantiles_are_scipys(freedom: int) -> None:
-    shares = np.array([0.001, 0.1, 0.5, 0.9, 0.999, 0.999999])
-    np.testing.assert_allclose(chi_quantiles(shares, freedom), stats.chi(freedom).ppf(shares), rtol=1e-9)
+def test_gaussian_radii_are_quantiles_of_the_chi_distribution(freedom: int) -> None:
+    for level in (0.1, 50.0, 90.0, 99.9999):
+        expected = stats.chi(freedom).ppf(level / 100) / freedom**0.5
+        assert Gaussian(freedom).radius(level) == pytest.approx(expected, rel=1e-9)
 
 
 @given(st.integers(20, 200), st.sampled_from([50, 80, 90, 95]))

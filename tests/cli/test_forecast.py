@@ -185,7 +185,10 @@ MISTAKES = {
     "an output nowhere": (["load.csv", "--horizon", 3, "-o", "no/out.csv"], "the folder no does not exist"),
     "a plot of another kind": (["load.csv", "--horizon", 3, "--plot", "out.txt"], "a plot needs one of .png"),
     "a folder with other files": (["load.csv", "--horizon", 3, "--save", "."], "holds other files"),
-    "missing values": (["gaps.csv", "--horizon", 3], "gaps.csv: --missing: column 'load' has 2 missing or infinite values"),
+    "missing values": (
+        ["gaps.csv", "--horizon", 3],
+        "gaps.csv: --missing: column 'load' has 2 missing or infinite values",
+    ),
     "an empty file": (["empty.csv", "--horizon", 3], "empty.csv: is empty"),
     "a header alone": (["header.csv", "--horizon", 3], "header.csv: has a header but no rows"),
     "a word among numbers": (["word.csv", "--horizon", 3], "column 'load' holds text ('closed' in data row 6)"),

@@ -13,7 +13,7 @@ from torch.distributions import Independent, MultivariateNormal, Normal
 from fern.metrics import coverage, interval_width, joint_coverage
 from fern.transport import Ellipsoid
 
-levels = pytest.mark.parametrize("level", [0.1, 0.5, 0.9, 0.99])
+levels = pytest.mark.parametrize("level", [10, 50, 90, 99])
 
 
 @levels
@@ -21,7 +21,7 @@ def test_intervals_of_a_gaussian_distribution_are_its_quantiles(
     level: float, ellipsoid: Ellipsoid, truth: Tensor
 ) -> None:
     marginals = stats.norm(ellipsoid.mean.numpy(), ellipsoid.stddev.numpy())
-    lower, upper = marginals.interval(level)
+    lower, upper = marginals.interval(level / 100)
     inside = (lower <= truth.mT.numpy()) & (truth.mT.numpy() <= upper)
     assert coverage(ellipsoid, truth, level=level).item() == pytest.approx(inside.mean(), abs=1e-15)
     assert coverage(ellipsoid, truth.numpy(), level=level) == pytest.approx(inside.mean(), abs=1e-15)
@@ -31,7 +31,7 @@ def test_intervals_of_a_gaussian_distribution_are_its_quantiles(
 @levels
 def test_intervals_of_samples_are_numpys_quantiles(level: float, rng: np.random.Generator) -> None:
     samples, true = rng.normal(size=(23, 6, 7, 2)), rng.normal(size=(6, 7, 2))
-    lower, upper = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    lower, upper = np.quantile(samples, [(1 - level / 100) / 2, (1 + level / 100) / 2], axis=0)
     inside = np.mean((lower <= true) & (true <= upper))
     assert coverage(samples, true, level=level) == pytest.approx(inside, abs=1e-15)
     width = interval_width(samples, level=level)
@@ -46,7 +46,7 @@ def test_the_ellipsoid_of_a_distribution_is_bounded_by_the_chi_square_quantile(
     distribution = ellipsoid.expand((20, 5, 2))
     y = distribution.sample(generator=torch.Generator().manual_seed(11))
     distribution, y = _flat(distribution), y.flatten(0, 1)
-    inside = ellipsoid.mahalanobis(y.unflatten(0, (20, 5))).square().numpy() <= stats.chi2(10).ppf(level)
+    inside = ellipsoid.mahalanobis(y.unflatten(0, (20, 5))).square().numpy() <= stats.chi2(10).ppf(level / 100)
     assert joint_coverage(distribution, y.transpose(1, 2), level=level).item() == pytest.approx(
         inside.mean(), abs=1e-15
     )
@@ -75,20 +75,21 @@ def test_draws_of_the_distribution_itself_are_covered_at_the_level(level: float)
         torch.randn(2000, 1, 2, 8, 24, generator=generator),
     )
     true = distribution.sample(generator=generator).transpose(1, 2)
-    error = 4 * (level * (1 - level) / 2000) ** 0.5
-    assert coverage(distribution, true, level=level).item() == pytest.approx(level, abs=error)
-    assert joint_coverage(distribution, true, level=level).item() == pytest.approx(level, abs=error)
+    share = level / 100
+    error = 4 * (share * (1 - share) / 2000) ** 0.5
+    assert coverage(distribution, true, level=level).item() == pytest.approx(share, abs=error)
+    assert joint_coverage(distribution, true, level=level).item() == pytest.approx(share, abs=error)
     narrow = Ellipsoid(
         0.7 * distribution.eigenvalues, distribution.shift / 0.7, distribution.reflections
     )  # the same mean, 0.7 of the spread
-    assert coverage(narrow, true, level=level).item() < level - error / 4
-    assert joint_coverage(narrow, true, level=level).item() < level - error / 4
+    assert coverage(narrow, true, level=level).item() < share - error / 4
+    assert joint_coverage(narrow, true, level=level).item() < share - error / 4
 
 
-@given(st.integers(0, 2**32 - 1), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
-def test_a_higher_level_covers_more_with_wider_intervals(seed: int, one: float, other: float) -> None:
+@given(st.integers(0, 2**32 - 1), st.floats(1, 99), st.floats(1, 99))
+def test_a_higher_level_covers_more_with_wider_intervals(seed: int, first: float, second: float) -> None:
     rng = np.random.default_rng(seed)
-    low, high = sorted((one, other))
+    low, high = sorted((first, second))
     samples, true = rng.normal(size=(9, 3, 4, 2)), rng.normal(size=(3, 4, 2))
     distribution = Independent(Normal(torch.from_numpy(true.swapaxes(1, 2)), 1.0), 1)
     for shape in (samples, distribution):
@@ -98,9 +99,9 @@ def test_a_higher_level_covers_more_with_wider_intervals(seed: int, one: float, 
 
 def test_the_ends_belong_to_the_interval() -> None:
     samples = np.arange(5.0).reshape(5, 1, 1, 1)
-    assert coverage(samples, np.full((1, 1, 1), 1.0), level=0.5) == 1
-    assert coverage(samples, np.full((1, 1, 1), 3.0), level=0.5) == 1
-    assert coverage(samples, np.full((1, 1, 1), 3.0 + 1e-12), level=0.5) == 0
+    assert coverage(samples, np.full((1, 1, 1), 1.0), level=50) == 1
+    assert coverage(samples, np.full((1, 1, 1), 3.0), level=50) == 1
+    assert coverage(samples, np.full((1, 1, 1), 3.0 + 1e-12), level=50) == 0
 
 
 def test_the_width_can_be_trained(draw) -> None:
@@ -111,8 +112,8 @@ def test_the_width_can_be_trained(draw) -> None:
     assert torch.allclose(stddev.grad, torch.full_like(stddev, expected), rtol=1e-9)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 90, float("nan")])
-def test_a_level_that_is_no_probability_is_refused(level: float, ellipsoid: Ellipsoid, truth: Tensor) -> None:
+@pytest.mark.parametrize("level", [0.0, 100.0, -90, float("nan")])
+def test_a_level_that_is_no_percentage_is_refused(level: float, ellipsoid: Ellipsoid, truth: Tensor) -> None:
     for metric in (coverage, joint_coverage):
         with raises_error("level"):
             metric(ellipsoid, truth, level=level)

@@ -6,17 +6,25 @@ from torch import nn
 from fern.training.optimisation import AveragedWeights
 
 
-def test_the_mean_follows_its_recursion() -> None:
-    layer = nn.Linear(2, 1)
-    average = AveragedWeights(layer, decay=0.5)
-    expected = layer.weight.detach().clone()
-    for step in range(8):
-        with torch.no_grad():
-            layer.weight.add_(float(step))
+def mean_after(weights: list[float], *, decay: float) -> float:
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight.data.zero_()
+    average = AveragedWeights(layer, decay=decay)
+    for weight in weights:
+        layer.weight.data.fill_(weight)
         average.update()
-        decay = min(0.5, (1 + step) / (10 + step))
-        expected = decay * expected + (1 - decay) * layer.weight.detach()
-    assert torch.allclose(average.values[0], expected, rtol=1e-6)
+    return average.values[0].item()
+
+
+def test_the_mean_halves_the_noise_of_weights_that_jump_about_a_value_and_follows_a_change() -> None:
+    jumping = [3.0 + (-1.0) ** step for step in range(400)]
+    assert abs(mean_after(jumping, decay=0.99) - 3.0) < 0.01
+    assert 4.9 < mean_after([*jumping, *[5.0] * 400], decay=0.99) < 5.0
+    assert 3.1 < mean_after([*jumping, *[5.0] * 10], decay=0.99) < 3.5
+
+
+def test_a_short_run_forgets_where_it_started() -> None:
+    assert mean_after([1.0] * 10, decay=0.999) > 0.99
 
 
 def test_the_model_s_own_weights_come_back_to_the_bit_also_after_an_error() -> None:

@@ -163,7 +163,7 @@ def test_resuming_from_nothing_or_elsewhere_is_refused(windows: Sets, fern: Buil
     with raises_error("directory"):
         train(fern(), windows["train"], windows["validation"], config, directory="a", resume="b", progress="silent")
     Path("file").touch()
-    with raises_error("file"):
+    with raises_error(where="file"):
         train(fern(), windows["train"], windows["validation"], config, directory="file", progress="silent")
 
 

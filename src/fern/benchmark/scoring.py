@@ -148,7 +148,7 @@ def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Pr
                 if made.ellipsoid is not None
                 else SAMPLED_DISTRIBUTION
             )
-            gathered = MetricAccumulator([*POINT, *of_distribution], std=problem.train_std, levels=(0.9,))
+            gathered = MetricAccumulator([*POINT, *of_distribution], std=problem.train_std, levels=(90.0,))
         future = future.to(mean.dtype)
         gathered.update(mean, future, distribution=distribution)
         for name, values in errors.items():

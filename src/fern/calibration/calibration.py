@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from fern.calibration.effective_size import time_weights
 from fern.calibration.forecast import CalibratedForecast
-from fern.calibration.quantiles import RadiusTable, require_level
+from fern.calibration.quantiles import RadiusTable
 from fern.calibration.radii import KINDS, Kind, Radii, Reference, fit_radii, pooled_sizes
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings
 from fern.calibration.shape import Shape, fit_shape
+from fern.checks import require_level
 from fern.errors import FernError
 from fern.settings import from_mapping
 from fern.transport import Ellipsoid

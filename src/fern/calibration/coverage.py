@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration.forecast import CalibratedForecast
-from fern.calibration.quantiles import require_level
 from fern.calibration.radii import KINDS, Kind, pooled_sizes
 from fern.calibration.residuals import Residuals
+from fern.checks import require_level
 from fern.errors import FernError
 from fern.metrics import crps, energy_score
 from fern.metrics.arrays import WINDOWS, Array, to_tensor
@@ -166,7 +166,7 @@ class Rolling:
 
 
 @dataclass(frozen=True, eq=False)
-class CoverageCourse:
+class CoverageByOrigin:
     """The share of each window's outcomes inside the interval of a level, in the order of origins.
 
     ``pit``  the share of all outcomes in each of 20 equally probable stretches of the forecast: 1/20 each where the
@@ -185,9 +185,9 @@ class CoverageCourse:
 
         Example:
             >>> inside = np.repeat([1.0, 0.5], 40)
-            >>> course = CoverageCourse(90.0, np.arange(80), inside, np.full(20, 0.05), 80.0, 80.0)
-            >>> found = course.rolling(20)
-            >>> len(found.coverage), float(found.coverage[0]), float(found.coverage[-1])
+            >>> by_origin = CoverageByOrigin(90.0, np.arange(80), inside, np.full(20, 0.05), 80.0, 80.0)
+            >>> rolling = by_origin.rolling(20)
+            >>> len(rolling.coverage), float(rolling.coverage[0]), float(rolling.coverage[-1])
             (61, 1.0, 0.5)
         """
         total = len(self.inside)
@@ -201,13 +201,13 @@ class CoverageCourse:
         return Rolling(self.origins[windows - 1 :], (sums[windows:] - sums[:-windows]) / windows, windows, n_eff, bar)
 
 
-def coverage_course(
+def coverage_by_origin(
     forecast: CalibratedForecast,
     y: Array,  # (N, H, C)
     *,
     origins: Iterable[int],  # (N,)
     row: CoverageRow,
-) -> CoverageCourse:
+) -> CoverageByOrigin:
     """How the coverage of one row of `coverage_report` came about, of the same forecast and outcomes.
 
     The row is one of margins; its n_eff are taken over.
@@ -221,8 +221,8 @@ def coverage_course(
         >>> rows = range(0, 1200, 4)
         >>> forecast = fit_calibration(Residuals.of(distribution, y, origins=rows)).apply(distribution)
         >>> row = coverage_report(forecast, y, origins=rows, paths=0).row("margin", 90.0)
-        >>> course = coverage_course(forecast, y, origins=rows, row=row)
-        >>> abs(float(course.inside.mean()) - row.coverage) < 1e-12, round(float(course.pit.sum()), 6)
+        >>> by_origin = coverage_by_origin(forecast, y, origins=rows, row=row)
+        >>> abs(float(by_origin.inside.mean()) - row.coverage) < 1e-12, round(float(by_origin.pit.sum()), 6)
         (True, 1.0)
     """
     if row.kind != "margin":
@@ -238,4 +238,4 @@ def coverage_course(
         place += values > forecast.quantile(float(share))
     shares = np.bincount(place.reshape(-1), minlength=BINS) / place.size
     order = np.argsort(when, kind="stable")
-    return CoverageCourse(row.level, when[order], inside[order], shares, row.n_eff, row.n_eff_calibration)
+    return CoverageByOrigin(row.level, when[order], inside[order], shares, row.n_eff, row.n_eff_calibration)

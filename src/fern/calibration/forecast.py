@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration.effective_size import effective_size, longest_lag, time_weights
-from fern.calibration.quantiles import LEAST_SIZE, LEVELS, Gaussian, RadiusTable, conformal_radii, require_level
+from fern.calibration.quantiles import LEAST_SIZE, LEVELS, Gaussian, RadiusTable, conformal_radii
 from fern.calibration.radii import KINDS, Radii, blocks_of
 from fern.calibration.residuals import residuals_under
 from fern.calibration.shape import PRIOR_WINDOWS, patch_lengths
+from fern.checks import require_level
 from fern.errors import FernError
 from fern.metrics.arrays import WINDOWS, Array, to_tensor
 from fern.transport import Ellipsoid

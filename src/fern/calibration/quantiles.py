@@ -6,10 +6,8 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-
-from fern.errors import FernError
+from scipy import special
 
 Values = NDArray[np.float64]
 
@@ -21,23 +19,6 @@ LEAST_SIZE = 4.0
 """The n_eff that any level asks for: what an 80 % level needs."""
 
 
-def require_level(level: float) -> float:
-    """The level, if it is a percentage that a region can have.
-
-    Example:
-        >>> require_level(0)
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: level: got 0, needs a percentage between 0 and 100 (both excluded), such as 90
-    """
-    if not 0 < level < 100:
-        hint = f" (did you mean {100 * level:g}?)" if 0 < level < 1 else ""
-        raise FernError(
-            argument="level", got=level, expected=f"a percentage between 0 and 100 (both excluded), such as 90{hint}"
-        )
-    return float(level)
-
-
 def rows_needed(level: float, *, tails: int = 1) -> int:
     """The least n_eff with which a level can be calibrated: the corrected quantile must not lie beyond the data.
 
@@ -46,27 +27,6 @@ def rows_needed(level: float, *, tails: int = 1) -> int:
         (9, 19, 39)
     """
     return ceil(round(tails_over(level, tails), 9))
-
-
-def chi_quantiles(
-    probabilities: NDArray[np.floating[Any]],  # (k,) below 1
-    freedom: int,
-) -> Values:  # (k,)
-    """Quantiles of ‖x‖, x standard normal in ``freedom`` dimensions, by bisection of the regularised Γ function.
-
-    Example:
-        >>> chi_quantiles(np.array([0.95]), 1).round(4), chi_quantiles(np.array([0.9]), 24).round(4)
-        (array([1.96]), array([5.7616]))
-    """
-    wanted = torch.as_tensor(np.asarray(probabilities, dtype=np.float64))
-    half = torch.full_like(wanted, freedom / 2)
-    low, high = torch.zeros_like(wanted), torch.full_like(wanted, freedom**0.5 + 40)
-    for _ in range(80):
-        middle = (low + high) / 2
-        below = torch.special.gammainc(half, middle.square() / 2) < wanted
-        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-    result: Values = high.numpy()
-    return result
 
 
 @dataclass(frozen=True)
@@ -88,7 +48,8 @@ class Gaussian:
         return np.where(LEVELS > 0, self._radii(LEVELS), 0.0)
 
     def _radii(self, levels: Values) -> Values:
-        result: Values = chi_quantiles((levels / 100) ** (1 / self.count), self.freedom) / self.freedom**0.5
+        squared = 2 * special.gammaincinv(self.freedom / 2, (levels / 100) ** (1 / self.count))
+        result: Values = np.sqrt(squared / self.freedom)
         return result
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fern.benchmark.problem import Problem
 from fern.benchmark.scoring import Score
 from fern.calibration import Calibration, Residuals, coverage_report, fit_calibration
-from fern.calibration.coverage import coverage_course
+from fern.calibration.coverage import coverage_by_origin
 from fern.data import Windows
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules
 from fern.errors import FernError
@@ -68,7 +68,7 @@ def findings_of(model: Forecaster, problem: Problem) -> Findings:
     past, future, origins = strided(problem.test)
     forecast = calibration.apply(_spread(model, past))
     report = coverage_report(forecast, future, origins=origins, paths=0)
-    course = coverage_course(forecast, future, origins=origins, row=report.row("margin", LEVEL))
+    course = coverage_by_origin(forecast, future, origins=origins, row=report.row("margin", LEVEL))
     rolled = course.rolling()
     over_time = CoverageOverTime(
         LEVEL, rolled.origins + problem.context_length, rolled.coverage, rolled.error_bar, rolled.windows, rolled.n_eff

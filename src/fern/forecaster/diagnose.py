@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration import Calibration, CalibrationSettings, Residuals, coverage_report, fit_calibration
-from fern.calibration.coverage import CoverageCourse, CoverageRow, coverage_course
+from fern.calibration.coverage import CoverageByOrigin, CoverageRow, coverage_by_origin
 from fern.data.series_table import Series, SeriesTable
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules, measured_rates
 from fern.forecaster.distributions import distribution_of
@@ -260,11 +260,11 @@ def measure_coverage(
     *,
     origins: NDArray[np.int64],
     series: NDArray[np.int64],
-) -> tuple[tuple[CoverageRow, ...], CoverageCourse]:
+) -> tuple[tuple[CoverageRow, ...], CoverageByOrigin]:
     """The coverage of every kind of region at the usual levels, with n_eff and error bars, and its course."""
     forecast = calibration.apply(distribution_of(model, past))
     report = coverage_report(forecast, future, origins=origins.tolist(), series=series.tolist(), levels=LEVELS, paths=0)
-    course = coverage_course(forecast, future, origins=origins.tolist(), row=report.row("margin", COURSE_LEVEL))
+    course = coverage_by_origin(forecast, future, origins=origins.tolist(), row=report.row("margin", COURSE_LEVEL))
     return report.rows, course
 
 
@@ -274,7 +274,7 @@ def _held_out_coverage(
     calibration: Residuals,
     validation: Residuals,
     settings: CalibrationSettings,
-) -> tuple[tuple[CoverageRow, ...], CoverageCourse] | None:
+) -> tuple[tuple[CoverageRow, ...], CoverageByOrigin] | None:
     if len(calibration) < 2:
         return None
     early, late = calibration.halves()

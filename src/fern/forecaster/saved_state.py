@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from fern.calibration import Calibration, OnlineCalibration
-from fern.calibration.coverage import BINS, CoverageCourse, CoverageRow
+from fern.calibration.coverage import BINS, CoverageByOrigin, CoverageRow
 from fern.data.frequency import Frequency, Unit
 from fern.data.native import FrameKind, Native
 from fern.data.series_table import SeriesTable
@@ -274,11 +274,11 @@ def _findings(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], chan
     return Findings(tuple(profiled), coverage, _course(plain["course"], arrays) if "course" in plain else None)
 
 
-def _course(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> CoverageCourse:
+def _course(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> CoverageByOrigin:
     origins = arrays["course.origins"].astype(np.int64)
     inside, pit = _sized(arrays, "course.inside", origins.shape), _sized(arrays, "course.pit", (BINS,))
     numbers = {name: float(plain[name]) for name in COURSE_NUMBERS}
-    return CoverageCourse(origins=origins, inside=inside, pit=pit, **numbers)
+    return CoverageByOrigin(origins=origins, inside=inside, pit=pit, **numbers)
 
 
 # --- the model ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern.calibration import Calibration, OnlineCalibration
-from fern.calibration.coverage import CoverageCourse, CoverageRow
+from fern.calibration.coverage import CoverageByOrigin, CoverageRow
 from fern.data.frequency import Frequency, next_stamps
 from fern.data.series_table import Series, SeriesTable
 from fern.diagnostics import EigenProfile, Rules
@@ -95,7 +95,7 @@ class Findings:
 
     profiled: tuple[Profiled, ...] = ()
     coverage: tuple[CoverageRow, ...] = ()
-    course: CoverageCourse | None = None
+    course: CoverageByOrigin | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 import torch
+from scipy import special
 from torch import Tensor
 from torch.distributions import Distribution, Independent, LowRankMultivariateNormal, MultivariateNormal, Normal
 
@@ -77,8 +78,8 @@ class Marginals(Protocol):
         """The CRPS of each value of ``truth`` (B, C, H)."""
         ...
 
-    def interval(self, level: float) -> tuple[Tensor, Tensor]:
-        """The ends (B, C, H) of the central interval that holds a share ``level`` of the distribution."""
+    def interval(self, share: float) -> tuple[Tensor, Tensor]:
+        """The ends (B, C, H) of the central interval that holds this share of the distribution."""
         ...
 
 
@@ -94,9 +95,9 @@ class GaussianMarginals:
         require_estimator(estimator)
         return gaussian_crps(truth - self.mean, self.stddev)
 
-    def interval(self, level: float) -> tuple[Tensor, Tensor]:
-        """μ ± σ·Φ⁻¹((1 + level)/2)."""
-        half = self.stddev * math.sqrt(2) * float(torch.erfinv(torch.tensor(level, dtype=torch.float64)))
+    def interval(self, share: float) -> tuple[Tensor, Tensor]:
+        """μ ± σ·Φ⁻¹((1 + share)/2)."""
+        half = self.stddev * math.sqrt(2) * float(special.erfinv(share))
         return self.mean - half, self.mean + half
 
 
@@ -117,9 +118,9 @@ class SampleMarginals:
         spread = 2 * (centred * (2 * ranks - count - 1)).sum(dim=-1)
         return centred.abs().mean(dim=-1) - 0.5 * spread / pairs(count, estimator)
 
-    def interval(self, level: float) -> tuple[Tensor, Tensor]:
-        """The sample quantiles at (1 ∓ level)/2, interpolated linearly as NumPy does by default."""
-        return self._quantile((1 - level) / 2), self._quantile((1 + level) / 2)
+    def interval(self, share: float) -> tuple[Tensor, Tensor]:
+        """The sample quantiles at (1 ∓ share)/2, interpolated linearly as NumPy does by default."""
+        return self._quantile((1 - share) / 2), self._quantile((1 + share) / 2)
 
     def _quantile(self, share: float) -> Tensor:
         place = share * (self.ordered.shape[-1] - 1)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from fern.checks import require_level
 from fern.errors import FernError
 from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, wide
 from fern.metrics.distributions import (
@@ -106,7 +107,7 @@ def covered_shares(
     level: float,
 ) -> Tensor:  # (B, C)
     """The share of each window's and channel's steps that lie in their central intervals."""
-    lower, upper = marginals.interval(require_level(level))
+    lower, upper = marginals.interval(require_level(level) / 100)
     truth = wide(true).transpose(1, 2)
     return wide((lower <= truth) & (truth <= upper)).mean(dim=-1)
 
@@ -127,12 +128,12 @@ def jointly_covered(
     )  # Mahalanobis, for any Gaussian
     half_freedom = torch.full_like(squared_distance, true.shape[1] / 2)
     probability = torch.special.gammainc(half_freedom, squared_distance.clamp(min=0) / 2)  # the χ² distribution's cdf
-    return wide(probability <= require_level(level))
+    return wide(probability <= require_level(level) / 100)
 
 
 def interval_widths(marginals: Marginals, *, level: float) -> Tensor:  # (B, C)
     """The mean width of each window's and channel's central intervals."""
-    lower, upper = marginals.interval(require_level(level))
+    lower, upper = marginals.interval(require_level(level) / 100)
     return (upper - lower).mean(dim=-1)
 
 
@@ -144,17 +145,17 @@ def coverage(
     distribution: ForecastDistribution,  # batch (B, C), event (H,); or samples (S, B, H, C)
     true: Array,  # (B, H, C)
     *,
-    level: float = 0.9,
+    level: float = 90.0,
 ) -> Scalar:
-    """The share of true values inside the central intervals of probability ``level``; calibrated if equal to it.
+    """The share of true values inside the central intervals of ``level`` percent; calibrated if equal to it.
 
-    The interval of a Gaussian distribution is μ ± σ·Φ⁻¹((1 + level)/2); of samples, from their (1 − level)/2 to their
-    (1 + level)/2 quantile, interpolated linearly. The ends belong to it. It has no gradient.
+    With p = level/100, the interval of a Gaussian distribution is μ ± σ·Φ⁻¹((1 + p)/2); of samples, from their
+    (1 − p)/2 to their (1 + p)/2 quantile, interpolated linearly. The ends belong to it. It has no gradient.
 
     Example:
         >>> import numpy as np
         >>> samples = np.linspace(-1, 1, 101).reshape(-1, 1, 1, 1).repeat(4, axis=2)
-        >>> float(coverage(samples, np.array([-0.95, -0.1, 0.1, 0.5]).reshape(1, 4, 1), level=0.9))
+        >>> float(coverage(samples, np.array([-0.95, -0.1, 0.1, 0.5]).reshape(1, 4, 1), level=90))
         0.75
     """
     truth = read_truth(true, distribution)
@@ -169,12 +170,12 @@ def joint_coverage(
     distribution: Distribution,  # batch (B, C), event (H,)
     true: Array,  # (B, H, C)
     *,
-    level: float = 0.9,
+    level: float = 90.0,
 ) -> Scalar:
-    """The share of true horizon vectors inside the distribution's ellipsoid of probability ``level``.
+    """The share of true horizon vectors inside the distribution's ellipsoid of ``level`` percent.
 
-    Of a Gaussian distribution on R^H the ellipsoid is ``(y − μ)ᵀ Σ⁻¹ (y − μ) ≤ q``, q the ``level`` quantile of the χ²
-    distribution with H degrees of freedom: a whole path is in or out. It has no gradient.
+    Of a Gaussian distribution on R^H the ellipsoid is ``(y − μ)ᵀ Σ⁻¹ (y − μ) ≤ q``, q the quantile at level/100 of the
+    χ² distribution with H degrees of freedom: a whole path is in or out. It has no gradient.
 
     Example:
         >>> import torch
@@ -195,24 +196,17 @@ def interval_width(distribution: NumpyArray, *, level: float = ...) -> np.float6
 def interval_width(
     distribution: ForecastDistribution,  # batch (B, C), event (H,); or samples (S, B, H, C)
     *,
-    level: float = 0.9,
+    level: float = 90.0,
 ) -> Scalar:
-    """Mean width of the distribution's central intervals of probability ``level`` (see ``coverage``); sharper is
+    """Mean width of the distribution's central intervals of ``level`` percent (see ``coverage``); sharper is
     smaller.
 
     Example:
         >>> import torch
         >>> from torch.distributions import Independent, Normal
         >>> distribution = Independent(Normal(torch.zeros(1, 1, 4), torch.ones(1, 1, 4)), 1)
-        >>> round(interval_width(distribution, level=0.95).item(), 4)         # 2 · 1.96
+        >>> round(interval_width(distribution, level=95).item(), 4)         # 2 · 1.96
         3.9199
     """
     widths = interval_widths(read_marginals(distribution), level=level).mean()
     return as_kind("interval_width", widths, distribution if isinstance(distribution, np.ndarray) else widths)
-
-
-def require_level(level: float) -> float:
-    """The level, if it is a probability that a proper interval can have."""
-    if not 0 < level < 1:
-        raise FernError(argument="level", got=level, expected="a probability between 0 and 1, such as 0.9")
-    return level

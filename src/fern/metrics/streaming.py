@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fern.checks import require_level
 from fern.errors import FernError, unknown_name
 from fern.metrics.arrays import Array, NumpyArray, forecast_and_truth, require_finite
 from fern.metrics.distributions import ForecastDistribution, Marginals, read_marginals, read_samples
@@ -24,7 +25,6 @@ from fern.metrics.probabilistic import (
     interval_widths,
     jointly_covered,
     negative_log_densities,
-    require_level,
 )
 from fern.metrics.wasserstein import (
     read_directions,
@@ -126,7 +126,7 @@ def per_window(
     std: Array | Sequence[float] | None = None,  # (C,)
     distribution: ForecastDistribution | None = None,
     samples: Array | None = None,  # (S, B, H, C)
-    level: float = 0.9,
+    level: float = 90.0,
 ) -> Array:  # (B, C)
     """The values of a metric for each window and channel, whose mean is the metric: what paired tests compare.
 
@@ -173,7 +173,7 @@ class MetricAccumulator:
         weights: of its parts. Where ``crps`` has one, `update` takes the distribution from ``distribution``; without
         one the forecast
             is a point, whose CRPS is its absolute error.
-        levels: probabilities of the regions of ``coverage``, ``joint_coverage`` and ``interval_width``, whose
+        levels: percentages of the regions of ``coverage``, ``joint_coverage`` and ``interval_width``, whose
             values are named ``coverage_90`` and so on.
 
     Several workers each fill their own and ``merge`` them; ``state_dict`` holds plain tensors to send or save.
@@ -200,7 +200,7 @@ class MetricAccumulator:
         directions: Array | None = None,  # (H, L)
         distance: Distance = "sliced_w2",
         weights: ObjectiveWeights = PAPER_WEIGHTS,
-        levels: Sequence[float] = (0.9,),
+        levels: Sequence[float] = (90.0,),
     ) -> None:
         _require_metrics(metrics)
         require_distance(distance)
@@ -208,7 +208,7 @@ class MetricAccumulator:
             raise FernError("ept needs the training standard deviation of each channel", argument="std")
         self.metrics = tuple(metrics)
         self.levels = tuple(require_level(level) for level in levels)
-        if len({f"{100 * level:.6g}" for level in self.levels}) < len(self.levels):
+        if len({f"{level:.6g}" for level in self.levels}) < len(self.levels):
             raise FernError(f"{self.levels} contains duplicates", argument="levels")
         self.distance: Distance = distance
         self.weights = weights
@@ -322,7 +322,7 @@ class MetricAccumulator:
 
     def _keys(self, metric: str) -> list[str]:
         """The names under which a metric's values are reported."""
-        return [f"{metric}_{100 * level:.6g}" for level in self.levels] if metric in LEVEL_SCORES else [metric]
+        return [f"{metric}_{level:.6g}" for level in self.levels] if metric in LEVEL_SCORES else [metric]
 
     def _summed(self) -> list[str]:
         """The metrics kept as sums: those asked for, and those that the objective is made of."""

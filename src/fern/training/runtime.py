@@ -137,22 +137,17 @@ def require_threads(count: int) -> None:
         >>> require_threads(100_000)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        fern.errors.FernError: threads: got 100000, this machine has ... cores; needs at most ...
+        fern.errors.FernError: threads: got 100000, needs at most ... on this machine of ... cores
     """
-    most = max(MOST_THREADS, 8 * _cores())
+    most = max(MOST_THREADS, 8 * usable_cores())
     if count > most:
-        raise FernError(
-            f"got {show_value(count)}, this machine has {_cores()} cores; needs at most {most}", argument="threads"
-        )
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        needs = f"at most {most} on this machine of {usable_cores()} cores"
+        raise FernError(argument="threads", got=count, expected=needs)
 
 
 def require_devices(config: TrainConfig) -> None:
     """Refuse more processes on the CPU than it has cores; a strategy that is named says that they are meant."""
-    cores = _cores()
+    cores = usable_cores()
     if config.accelerator in ("cpu", "auto") and config.devices > cores and not torch.cuda.is_available():
         if config.strategy == "auto":
             raise FernError(

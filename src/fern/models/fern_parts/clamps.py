@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, softplus
 
+from fern.caching import kernels_enabled
 from fern.models.fern_parts import _leaky_kernels as kernels
 from fern.transport._lanes import LANES
 
@@ -120,7 +121,7 @@ def leaky_clamp(x: Tensor, bounds: LeakyBounds) -> Tensor:
         >>> leaky_clamp(torch.tensor([-20.0, 0.0, 20.0]), LeakyBounds(-5.0, 5.0))
         tensor([-6.5000,  0.0000,  6.5000])
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not kernels_enabled():
         return plain_leaky_clamp(x, bounds)
     clamped: Tensor = _LeakyClamp.apply(x, bounds)  # type: ignore[no-untyped-call]
     return clamped

@@ -210,7 +210,7 @@ def leaky_update(
         tensor([[29.5000, 59.1000]])
     """
     bounds = LEAKY_ROTATION if rotating else LEAKY_RESIDUAL if residual else LEAKY_SCALE
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not kernels_enabled():
         return _plain_leaky_update(scale, shift, state, bounds, residual, rotating)
     updated: Tensor = _LeakyUpdate.apply(scale, shift, state, bounds, residual, rotating)  # type: ignore[no-untyped-call]
     return updated

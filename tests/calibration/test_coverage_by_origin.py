@@ -6,7 +6,7 @@ import torch
 from tests.errors import raises_error
 
 from fern.calibration import Residuals, coverage_report, fit_calibration
-from fern.calibration.coverage import coverage_course
+from fern.calibration.coverage import coverage_by_origin
 from fern.errors import FernError
 from fern.transport import Ellipsoid
 
@@ -24,7 +24,7 @@ def judged(spread=1.0, windows=400):
 def course(**changes):
     forecast, y, rows = judged(**changes)
     row = coverage_report(forecast, y, origins=rows, paths=0).row("margin", 90.0)
-    return coverage_course(forecast, y, origins=rows, row=row), row
+    return coverage_by_origin(forecast, y, origins=rows, row=row), row
 
 
 def test_the_mean_over_windows_is_the_coverage_of_the_report():
@@ -44,8 +44,8 @@ def test_rolling_means_are_those_of_neighbours_in_time():
     forecast, y, rows = judged()
     row = coverage_report(forecast, y, origins=rows, paths=0).row("margin", 90.0)
     order = np.random.default_rng(0).permutation(len(rows))
-    plain = coverage_course(forecast, y, origins=rows, row=row)
-    mixed = coverage_course(
+    plain = coverage_by_origin(forecast, y, origins=rows, row=row)
+    mixed = coverage_by_origin(
         forecast, y[order], origins=np.asarray(rows)[order].tolist(), row=row
     )  # one distribution for all
     found = mixed.rolling(10)
@@ -71,6 +71,6 @@ def test_a_row_of_another_kind_or_other_origins_are_refused():
     forecast, y, rows = judged(windows=80)
     report = coverage_report(forecast, y, origins=rows, paths=0)
     with pytest.raises(FernError, match="needs one of 'margin'"):
-        coverage_course(forecast, y, origins=rows, row=report.row("band", 90.0))
+        coverage_by_origin(forecast, y, origins=rows, row=report.row("band", 90.0))
     with raises_error("origins"):
-        coverage_course(forecast, y, origins=[0], row=report.row("margin", 90.0))
+        coverage_by_origin(forecast, y, origins=[0], row=report.row("margin", 90.0))
