@@ -92,15 +92,15 @@ V = TypeVar("V")
 
 def on_first(work: Callable[[], None], fabric: "Fabric") -> None:
     """Have the first process do something; where it cannot, every process says why."""
-    problem: str | None = None
+    problem: FernError | None = None
     if fabric.is_global_zero:
         try:
             work()
         except FernError as error:
-            problem = str(error)
-    told = of_all(problem, fabric)[0]
-    if told is not None:
-        raise FernError(told)
+            problem = error
+    first = of_all(problem, fabric)[0]
+    if first is not None:
+        raise first
 
 
 def of_all(value: V, fabric: "Fabric") -> list[V]:
