@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from fern.errors import FernError
-from fern.extras import optional
+from fern.extras import import_optional
 
 
 def test_a_library_that_is_not_installed_is_named_with_the_command_that_installs_it() -> None:
     with pytest.raises(FernError, match=r"no_such_library is not installed: pip install 'fern-forecast\[such\]'"):
-        optional("no_such_library.models", extra="such")
+        import_optional("no_such_library.models", extra="such")
 
 
 @pytest.mark.parametrize("line", ["import no_such_dependency", "from math import no_such_name"])
@@ -21,7 +21,7 @@ def test_a_library_that_is_broken_is_not_called_missing(line: str, monkeypatch: 
     monkeypatch.syspath_prepend(str(Path.cwd()))
     monkeypatch.delitem(sys.modules, "broken_library", raising=False)
     with pytest.raises(FernError, match=r"broken_library is installed but cannot be imported: .*no_such"):
-        optional("broken_library", extra="such")
+        import_optional("broken_library", extra="such")
 
 
 def test_the_package_imports_without_any_extra() -> None:

@@ -13,7 +13,7 @@ from torch.nn.functional import mse_loss
 from benchmarks.speed.harness import Effort, Measurement, best_in_turns, best_seconds, training_step
 from fern.models import Forecast, build_model
 from fern.models.baselines.patchtst import PatchTST, PatchTSTConfig
-from fern.models.layers import end_padded_patches
+from fern.models.layers import cut_patches
 from fern.training.runtime import threads
 
 PACKAGES = ("torch", "numpy", "numba")
@@ -37,9 +37,7 @@ def _measured(effort: Effort) -> list[Measurement]:
     )
     assert isinstance(ours, PatchTST)
     theirs, target = TorchEncoder(ours.config), _rows(future).squeeze(-1)
-    patches = end_padded_patches(
-        _rows(past).squeeze(-1), size=ours.config.patch_size, stride=ours.config.stride
-    ).contiguous()
+    patches = cut_patches(_rows(past).squeeze(-1), size=ours.config.patch_size, stride=ours.config.stride).contiguous()
     steps = {
         "ours": training_step(ours, lambda: ours.loss(past, future, squared, generator=generator)),
         "theirs": training_step(theirs, lambda: mse_loss(theirs(patches), target)),

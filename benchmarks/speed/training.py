@@ -27,7 +27,7 @@ from fern.training.logging import Silent
 from fern.training.loop import LossOf
 from fern.training.losses import criterion
 from fern.training.random_state import EpochOrder, generator_for
-from fern.training.runtime import seconds_both_ways, threads
+from fern.training.runtime import threads, time_both_ways
 
 PACKAGES = ("torch", "lightning-fabric", "numpy")
 LENGTH, HORIZON, BATCH, STEPS = 336, 336, 95, 150
@@ -96,7 +96,7 @@ def _compiled(name: str, windows: Windows, batch: int) -> Measurement:
     """A forward and backward pass under torch.compile against itself: why ``compile`` is off and decides by timing."""
     loss_of = LossOf(_model(name), criterion({"huber": 1.0}))
     share = EpochOrder(windows, batch_size=batch, seed=7, epoch=1).share(0)
-    eager, compiled = seconds_both_ways(loss_of, share, generator_for(7, "noise"))
+    eager, compiled = time_both_ways(loss_of, share, generator_for(7, "noise"))
     return Measurement(
         f"forward and backward of {name} under torch.compile", 1e3 * compiled, 1e3 * eager, "ms", "eager", "recorded"
     )

@@ -87,12 +87,12 @@ ALWAYS_THERE = 1 << 24
 def memory_size() -> int | None:
     """The bytes of memory this process may have: the machine's, or fewer where a container limits it."""
     try:
-        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
     with suppress(OSError, ValueError):
-        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return found
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return total
 
 
 def require_memory(what: str, needed: float) -> None:
@@ -108,14 +108,16 @@ def require_memory(what: str, needed: float) -> None:
         return
     there = memory_size()
     if there is not None and needed > there:
-        raise FernError(f"{what} would need about {in_bytes(needed)} of memory, this machine has {in_bytes(there)}")
+        raise FernError(
+            f"{what} would need about {format_bytes(needed)} of memory, this machine has {format_bytes(there)}"
+        )
 
 
-def in_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """A number of bytes as people say it.
 
     Example:
-        >>> in_bytes(2_500_000), in_bytes(4e14), in_bytes(10**400)
+        >>> format_bytes(2_500_000), format_bytes(4e14), format_bytes(10**400)
         ('2.5 MB', '400 TB', 'more than 1000 EB')
     """
     for size, unit in ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB"), (1e18, "EB")):

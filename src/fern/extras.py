@@ -11,13 +11,13 @@ class MissingExtra(FernError, ImportError):  # noqa: N818 - what is wrong
     """A library that is an optional extra is not installed, or cannot be imported."""
 
 
-def optional(module: str, *, extra: str) -> ModuleType:
+def import_optional(module: str, *, extra: str) -> ModuleType:
     """The module, or an error that says how to get it.
 
     Example:
-        >>> optional("json", extra="never needed").__name__
+        >>> import_optional("json", extra="never needed").__name__
         'json'
-        >>> optional("no_such_library", extra="such")
+        >>> import_optional("no_such_library", extra="such")
         Traceback (most recent call last):
             ...
         fern.extras.MissingExtra: no_such_library is not installed: pip install 'fern-forecast[such]'
@@ -33,11 +33,11 @@ def optional(module: str, *, extra: str) -> ModuleType:
         raise MissingExtra(f"{package} is installed but cannot be imported: {error}") from error
 
 
-def described(given: Any) -> str:
+def describe_kind(value: Any) -> str:
     """What was given in place of an object of a library; the class itself is the usual slip.
 
     Example:
-        >>> described(3), described(int)
+        >>> describe_kind(3), describe_kind(int)
         ('int', 'the class int')
     """
-    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -1,6 +1,6 @@
 """The rule of outputs: a file is written whole or not at all, and never over what the same command reads or writes.
 
-`check_outputs` is asked before anything is computed, `written_whole` writes. A regular file is replaced by one rename,
+`check_outputs` is asked before anything is computed, `write_whole` writes. A regular file is replaced by one rename,
 after its contents have reached the disk; behind a symbolic link the file that it points to is replaced, the link
 stays. A device or a named pipe is written through: replacing its name by a regular file would break it for others.
 """
@@ -30,7 +30,7 @@ _STANDARD = {
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def write_whole(path: Path) -> Iterator[Path]:
     """A temporary path that takes the place of ``path`` when the block ends well, and is deleted when it does not.
 
     It lies beside the file that it is to replace; for a device or a named pipe it lies elsewhere, and its contents
@@ -39,15 +39,15 @@ def written_whole(path: Path) -> Iterator[Path]:
     Example:
         >>> import tempfile
         >>> note = Path(tempfile.mkdtemp()) / "note.txt"
-        >>> with written_whole(note) as temporary:
+        >>> with write_whole(note) as temporary:
         ...     _ = temporary.write_text("all of it")
         >>> note.read_text()
         'all of it'
     """
     path = Path(path)
     check_writable(path)
-    found = _status(path)
-    through = found is not None and not stat.S_ISREG(found.st_mode)
+    status = _status(path)
+    through = status is not None and not stat.S_ISREG(status.st_mode)
     place = Path(os.path.realpath(path))
     # The suffix is kept: writers such as matplotlib choose the format by it.
     prefix = os.fsdecode(b"." + os.fsencode(path.stem)[:_LONGEST_STEM] + b".")
@@ -63,7 +63,7 @@ def written_whole(path: Path) -> Iterator[Path]:
         if through:
             _send(temporary, path)
         else:
-            temporary.chmod(0o666 & ~_umask() if found is None else stat.S_IMODE(found.st_mode))
+            temporary.chmod(0o666 & ~_umask() if status is None else stat.S_IMODE(status.st_mode))
             temporary.replace(place)
             _sync_folder(place.parent)
     except OSError as error:
@@ -90,7 +90,7 @@ def check_outputs(
         fern.errors.FernError: table.csv: is also an input; files are not changed in place, give another name
     """
     written = [Path(path) for path in outputs if path is not None]
-    read = [path for path in (Path(one) for one in inputs if one is not None) if _status(path) is not None]
+    read = [path for path in (Path(name) for name in inputs if name is not None) if _status(path) is not None]
     folders = [Path(folder) for folder in kept if folder is not None]
     for path in written:
         check_writable(path)
@@ -100,9 +100,9 @@ def check_outputs(
         for folder in folders:
             if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
                 raise FernError(f"lies in {folder}, whose files are not written by hand; give another name", where=path)
-    for one, other in combinations(written, 2):
-        if _same(one, other):
-            raise FernError("is named for two outputs; give each a name of its own", argument=one)
+    for first, second in combinations(written, 2):
+        if _same(first, second):
+            raise FernError("is named for two outputs; give each a name of its own", where=first)
 
 
 def check_writable(path: Path) -> None:
@@ -114,12 +114,12 @@ def check_writable(path: Path) -> None:
             ...
         fern.errors.FernError: no/such/folder/out.csv: the folder no/such/folder does not exist
     """
-    found = _status(path)
-    if found is not None and stat.S_ISDIR(found.st_mode):
+    status = _status(path)
+    if status is not None and stat.S_ISDIR(status.st_mode):
         raise FernError("is a directory", expected="a file name", where=path)
-    if found is not None and stat.S_ISSOCK(found.st_mode):
+    if status is not None and stat.S_ISSOCK(status.st_mode):
         raise FernError("is a socket", expected="a file, a device or a named pipe", where=path)
-    if found is not None and not stat.S_ISREG(found.st_mode):
+    if status is not None and not stat.S_ISREG(status.st_mode):
         if not os.access(path, os.W_OK):
             raise FernError("cannot be written (no permission)", where=path)
         return
@@ -127,7 +127,7 @@ def check_writable(path: Path) -> None:
     shown = path.parent if not path.is_symlink() else folder
     if not folder.is_dir():
         raise FernError(f"the folder {shown} does not exist", where=path)
-    if not os.access(folder, os.W_OK | os.X_OK) or (found is not None and not os.access(path, os.W_OK)):
+    if not os.access(folder, os.W_OK | os.X_OK) or (status is not None and not os.access(path, os.W_OK)):
         raise FernError("cannot be written (no permission)", where=path)
 
 
@@ -142,21 +142,21 @@ def check_folder(folder: Path) -> None:
         fern.errors.FernError: a_file/results: a_file is a file, needs a folder
     """
     for place in (folder, *folder.absolute().parents):
-        found = _status(place)
-        if found is None:
+        status = _status(place)
+        if status is None:
             continue
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             raise FernError(f"{_shown(place, folder)} is a file", expected="a folder", where=folder)
         if not os.access(place, os.W_OK | os.X_OK):
             raise FernError(f"{place} is not writable (no permission)", where=folder)
         return
 
 
-def made_folder(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     """The folder, made with those above it where it is not there yet.
 
     Example:
-        >>> made_folder(Path("results/today")).is_dir()
+        >>> make_folder(Path("results/today")).is_dir()
         True
     """
     try:
@@ -181,29 +181,29 @@ def read_plain(path: Path, *, most: int) -> bytes:
     """
     # Without NONBLOCK opening a pipe would wait for a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
         os.close(handle)
-        if stat.S_ISREG(found.st_mode):
-            raise FernError(f"has {found.st_size:,} bytes, at most {most:,} are read", where=path)
+        if stat.S_ISREG(status.st_mode):
+            raise FernError(f"has {status.st_size:,} bytes, at most {most:,} are read", where=path)
         raise FernError("is not a regular file", where=path)
     with os.fdopen(handle, "rb") as file:
         return file.read(most + 1)
 
 
-def ending_of(path: Path, endings: Collection[str], *, what: str) -> str:
+def require_ending(path: Path, endings: Collection[str], *, what: str) -> str:
     """The ending of a file's name in lower case, which must be one that ``what`` can be written as.
 
     The name of a device or a named pipe has none, and the first of the ``endings`` is taken.
 
     Example:
-        >>> ending_of(Path("shock.PNG"), (".png", ".svg"), what="a picture")
+        >>> require_ending(Path("shock.PNG"), (".png", ".svg"), what="a picture")
         '.png'
     """
     ending = path.suffix.lower()
     if ending not in endings:
-        found = _status(path)
-        if found is not None and (stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode)):
+        status = _status(path)
+        if status is not None and (stat.S_ISCHR(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
             return next(iter(endings))
         raise FernError(f"got the suffix {ending or 'none'!r}, {what} needs one of {', '.join(endings)}", where=path)
     return ending
@@ -221,22 +221,22 @@ def _status(path: Path) -> os.stat_result | None:
         raise FernError(f"{str(path)!r}: is no file name ({error})") from None
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(path: Path, other: Path) -> bool:
     """Whether two names mean one file. Character devices are never in each other's way."""
-    first, second = _status(one), _status(other)
+    first, second = _status(path), _status(other)
     if first is not None and second is not None:
         return os.path.samestat(first, second) and not stat.S_ISCHR(first.st_mode)
-    return first is second is None and os.path.realpath(one) == os.path.realpath(other)
+    return first is second is None and os.path.realpath(path) == os.path.realpath(other)
 
 
 def _refuse_standard(path: Path) -> None:
     """Refuse the regular file that is the command's standard input, or into which it prints."""
-    found = _status(path)
-    if found is None or not stat.S_ISREG(found.st_mode):
+    status = _status(path)
+    if status is None or not stat.S_ISREG(status.st_mode):
         return
     for stream, does in _STANDARD.items():
         open_file = _open_file(stream)
-        if open_file is not None and os.path.samestat(found, open_file):
+        if open_file is not None and os.path.samestat(status, open_file):
             raise FernError(f"{does}; give another name", where=path)
 
 
@@ -259,9 +259,9 @@ def _not_written(path: Path, error: OSError) -> FernError:
     return NotWritten(f"was not written ({error.strerror or error})", where=path)
 
 
-def _shown(place: Path, given: Path) -> Path:
-    """A folder as the user wrote it, where that is a part of what was given."""
-    return next((part for part in (given, *given.parents) if part.absolute() == place), place)
+def _shown(place: Path, wanted: Path) -> Path:
+    """A folder as the user wrote it, where that is a part of what was wanted."""
+    return next((part for part in (wanted, *wanted.parents) if part.absolute() == place), place)
 
 
 def _to_disk(path: Path) -> None:

@@ -18,7 +18,7 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 _OURS = "fern"  # any text has the effect; this one says who set it
 
 
-def spawned(
+def spawn(
     target: Callable[..., None], *arguments: Any, daemon: bool, name: str, variables: Mapping[str, str] | None = None
 ) -> SpawnProcess:
     """A new process that has been started with these environment variables besides its parent's.
@@ -47,7 +47,7 @@ class Servant:
         self._mark = uuid.uuid4().hex
         self._pipe, theirs = multiprocessing.get_context("spawn").Pipe()
         # Not a daemon: those may not have children, and somebody else's model may want some.
-        self._process = spawned(target, theirs, *arguments, daemon=False, name=name, variables={_MARK: self._mark})
+        self._process = spawn(target, theirs, *arguments, daemon=False, name=name, variables={_MARK: self._mark})
         theirs.close()
 
     def send(self, message: object) -> None:
@@ -63,7 +63,7 @@ class Servant:
             if self._pipe.poll():
                 return self._pipe.recv()
         self._process.join(1.0)
-        raise EOFError(f"its process {how_it_ended(self._process.exitcode)}")
+        raise EOFError(f"its process {describe_exit(self._process.exitcode)}")
 
     def end(self) -> None:
         """Kill the process and what it started, also what has left its session or outlived it."""
@@ -86,13 +86,13 @@ def serve_alone() -> None:
 
 def _end_marked(mark: str) -> int:
     """Kill the processes that have this mark in their environment; how many there were (none where /proc is not)."""
-    found = 0
+    ended = 0
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):
             if f"{_MARK}={mark}".encode() in (entry / "environ").read_bytes():
                 os.kill(int(entry.name), signal.SIGKILL)
-                found += 1
-    return found
+                ended += 1
+    return ended
 
 
 def _born(target: Callable[..., None], *arguments: Any) -> None:
@@ -121,11 +121,11 @@ def end_with_parent() -> None:
     threading.Thread(target=_wait_for_parent, daemon=True, name="end with parent").start()
 
 
-def how_it_ended(exit_code: int | None) -> str:
+def describe_exit(exit_code: int | None) -> str:
     """The end of a process in words, from `multiprocessing.Process.exitcode`.
 
     Example:
-        >>> how_it_ended(-9), how_it_ended(3)
+        >>> describe_exit(-9), describe_exit(3)
         ('was killed by SIGKILL', 'exited with code 3')
     """
     if exit_code is not None and exit_code < 0:

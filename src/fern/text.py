@@ -62,8 +62,8 @@ def _terminal(text: str) -> str:
     return _UNSEEN.sub(_code, text)
 
 
-def _code(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape", "surrogatepass").decode()
+def _code(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode()
 
 
 def _line(text: str) -> str:
@@ -93,7 +93,7 @@ def _xml(text: str) -> str:
 
 def _json(text: str) -> str:
     """Of a whole JSON document: beyond ASCII such signs stand only within texts, where JSON has codes for them."""
-    return _UNSEEN.sub(lambda found: "".join(f"\\u{unit:04x}" for unit in _units(found[0])), text)
+    return _UNSEEN.sub(lambda match: "".join(f"\\u{unit:04x}" for unit in _units(match[0])), text)
 
 
 def _units(sign: str) -> Iterable[int]:

@@ -11,7 +11,7 @@ from fern.calibration.quantiles import (
     Gaussian,
     RadiusTable,
     conformal_radii,
-    rows_needed,
+    least_size_for,
     weighted_quantiles,
 )
 
@@ -44,7 +44,7 @@ def test_radii_grow_with_the_level(scores, one, other) -> None:
 
 def test_a_level_is_available_from_the_number_of_rows_it_needs() -> None:
     for level in (50, 80, 90, 95, 99):
-        needed = rows_needed(level)
+        needed = least_size_for(level)
         assert table(np.arange(100.0), needed).supports(level)
         assert not table(np.arange(100.0), needed - 0.01).supports(level)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.errors import raises_error
 
-from fern.diagnostics import EigenProfile, detect_alarms, learn_rules, measured_rates
+from fern.diagnostics import EigenProfile, detect_alarms, learn_rules, measure_rates
 from fern.diagnostics.alarms import _rates, _within
 
 
@@ -43,7 +43,7 @@ def test_a_planted_collapse_is_learnt_and_found_again_in_new_data():
     assert collapse.name == "variance collapse"
     assert collapse.rates.hit_rate > 0.95
     assert collapse.rates.false_alarm_rate < 0.05
-    again = measured_rates(planted(2), rules)["variance collapse"]
+    again = measure_rates(planted(2), rules)["variance collapse"]
     assert again.hit_rate > 0.95
     assert again.false_alarm_rate < 0.05
     assert again.lift > 3
@@ -74,7 +74,7 @@ def test_noise_teaches_nothing_and_the_rates_say_so():
         generator.uniform(size=shape), trace=generator.normal(size=shape), log_det=generator.normal(size=shape)
     )
     rules = learn_rules(noise, lead=10)
-    assert all(0.7 < rates.lift < 1.3 for rates in measured_rates(noise, rules).values())
+    assert all(0.7 < rates.lift < 1.3 for rates in measure_rates(noise, rules).values())
 
 
 def test_alarms_are_stretches_in_the_rows_of_the_data():

@@ -15,7 +15,7 @@ from fern.benchmark.execute import Workbench, Workplace, execute_run
 from fern.benchmark.store import Store
 from fern.benchmark.sweep import run_sweep
 from fern.errors import FernError, NotWritten
-from fern.files import made_folder, written_whole
+from fern.files import make_folder, write_whole
 from fern.forecaster.saved_folder import write_folder
 from fern.models import build_model, save_model
 from fern.plot.canvas import figure, save_figure
@@ -89,7 +89,7 @@ def test_a_disk_that_is_found_full_only_when_it_syncs_leaves_the_former_file(mon
     lay_out({"kept": "old"})
     before = snapshot()
     monkeypatch.setattr("os.fsync", _refuse)
-    with pytest.raises(NotWritten, match="kept: was not written"), written_whole(Path("kept")) as temporary:
+    with pytest.raises(NotWritten, match="kept: was not written"), write_whole(Path("kept")) as temporary:
         temporary.write_text("new")
     assert snapshot() == before
 
@@ -113,7 +113,7 @@ def test_every_writer_of_python_says_that_it_did_not_write(write) -> None:
 def test_a_folder_that_finds_no_room_is_told(monkeypatch) -> None:
     monkeypatch.setattr(Path, "mkdir", _refuse)
     with pytest.raises(NotWritten, match="x: was not made"):
-        made_folder(Path("x"))
+        make_folder(Path("x"))
 
 
 def test_a_sweep_without_room_for_its_row_ends_with_exit_code_1_and_names_it(capsys, monkeypatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.hostile.support import SCENARIO, Case, Ran, cases, check, hourly, lay_out, run, snapshot
 
 from fern.errors import FernError, NotWritten
-from fern.files import check_folder, check_outputs, check_writable, ending_of, written_whole
+from fern.files import check_folder, check_outputs, check_writable, require_ending, write_whole
 
 IN_PLACE = "is also an input; files are not changed in place"
 TWICE = "is named for two outputs"
@@ -208,7 +208,7 @@ def test_the_file_of_standard_input_is_no_output(monkeypatch) -> None:
 def test_a_replaced_file_keeps_its_permissions() -> None:
     Path("secret").write_text("old")
     Path("secret").chmod(0o600)
-    with written_whole(Path("secret")) as temporary:
+    with write_whole(Path("secret")) as temporary:
         temporary.write_text("new")
     assert stat.S_IMODE(Path("secret").stat().st_mode) == 0o600
     assert Path("secret").read_text() == "new"
@@ -220,7 +220,7 @@ def test_a_write_that_fails_leaves_the_former_file_and_nothing_else(failing) -> 
     before = snapshot()
     with (
         pytest.raises((ValueError, KeyboardInterrupt)),
-        written_whole(Path("kept")) as temporary,
+        write_whole(Path("kept")) as temporary,
     ):
         temporary.write_text("half")
         raise failing
@@ -243,7 +243,7 @@ def test_a_socket_is_refused() -> None:
         (lambda: check_outputs([Path("a" * 300)]), "File name too long"),
         (lambda: check_outputs([Path("x"), Path("y")], inputs=["a\0b"]), "is no file name"),
         (lambda: check_folder(Path("n" * 300) / "x"), "File name too long"),
-        (lambda: ending_of(Path("x.exe"), (".csv",), what="a table"), "needs one of .csv"),
+        (lambda: require_ending(Path("x.exe"), (".csv",), what="a table"), "needs one of .csv"),
     ],
 )
 def test_names_that_cannot_be_files_are_mistakes(attempt, message) -> None:

@@ -1,4 +1,4 @@
-"""No writer goes around `fern.files`: every call that writes a file writes the temporary one of `written_whole`."""
+"""No writer goes around `fern.files`: every call that writes a file writes the temporary one of `write_whole`."""
 
 import ast
 from pathlib import Path
@@ -49,18 +49,18 @@ EXCEPT = {
     "integrations/sktime.py": {"(Path(folder) / Path(name).name).write_bytes"},
     # Predictions for fev in a temporary folder of its own.
     "benchmark/adapters/fev.py": {"file.parent.mkdir", "pq.write_table(_as_series(contexts"},
-    # The writer is opened on the temporary file that `written_whole` gave.
+    # The writer is opened on the temporary file that `write_whole` gave.
     "forecaster/bulk/streaming.py": {"writer.write_table(table"},
     # Gives a text back.
     "html/figures.py": {"plot_of(shown).to_json()"},
     # Takes an open file; those who open one are searched.
     "data/writing.py": {"pq.write_table(table, file", "pcsv.write_csv(table, file"},
 }
-TEMPORARY = "a path that `written_whole` gave, or a file opened on it"
+TEMPORARY = "a path that `write_whole` gave, or a file opened on it"
 
 
 def writers_around(tree: ast.AST) -> list[tuple[int, str]]:
-    """The calls that write to a name which `written_whole` did not give: line and text."""
+    """The calls that write to a name which `write_whole` did not give: line and text."""
     found: list[tuple[int, str]] = []
     parameters_safe = _functions_given_temporaries(tree)
 
@@ -98,7 +98,7 @@ def _name(call: ast.Call) -> str:
 def _gives_temporary(expression: ast.expr, safe: frozenset[str]) -> bool:
     if not isinstance(expression, ast.Call):
         return False
-    if _name(expression) == "written_whole":
+    if _name(expression) == "write_whole":
         return True
     return _name(expression) == "open" and _root(expression.func) in safe
 
@@ -199,8 +199,8 @@ def test_every_file_is_written_through_the_rule_of_outputs(module: str) -> None:
         "shutil.copy(a, b)",
         "path.parent.mkdir(parents=True)",
         "os.makedirs(path)",
-        "with written_whole(a) as temporary:\n    other.write_text('y')",
-        "with written_whole(a) as temporary:\n    pass\ntemporary.write_text('y')",
+        "with write_whole(a) as temporary:\n    other.write_text('y')",
+        "with write_whole(a) as temporary:\n    pass\ntemporary.write_text('y')",
     ],
 )
 def test_the_search_finds_a_writer_that_goes_around(program: str) -> None:
@@ -210,12 +210,12 @@ def test_the_search_finds_a_writer_that_goes_around(program: str) -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        "with written_whole(a) as temporary:\n    temporary.write_text('y')",
-        "with written_whole(a) as temporary, temporary.open('wb') as file:\n    np.savez(file, a=1)",
+        "with write_whole(a) as temporary:\n    temporary.write_text('y')",
+        "with write_whole(a) as temporary, temporary.open('wb') as file:\n    np.savez(file, a=1)",
         "path.open('rb')",
         "gzip.open(path)",
         "zipfile.ZipFile(io.BytesIO(data))",
-        "with written_whole(a) as temporary:\n    pq.ParquetWriter(temporary, schema)",
+        "with write_whole(a) as temporary:\n    pq.ParquetWriter(temporary, schema)",
         "text.replace('a', 'b')",
         "os.open(path, os.O_RDONLY)",
     ],

@@ -11,11 +11,11 @@ from torch.nn.functional import conv1d, pad
 from fern.models.layers import (
     Dropout,
     RevIN,
+    cut_patches,
     decompose,
-    drawing_from,
-    end_padded_patches,
-    in_blocks,
+    draw_from,
     moving_average,
+    predict_in_blocks,
     require_kernel,
     weights_on_average,
 )
@@ -23,7 +23,7 @@ from fern.models.layers import (
 
 def test_dropout_keeps_the_mean_and_zeroes_at_its_rate() -> None:
     layer = Dropout(0.3)
-    with drawing_from(layer, Generator().manual_seed(1)):
+    with draw_from(layer, Generator().manual_seed(1)):
         out = layer(torch.ones(100_000))
     # 100,000 draws: the share zeroed is known to 0.0015.
     assert float((out == 0).float().mean()) == pytest.approx(0.3, abs=0.007)
@@ -33,7 +33,7 @@ def test_dropout_keeps_the_mean_and_zeroes_at_its_rate() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_dropout_of_neighbours_is_independent(dtype: torch.dtype) -> None:
     layer = Dropout(0.3)
-    with drawing_from(layer, Generator().manual_seed(1)):
+    with draw_from(layer, Generator().manual_seed(1)):
         seen = [layer(torch.ones(100_000, dtype=dtype)) for _ in range(2)]
     shifted = [seen[0].roll(lag) for lag in (1, 2, 4, 8, 64, 1024)]
     # 100,000 draws: a correlation of 0 is known to 0.003.
@@ -43,7 +43,7 @@ def test_dropout_of_neighbours_is_independent(dtype: torch.dtype) -> None:
 def test_dropout_drops_the_same_numbers_in_the_gradient_and_in_the_gradients_gradient() -> None:
     layer = Dropout(0.3)
     x, towards = torch.ones(4, 6).t().requires_grad_(), torch.ones(6, 4, requires_grad=True)
-    with drawing_from(layer, Generator().manual_seed(1)):
+    with draw_from(layer, Generator().manual_seed(1)):
         out = layer(x)
     (first,) = torch.autograd.grad(out, x, towards, create_graph=True)
     (second,) = torch.autograd.grad(first, towards, torch.ones(6, 4))
@@ -56,7 +56,7 @@ def test_dropout_draws_from_the_generator_it_is_handed_and_from_no_other() -> No
     x, before = torch.ones(64), torch.get_rng_state()
     drawn = []
     for seed in (1, 1, 2):
-        with drawing_from(model, Generator().manual_seed(seed)):
+        with draw_from(model, Generator().manual_seed(seed)):
             drawn.append(model(x))
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
@@ -187,7 +187,7 @@ def test_patches_cover_the_series_and_its_repeated_last_value(length: int, size:
     x = noise(2, length)
     padded = torch.cat([x] + [x[:, -1:]] * stride, dim=1)
     expected = [padded[:, start : start + size] for start in range(0, length + stride - size + 1, stride)]
-    patches = end_padded_patches(x, size=size, stride=stride)
+    patches = cut_patches(x, size=size, stride=stride)
     assert torch.equal(patches, torch.stack(expected, dim=1))
     assert patches.shape[1] == (length - size) // stride + 2
 
@@ -200,6 +200,6 @@ def test_blocks_cover_every_window_once_and_in_order(batch: int, channels: int, 
         sizes.append(len(part))
         return 2.0 * part
 
-    assert torch.equal(in_blocks(predict, past, rows=rows), 2.0 * past)
+    assert torch.equal(predict_in_blocks(predict, past, rows=rows), 2.0 * past)
     assert sum(sizes) == batch
     assert max(sizes) <= max(1, rows // channels)

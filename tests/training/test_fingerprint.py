@@ -8,7 +8,7 @@ from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import build_model
 from fern.training import TrainConfig
-from fern.training.checkpoints import ADDED, fingerprint, require_same
+from fern.training.checkpoints import ADDED, fingerprint, require_same_run
 from fern.training.inputs import WindowSets
 
 
@@ -20,7 +20,7 @@ def test_a_run_from_before_a_setting_existed_was_made_by_its_neutral_value(windo
     for name in ADDED.keys() & saved["model"]["config"].keys():
         del saved["model"]["config"][name]
     del saved["settings"]["objective"]["crps"]
-    require_same(saved, present, where="run")
+    require_same_run(saved, present, where="run")
     saved["settings"]["objective"]["mae"] = 2.0
     with pytest.raises(FernError, match="different settings: objective"):
-        require_same(saved, present, where="run")
+        require_same_run(saved, present, where="run")

@@ -19,7 +19,7 @@ from fern.benchmark.runs import Run, code_version_of, machine, versions
 from fern.benchmark.scoring import References, find_references, score_model, score_oracle
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError, NotWritten
-from fern.files import made_folder
+from fern.files import make_folder
 from fern.models import FittedForecaster, Forecaster
 from fern.models.footprint import multiply_adds, parameter_count
 from fern.training import Diverged, History, TrainResult, resumable, train
@@ -162,7 +162,7 @@ def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) ->
         if folder is not None:
             if folder.is_symlink():
                 folder.unlink()  # what it points to is nobody's checkpoint
-            made_folder(folder)
+            make_folder(folder)
             if not held.enter_context(locked(folder / LOCK, patience=_LOCK_PATIENCE)):
                 folder = None  # an executor cut off from its sweep is still at it: leave its files alone
         validation = problem.validation

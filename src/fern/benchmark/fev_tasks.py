@@ -17,7 +17,7 @@ from fern.benchmark.problem import NOISE, Dataset, Problem, load_dataset, scenar
 from fern.benchmark.tasks import DatasetChoice, Task
 from fern.checks import require_whole
 from fern.errors import FernError, show_value
-from fern.files import check_folder, made_folder, written_whole
+from fern.files import check_folder, make_folder, write_whole
 
 TASKS, FLOORS = "tasks.yaml", "floors.json"
 _FOLDER_NAME = re.compile(r"\w[\w.+-]{0,99}")
@@ -59,8 +59,8 @@ def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[d
             tasks.append(_described(problem, starts, file=_file(folder, label).resolve(), name=name))
             floors[name] = _floor(problem, starts)
     for label, table in tables.items():  # nothing is written before all of it is known to be right
-        made_folder(_file(folder, label).parent)
-        with written_whole(_file(folder, label)) as temporary:
+        make_folder(_file(folder, label).parent)
+        with write_whole(_file(folder, label)) as temporary:
             pq.write_table(table, temporary)
     _write_json(folder / FLOORS, floors)
     _write_json(folder / TASKS, {"tasks": tasks})  # JSON is YAML too; last, so that a folder with tasks is whole
@@ -142,5 +142,5 @@ def _require_empty(folder: Path) -> None:
 
 
 def _write_json(path: Path, values: object) -> None:
-    with written_whole(path) as temporary:
+    with write_whole(path) as temporary:
         temporary.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")

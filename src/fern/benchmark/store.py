@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fern.benchmark.results import Row, row_from_json, row_to_json
 from fern.benchmark.runs import KEY_LENGTH
 from fern.errors import FernError
-from fern.files import check_folder, made_folder, read_plain, written_whole
+from fern.files import check_folder, make_folder, read_plain, write_whole
 
 WindowErrors = Mapping[str, NDArray[np.float32]]
 """``mse`` and ``mae`` of each test window, ``(n,)`` in the order of time."""
@@ -105,12 +105,12 @@ class Store:
     def for_writing(self) -> "Store":
         """This store with its folders made; an error where they cannot be."""
         for path in self.folders:
-            made_folder(path)
+            make_folder(path)
             if not os.access(path, os.W_OK | os.X_OK):
                 raise FernError(f"{path} is not writable (no permission)", where=self.folder)
         ignored = self.folder / ".gitignore"
         if not ignored.exists():
-            with written_whole(ignored) as temporary:
+            with write_whole(ignored) as temporary:
                 temporary.write_text("windows/\ncheckpoints/\nclaims/\n")
         return self
 
@@ -173,9 +173,9 @@ class Store:
         if windows is None:
             path.unlink(missing_ok=True)
         else:
-            with written_whole(path) as temporary:
+            with write_whole(path) as temporary:
                 np.savez(temporary, mse=np.float32(windows["mse"]), mae=np.float32(windows["mae"]))
-        with written_whole(self.row_path(row.key)) as temporary:
+        with write_whole(self.row_path(row.key)) as temporary:
             temporary.write_bytes(row_to_json(row))
         if row.status != "failed":
             self.drop_checkpoints(row.key)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fern.calibration.effective_size import effective_size, longest_lag, time_weights
 from fern.calibration.quantiles import LEAST_SIZE, LEVELS, Gaussian, RadiusTable, conformal_radii
 from fern.calibration.radii import KINDS, Radii, blocks_of
-from fern.calibration.residuals import residuals_under
+from fern.calibration.residuals import compute_residuals
 from fern.calibration.shape import PRIOR_WINDOWS, patch_lengths
 from fern.checks import require_level
 from fern.errors import FernError
@@ -348,7 +348,7 @@ class Region:
 
     def _distances(self, y: Array) -> Values:  # (N, C, g)
         distribution = self.forecast.distribution
-        whitened, _ = residuals_under(distribution, to_tensor("y", y, WINDOWS))
+        whitened, _ = compute_residuals(distribution, to_tensor("y", y, WINDOWS))
         return self.forecast.calibration.shape.distances(whitened)
 
 

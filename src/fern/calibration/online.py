@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fern.calibration.calibration import Calibration
 from fern.calibration.forecast import CalibratedForecast
 from fern.calibration.quantiles import LEVELS
-from fern.calibration.residuals import residuals_under
+from fern.calibration.residuals import compute_residuals
 from fern.calibration.settings import OnlineSettings
 from fern.errors import FernError
 from fern.metrics.arrays import WINDOWS, Array, to_tensor
@@ -114,7 +114,7 @@ class OnlineCalibration:
         with torch.no_grad():
             filled = distribution.mean.transpose(1, 2).to(known.dtype).cpu().clone()
         filled[:, : known.shape[1]] = known
-        whitened, standardised = residuals_under(distribution, filled)
+        whitened, standardised = compute_residuals(distribution, filled)
         length = min(distribution.patch_size, distribution.horizon)
         steps = min(length, known.shape[1])
         margins = self._margin_ratios(standardised, steps)

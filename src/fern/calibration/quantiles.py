@@ -19,14 +19,14 @@ LEAST_SIZE = 4.0
 """The n_eff that any level asks for: what an 80 % level needs."""
 
 
-def rows_needed(level: float, *, tails: int = 1) -> int:
+def least_size_for(level: float, *, tails: int = 1) -> int:
     """The least n_eff with which a level can be calibrated: the corrected quantile must not lie beyond the data.
 
     Example:
-        >>> rows_needed(90), rows_needed(95), rows_needed(95, tails=2)
+        >>> least_size_for(90), least_size_for(95), least_size_for(95, tails=2)
         (9, 19, 39)
     """
-    return ceil(round(tails_over(level, tails), 9))
+    return ceil(round(_size_needed(level, tails), 9))
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,14 @@ class RadiusTable:
 
     def supports(self, level: float) -> bool:
         """Whether every unit's n_eff suffices for the level."""
-        return level <= LEVELS[-1] and self.least >= tails_over(level, self.tails) - 1e-9
+        return level <= LEVELS[-1] and self.least >= _size_needed(level, self.tails) - 1e-9
 
     def scaled(self, factors: Values) -> "RadiusTable":  # (units, levels) -> the same units
         """Each radius times its factor, nested again."""
         return replace(self, values=np.maximum.accumulate(self.values * factors, axis=-1))
 
 
-def tails_over(level: float, tails: int) -> float:
+def _size_needed(level: float, tails: int) -> float:
     """tails/α − 1, the n_eff a level asks for, before rounding up; for any level at least `LEAST_SIZE`."""
     return max(LEAST_SIZE, tails / (1 - level / 100) - 1)
 

@@ -12,7 +12,7 @@ from fern.calibration.quantiles import (
     Gaussian,
     RadiusTable,
     conformal_radii,
-    rows_needed,
+    least_size_for,
     weighted_quantiles,
 )
 from fern.calibration.residuals import Residuals
@@ -71,7 +71,7 @@ class Radii:
     def shortfall(self, kind: Kind, level: float) -> str:
         """What a level lacks, in words."""
         table = self.table(kind)
-        needed, size = rows_needed(level, tails=table.tails), table.least
+        needed, size = least_size_for(level, tails=table.tails), table.least
         if table.n == 0:
             return f"{kind} at {level:g} %: no held-out windows, needs windows worth n_eff = {needed}"
         about = int(np.ceil(table.n * needed / max(size, 1.0)))

@@ -59,7 +59,7 @@ class Residuals:
         for name, values in (("origins", rows), ("series", names)):
             if values.shape != (len(truth),):
                 raise FernError(f"{len(values)} for {len(truth)} windows", argument=name, expected="one for each")
-        whitened, standardised = residuals_under(distribution, truth)
+        whitened, standardised = compute_residuals(distribution, truth)
         return cls(whitened, standardised, rows, names, distribution.patch_size)._in_order()
 
     @classmethod
@@ -162,7 +162,7 @@ class Residuals:
         return self if np.array_equal(order, np.arange(len(self))) else self.take(order)
 
 
-def residuals_under(
+def compute_residuals(
     distribution: Ellipsoid,  # batch (n, C), event (H,)
     truth: torch.Tensor,  # (n, H, C)
 ) -> tuple[Floats, Floats]:  # (n, C, H) twice

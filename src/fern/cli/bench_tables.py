@@ -10,7 +10,7 @@ import typer
 from fern.checks import require_number, require_whole
 from fern.cli.console import echo, echo_json, file_of_task, files_of_scenarios, files_of_target, folder_of_target
 from fern.errors import FernError, unknown_name
-from fern.files import check_outputs, ending_of, written_whole
+from fern.files import check_outputs, require_ending, write_whole
 
 if TYPE_CHECKING:
     from fern.benchmark.store import Contents
@@ -60,7 +60,7 @@ def table(
     store = Store(default_folder(task) if runs is None else runs)
     check_outputs([out], inputs=[file_of_task(task)], kept=store.folders)
     if out is not None and format_ is None:
-        format_ = ending_of(out, [f".{name}" for name in FORMATS], what="a table").removeprefix(".")
+        format_ = require_ending(out, [f".{name}" for name in FORMATS], what="a table").removeprefix(".")
     if format_ is not None and format_ not in FORMATS:
         raise unknown_name("format", format_, FORMATS)
     contents = store.contents()
@@ -68,7 +68,7 @@ def table(
     built = build_table(contents.rows, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
     built = replace(built, notes=(*contents.notes, *built.notes))
     if out is not None and format_ is not None:
-        with written_whole(out) as temporary:
+        with write_whole(out) as temporary:
             temporary.write_text(render(built, format_), encoding="utf-8")
         echo(f"wrote {out}")
     elif format_ is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fern.cli.console import echo
-from fern.files import check_outputs, ending_of, written_whole
+from fern.files import check_outputs, require_ending, write_whole
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def audit(
         file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal), policy=policy, step=step
     )
     if html is not None:
-        with written_whole(html) as temporary:
+        with write_whole(html) as temporary:
             temporary.write_text(found.page(), encoding="utf-8")
     if as_json:
         echo_json(to_dict(found.report), indent=2)
@@ -148,7 +148,7 @@ def clean(
     from fern.data.frequency import parse_duration
     from fern.data.reading import Reading
 
-    ending = ending_of(out, (".csv", ".parquet"), what="a table")
+    ending = require_ending(out, (".csv", ".parquet"), what="a table")
     check_outputs([out, log], inputs=[path_of(file), policy])
     source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
     with working(f"Cleaning {file} …"):
@@ -158,10 +158,10 @@ def clean(
             step=None if step is None else parse_duration(step),
             grid="rows" if rows else "time",
         )
-    with written_whole(out) as temporary:
+    with write_whole(out) as temporary:
         _write(table, temporary, source, ending)
     if log is not None:
-        with written_whole(log) as temporary:
+        with write_whole(log) as temporary:
             temporary.write_text(json.dumps(changes.to_dict(), indent=2, ensure_ascii=False), encoding="utf-8")
     console().print(_summary(changes))
     echo(f"\n{changes.rows_before:,} rows in, {changes.rows_after:,} out → {out}")

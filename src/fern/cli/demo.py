@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fern.cli.console import echo
-from fern.files import check_folder, check_outputs, made_folder, written_whole
+from fern.files import check_folder, check_outputs, make_folder, write_whole
 
 if TYPE_CHECKING:
     from fern.benchmark.problem import Problem
@@ -93,7 +93,7 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     from fern.plot.coverage import Covered
 
     table = sample_load(TABLE_DAYS, seed=seed, temperature=True)
-    with written_whole(path) as temporary, temporary.open("wb") as file:
+    with write_whole(path) as temporary, temporary.open("wb") as file:
         write_table(table, file, format="csv")
     echo(f"\nThe same with a table: {path}, {TABLE_DAYS} days of load and temperature, {TABLE_HORIZON} hours ahead:")
     forecaster = FernForecaster(TABLE_HORIZON, epochs=epochs, time_limit=60.0, seed=seed, threads=1).fit(table)
@@ -121,11 +121,11 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
 def _prepare(out: Path) -> None:
     """Make the folder, and find out before the training whether every file can be written into it."""
     check_folder(out)
-    check_outputs([made_folder(out) / name for name in FILES])
+    check_outputs([make_folder(out) / name for name in FILES])
 
 
 def _write(path: Path, text: str) -> None:
-    with written_whole(path) as temporary:
+    with write_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 
 from fern.cli.console import echo, echo_table
 from fern.errors import FernError, NotWritten
-from fern.files import check_outputs, ending_of, written_whole
+from fern.files import check_outputs, require_ending, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,7 +161,7 @@ def _from_standard_input(reading: "Reading") -> "pa.Table":
 
 def table_ending(out: Path | None) -> str:
     """The format of the table that is written: CSV on standard output, else by the file's name."""
-    return ENDINGS[0] if out is None or str(out) == STANDARD else ending_of(out, ENDINGS, what="a table")
+    return ENDINGS[0] if out is None or str(out) == STANDARD else require_ending(out, ENDINGS, what="a table")
 
 
 def check_files(
@@ -200,7 +200,7 @@ def write_out(table: "pa.Table", out: Path | None, given: Given, *, time: Sequen
         echo_table(held.getvalue())
         return
     assert out is not None
-    with written_whole(out) as temporary, temporary.open("wb") as file:
+    with write_whole(out) as temporary, temporary.open("wb") as file:
         write_table(table, file, format="parquet" if parquet else "csv")
     say(f"wrote {out}: {table.num_rows:,} rows")
 

@@ -42,7 +42,7 @@ from fern.cli.own_table import (
     told,
 )
 from fern.errors import FernError
-from fern.files import check_outputs, ending_of, written_whole
+from fern.files import check_outputs, require_ending, write_whole
 
 if TYPE_CHECKING:
     from fern.data.auditing.audit import AuditReport
@@ -157,7 +157,7 @@ def forecast(
     from fern.forecaster.predict import OutputColumns
 
     levels = numbers("--level", level) or [80.0, 95.0]
-    ending_of(out, (".html", ".htm"), what="a page")
+    require_ending(out, (".html", ".htm"), what="a page")
     check_outputs(
         [out],
         inputs=[None if data == STANDARD else path_of(data)],
@@ -211,13 +211,13 @@ def _audit_of(given: Given, time: str | None) -> "tuple[AuditReport | None, str]
 
 
 def _check(out: Path, *, inputs: list[Path | str | None] | None = None, kept: tuple[Path, ...] = ()) -> None:
-    ending_of(out, (".html", ".htm"), what="a page")
+    require_ending(out, (".html", ".htm"), what="a page")
     check_outputs([out], inputs=inputs or [], kept=kept)
 
 
 def write_page(out: Path, made: str) -> None:
     """Write a page whole, and say so."""
     data = made.encode()
-    with written_whole(out) as temporary:
+    with write_whole(out) as temporary:
         temporary.write_bytes(data)
     echo(f"wrote {out} ({len(data) / 1e6:.1f} MB)")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fern.data.frequency import DAY, Frequency, local_times
 from fern.data.timestamps import as_integers, as_text, is_text, is_time
 from fern.errors import FernError, unknown_name
-from fern.extras import optional
+from fern.extras import import_optional
 
 Floats = NDArray[np.float64]
 Kind = Literal["known", "past", "static"]
@@ -240,7 +240,7 @@ def calendar_features(
 
 
 def _holidays(day: NDArray[Any], country: str) -> Floats:  # (T, 3)
-    library = optional("holidays", extra="holidays")
+    library = import_optional("holidays", extra="holidays")
     years = np.unique(day.astype("datetime64[Y]").astype(np.int64)) + 1970
     try:
         listed = library.country_holidays(country, years=range(int(years.min()) - 1, int(years.max()) + 2))

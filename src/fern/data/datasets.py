@@ -16,7 +16,7 @@ from fern.data.csv_files import DAMAGED_IN_CIRCULATION
 from fern.data.native import FrameKind, Native
 from fern.data.reading import open_source
 from fern.errors import FernError, NotWritten, unknown_name
-from fern.files import DISK_TROUBLE, made_folder, written_whole
+from fern.files import DISK_TROUBLE, make_folder, write_whole
 from fern.text import terminal
 
 
@@ -206,17 +206,17 @@ def _download(dataset: Published) -> Path:
     """Fetch the file into the cache; it appears there whole and verified, or not at all."""
     path = cache_folder() / dataset.file
     try:
-        made_folder(path.parent)
+        make_folder(path.parent)
     except NotWritten:
         raise
     except FernError as error:
         raise FernError(f"{error}; set {FOLDER_VARIABLE} to a folder with {dataset.file}") from None
-    with written_whole(path) as temporary:
+    with write_whole(path) as temporary:
         try:
             _fetch(dataset, temporary)
         except (OSError, HTTPException) as error:  # URLError and time-outs are OSErrors
             if getattr(error, "errno", None) in DISK_TROUBLE:
-                raise  # the disk's, not the network's: `written_whole` tells it
+                raise  # the disk's, not the network's: `write_whole` tells it
             reason = getattr(error, "reason", error)
             raise FernError(
                 (

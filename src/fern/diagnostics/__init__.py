@@ -10,7 +10,7 @@ Example:
     variance collapse, rising spectral radius
 """
 
-from fern.diagnostics.alarms import Alarm, Rules, detect_alarms, learn_rules, measured_rates
+from fern.diagnostics.alarms import Alarm, Rules, detect_alarms, learn_rules, measure_rates
 from fern.diagnostics.eigenprofile import EigenProfile, eigenprofile
 
 __all__ = [
@@ -20,5 +20,5 @@ __all__ = [
     "detect_alarms",
     "eigenprofile",
     "learn_rules",
-    "measured_rates",
+    "measure_rates",
 ]

@@ -139,7 +139,7 @@ def detect_alarms(profile: EigenProfile, rules: Rules) -> list[Alarm]:
     return sorted(alarms, key=lambda alarm: (alarm.first_row, alarm.channel, alarm.rule))
 
 
-def measured_rates(profile: EigenProfile, rules: Rules) -> dict[str, Rates]:
+def measure_rates(profile: EigenProfile, rules: Rules) -> dict[str, Rates]:
     """Each rule's rates on another profile with known errors, a test part say."""
     spike_errors = np.array(rules.spike_errors)
     return {
@@ -246,8 +246,8 @@ def _within(marks: Flags, lead: int, *, ahead: bool) -> Flags:
     rows = np.arange(len(marks))
     low = rows + 1 if ahead else np.maximum(rows - lead, 0)
     high = np.minimum(rows + 1 + lead, len(marks)) if ahead else rows
-    found: Flags = counts[high] > counts[np.minimum(low, len(marks))]
-    return found
+    marked: Flags = counts[high] > counts[np.minimum(low, len(marks))]
+    return marked
 
 
 def _stretches(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fern.calibration import Calibration, CalibrationSettings, Residuals, coverage_report, fit_calibration
 from fern.calibration.coverage import CoverageByOrigin, CoverageRow, coverage_by_origin
 from fern.data.series_table import Series, SeriesTable
-from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules, measured_rates
+from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules, measure_rates
 from fern.forecaster.distributions import distribution_of
 from fern.forecaster.plan import HeldOut, TrainingSeries
 from fern.forecaster.state import Findings, Profiled, State
@@ -243,13 +243,13 @@ def profile_series(
         stamps = pa.concat_arrays([series.stamps.slice(profile.first_row, len(profile))])
     made = Profiled(series.name, stamps, profile)
     if rules is not None:
-        return replace(made, rules=rules, measured=measured_rates(profile, rules))
+        return replace(made, rules=rules, measured=measure_rates(profile, rules))
     lead = min(LEAD, horizon)
     middle = (len(profile) // 2) if split is None else split - profile.first_row
     if middle < 4 * lead or len(profile) - middle <= lead:
         return made
     learned = learn_rules(_rows(profile, 0, middle), lead=lead)
-    return replace(made, rules=learned, measured=measured_rates(_rows(profile, middle, len(profile)), learned))
+    return replace(made, rules=learned, measured=measure_rates(_rows(profile, middle, len(profile)), learned))
 
 
 def measure_coverage(

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from fern.data.csv_files import one_line
 from fern.errors import FernError, unknown_name
-from fern.files import check_outputs, ending_of, written_whole
+from fern.files import check_outputs, require_ending, write_whole
 from fern.forecaster.predict import OutputColumns
 from fern.training.runtime import RaySession
 
@@ -78,7 +78,7 @@ def _check(source: Path, out: Path, *, id_col: str, engine: Engine) -> list[Chun
     """The chunks of the source; mistakes are errors before anything is forecast."""
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
-    ending_of(out, (".parquet",), what="a forecast of many series")
+    require_ending(out, (".parquet",), what="a forecast of many series")
     check_outputs([out], inputs=list_parquet_files(source), kept=[source if source.is_dir() else None])
     return find_chunks(source, id_col=id_col, series_at_once=SERIES_AT_ONCE)
 
@@ -86,7 +86,7 @@ def _check(source: Path, out: Path, *, id_col: str, engine: Engine) -> list[Chun
 def _write(tables: Iterator[pa.Table], out: Path) -> int:
     """Write the tables to one file, which appears when the last is in it; returns its rows."""
     rows, writer = 0, None
-    with written_whole(out) as temporary:
+    with write_whole(out) as temporary:
         try:
             for table in tables:
                 writer = writer or pq.ParquetWriter(temporary, table.schema)

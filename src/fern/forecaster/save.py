@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from fern.errors import FernError, unknown_name
-from fern.files import check_writable, written_whole
+from fern.files import check_writable, write_whole
 from fern.forecaster.saved_folder import MANIFEST, Missing, Place, read_folder, write_folder
 from fern.forecaster.saved_state import describe_weights, join_state, restore_model, split_state
 from fern.forecaster.state import State
@@ -192,7 +192,7 @@ def export_mean(state: State, path: Path) -> None:
     if path.suffix != ".pt2":
         raise FernError(f"an exported program ends in .pt2, got {path.suffix or 'no ending'!r}", where=path)
     check_writable(path)
-    with written_whole(path) as temporary:
+    with write_whole(path) as temporary:
         torch.export.save(_export(state), temporary)
 
 

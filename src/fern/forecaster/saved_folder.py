@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 
 from fern._version import __version__
 from fern.errors import FernError
-from fern.files import made_folder, written_whole
+from fern.files import make_folder, write_whole
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -157,7 +157,7 @@ class Missing(FernError):  # noqa: N818 - what a file is
 
 
 def _write(path: Path, data: bytes) -> None:
-    with written_whole(path) as temporary:
+    with write_whole(path) as temporary:
         temporary.write_bytes(data)
 
 
@@ -165,7 +165,7 @@ def _require_ours(folder: Path) -> None:
     """Make the folder, or refuse one that holds anything else than a saved forecaster (or one half written)."""
     if not folder.parent.is_dir():
         raise FernError(f"the folder {folder.parent} does not exist", where=folder)
-    made_folder(folder)
+    make_folder(folder)
     names = {entry.name for entry in os.scandir(folder)}
     if MANIFEST in names:
         try:

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from fern import forecaster as own
 from fern.data.series_table import SeriesTable
-from fern.extras import optional
+from fern.extras import import_optional
 from fern.forecaster.predict import Prediction, Request, predict_series
 from fern.integrations.tables import find_frequency, make_table
 
-optional("fev", extra="fev")  # without it, an error that names the extra
+import_optional("fev", extra="fev")  # without it, an error that names the extra
 
 from datasets import Dataset, DatasetDict  # noqa: E402
 from fev import ForecastingModel  # noqa: E402

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from fern.extras import optional
+from fern.extras import import_optional
 from fern.metrics.distributions import gaussian_crps
 from fern.models import FernConfig, build_model
 from fern.models.fern_parts.normalisation import Normalisation
 from fern.transport import Ellipsoid
 
-optional("neuralforecast", extra="neuralforecast")  # without it, an error that names the extra
+import_optional("neuralforecast", extra="neuralforecast")  # without it, an error that names the extra
 
 from neuralforecast import register_loss  # noqa: E402
 from neuralforecast.common._base_model import BaseModel  # noqa: E402

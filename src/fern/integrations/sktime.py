@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from fern import forecaster as own
 from fern.data.series_table import SeriesTable
 from fern.errors import FernError
-from fern.extras import optional
+from fern.extras import import_optional
 from fern.forecaster.predict import OutputColumns, Prediction, Request, predict_series, simulate_series
 from fern.forecaster.state import State, keep_recent, measure_scale
 from fern.forecaster.update import update_state
 from fern.integrations.tables import find_frequency, make_table
 
-optional("sktime.forecasting.base", extra="sktime")  # without it, an error that names the extra
+import_optional("sktime.forecasting.base", extra="sktime")  # without it, an error that names the extra
 
 import pandas as pd  # noqa: E402
 from sktime.datatypes import get_cutoff  # noqa: E402
@@ -206,7 +206,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
 
     def _predict_proba(self, fh: Any, X: Any, marginal: bool = True) -> Any:
         """An empirical distribution: of a grid of calibrated quantiles, or of joint paths that are drawn whole."""
-        optional("skpro", extra="sktime")
+        import_optional("skpro", extra="sktime")
         from skpro.distributions import Empirical
 
         if marginal:

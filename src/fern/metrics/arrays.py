@@ -42,7 +42,7 @@ def to_tensor(name: str, values: Array, axes: tuple[str, ...]) -> Tensor:
     return tensor
 
 
-def forecast_and_truth(pred: Array, true: Array) -> tuple[Tensor, Tensor]:
+def read_pair(pred: Array, true: Array) -> tuple[Tensor, Tensor]:
     """Both arrays as tensors (B, H, C) of equal shape, kind and device; nothing is broadcast."""
     if isinstance(pred, Tensor) != isinstance(true, Tensor):
         raise FernError(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fern.errors import FernError
-from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, blockwise, forecast_and_truth, to_tensor, wide
+from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, blockwise, read_pair, to_tensor, wide
 
 S = TypeVar("S", Tensor, float)
 
@@ -77,7 +77,7 @@ def ept(
         >>> float(ept(pred, np.zeros_like(pred), std=[0.5]))
         3.0
     """
-    forecast, truth = forecast_and_truth(pred, true)
+    forecast, truth = read_pair(pred, true)
     with torch.no_grad():
         return as_kind("ept", exceeded_steps(forecast, truth, channel_std(std, truth)).mean(), true)
 

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from fern.errors import FernError, unknown_name
-from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, forecast_and_truth
+from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, read_pair
 from fern.metrics.point import absolute_errors, squared_errors
 from fern.metrics.wasserstein import sliced_w2_squared_per_channel, unit_directions, w2_squared_per_window
 from fern.settings import STRICT
@@ -99,7 +99,7 @@ def objective(
     require_distance(distance)
     if distance == "w2" and directions is not None:
         raise FernError("only sliced_w2 takes them, and the distance is w2", argument="directions")
-    forecast, truth = forecast_and_truth(pred, true)
+    forecast, truth = read_pair(pred, true)
     if distance == "w2":
         apart = w2_squared_per_window(forecast, truth).mean()
     else:

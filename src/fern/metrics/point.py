@@ -5,7 +5,7 @@ from typing import overload
 import numpy as np
 from torch import Tensor
 
-from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, blockwise, forecast_and_truth, wide
+from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, blockwise, read_pair, wide
 
 
 @blockwise
@@ -41,7 +41,7 @@ def mse(
         >>> mse(torch.tensor([[[1.0], [2.0]]]), torch.tensor([[[1.0], [4.0]]])).item()
         2.0
     """
-    return as_kind("mse", squared_errors(*forecast_and_truth(pred, true)).mean(), true)
+    return as_kind("mse", squared_errors(*read_pair(pred, true)).mean(), true)
 
 
 @overload
@@ -59,4 +59,4 @@ def mae(
         >>> float(mae(np.array([[[1.0], [2.0]]]), np.array([[[1.0], [4.0]]])))
         1.0
     """
-    return as_kind("mae", absolute_errors(*forecast_and_truth(pred, true)).mean(), true)
+    return as_kind("mae", absolute_errors(*read_pair(pred, true)).mean(), true)

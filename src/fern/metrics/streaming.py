@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fern.checks import require_level
 from fern.errors import FernError, unknown_name
-from fern.metrics.arrays import Array, NumpyArray, forecast_and_truth, require_finite
+from fern.metrics.arrays import Array, NumpyArray, read_pair, require_finite
 from fern.metrics.distributions import ForecastDistribution, Marginals, read_marginals, read_samples
 from fern.metrics.ept import channel_std, exceeded_steps, read_std
 from fern.metrics.objective import PAPER_WEIGHTS, Distance, ObjectiveWeights, require_distance
@@ -142,7 +142,7 @@ def per_window(
     """
     if metric not in SCORES and metric not in LEVEL_SCORES:
         raise unknown_name("metric", metric, [*SCORES, *LEVEL_SCORES])
-    forecast, truth = forecast_and_truth(pred, true)
+    forecast, truth = read_pair(pred, true)
     batch = Batch(forecast, truth, std, distribution, samples)
     values = SCORES[metric](batch) if metric in SCORES else LEVEL_SCORES[metric](batch, level)
     require_finite(metric, values, ("batch", "channels"))
@@ -234,7 +234,7 @@ class MetricAccumulator:
         depend on how the windows are split. A distribution given as samples serves for both.
         """
         with torch.no_grad():
-            forecast, truth = forecast_and_truth(pred, true)
+            forecast, truth = read_pair(pred, true)
             shape = (truth.shape[1], truth.shape[2])
             if self.windows and shape != self._shape:
                 raise FernError(
@@ -302,7 +302,7 @@ class MetricAccumulator:
             raise FernError(f"windows is {windows}", argument="state", expected="0 or more")
         kept = []
         if self._keeps_windows and windows:
-            kept = [forecast_and_truth(state["pred"], state["true"])]
+            kept = [read_pair(state["pred"], state["true"])]
             if kept[0][1].shape != (windows, *shape):
                 raise FernError(
                     f"holds windows of shape {tuple(kept[0][1].shape)}",
@@ -374,8 +374,8 @@ class MetricAccumulator:
         return value
 
     def _given_tensors(self) -> dict[str, Tensor]:
-        given = {"std": self._std, "directions": self._directions}
-        return {name: values for name, values in given.items() if values is not None}
+        inputs = {"std": self._std, "directions": self._directions}
+        return {name: values for name, values in inputs.items() if values is not None}
 
     def _require_same_settings(self, other: "MetricAccumulator") -> None:
         for name in ("metrics", "levels", "distance", "weights"):

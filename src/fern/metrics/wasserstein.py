@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fern.errors import FernError
-from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, blockwise, forecast_and_truth, to_tensor, wide
+from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, blockwise, read_pair, to_tensor, wide
 
 PROJECTIONS = 500
 """The paper's number of directions."""
@@ -133,7 +133,7 @@ def w2_squared(
         >>> w2_squared(torch.tensor([[[3.0], [1.0], [2.0]]]), torch.tensor([[[1.0], [2.0], [3.0]]])).item()
         0.0
     """
-    return as_kind("w2", w2_squared_per_window(*forecast_and_truth(pred, true)).mean(), true)
+    return as_kind("w2", w2_squared_per_window(*read_pair(pred, true)).mean(), true)
 
 
 @overload
@@ -185,7 +185,7 @@ def sliced_w2_squared(
         >>> sliced_w2_squared(windows, windows.flip(0)).item()
         0.0
     """
-    forecast, truth = forecast_and_truth(pred, true)
+    forecast, truth = read_pair(pred, true)
     if directions is None:
         directions = sphere_directions(truth.shape[1], projections, generator=generator)
     elif generator is not None:

@@ -34,7 +34,7 @@ from torch import Generator, Tensor, nn
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.layers import drawing_from
+from fern.models.layers import draw_from
 from fern.settings import STRICT
 from fern.transport import Ellipsoid
 
@@ -172,7 +172,7 @@ class Forecaster(nn.Module, ABC):
                 f"got {samples}, but {type(self).__name__} has no distribution to draw from; needs 0",
                 argument="samples",
             )
-        with drawing_from(self, generator):
+        with draw_from(self, generator):
             try:
                 made = self.forecast(past, samples=samples, generator=generator)
             except FernError:  # a distribution that is none

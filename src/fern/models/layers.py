@@ -52,7 +52,7 @@ ROWS_AT_ONCE = 256
 """Series of one channel that are computed together. A few hundred are fastest on a CPU, and bound the memory."""
 
 
-def in_blocks(
+def predict_in_blocks(
     predict: Callable[[Tensor], Tensor],
     past: Tensor,  # (B, L, C)
     *,
@@ -65,7 +65,7 @@ def in_blocks(
 
     Example:
         >>> seen = []
-        >>> in_blocks(lambda part: (seen.append(len(part)), part)[1], torch.zeros(5, 4, 3), rows=6).shape, seen
+        >>> predict_in_blocks(lambda part: (seen.append(len(part)), part)[1], torch.zeros(5, 4, 3), rows=6).shape, seen
         (torch.Size([5, 4, 3]), [2, 2, 1])
     """
     windows = max(1, rows // past.shape[2])
@@ -74,7 +74,7 @@ def in_blocks(
     return torch.cat([predict(part) for part in torch.split(past, windows)])
 
 
-def end_padded_patches(
+def cut_patches(
     x: Tensor,  # (..., T)
     *,
     size: int,
@@ -83,7 +83,7 @@ def end_padded_patches(
     """Overlapping patches, after the last value was repeated ``stride`` times (PatchTST's rule).
 
     Example:
-        >>> end_padded_patches(torch.arange(5.0), size=4, stride=2)
+        >>> cut_patches(torch.arange(5.0), size=4, stride=2)
         tensor([[0., 1., 2., 3.],
                 [2., 3., 4., 4.]])
     """
@@ -280,7 +280,7 @@ def require_rate(name: str, value: float) -> None:
 class Dropout(nn.Module):
     """Dropout that draws from a generator which is passed, not from torch's global one.
 
-    A `Forecaster` hands the generator of its call to every Dropout inside it (`drawing_from`), so a training run is
+    A `Forecaster` hands the generator of its call to every Dropout inside it (`draw_from`), so a training run is
     a function of the generators it was given.
 
     In float32 on the CPU a call draws two keys, and number n is kept where a hash of n under the keys is small
@@ -370,7 +370,7 @@ def _kept(x: Tensor, rate: float, generator: Generator | None) -> Tensor:
 
 
 @contextmanager
-def drawing_from(model: nn.Module, generator: Generator | None) -> Iterator[None]:
+def draw_from(model: nn.Module, generator: Generator | None) -> Iterator[None]:
     """Within the block, every `Dropout` in the model draws from this generator."""
     layers = [part for part in model.modules() if isinstance(part, Dropout)] if model.training else []
     for layer in layers:

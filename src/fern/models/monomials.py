@@ -28,10 +28,10 @@ def monomials(
         tensor([1., 2., 3., 4., 6., 9.])
     """
     *others, variables, width = values.shape
-    found = [values.new_ones(*others, 1, width)]
+    products = [values.new_ones(*others, 1, width)]
     for lower, variable in _recipe(variables, degree, values.device):
-        found.append(found[-1].index_select(-2, lower) * values.index_select(-2, variable))
-    return torch.cat(found, dim=-2)
+        products.append(products[-1].index_select(-2, lower) * values.index_select(-2, variable))
+    return torch.cat(products, dim=-2)
 
 
 @cache

@@ -59,7 +59,7 @@ def strong_waves(
     channels = rows.shape[1]
     strength = torch.fft.rfft(rows.double(), dim=1).abs().square().mean(0)
     kept = (strength >= least * strength.max()).to(torch.complex128)
-    one = torch.fft.irfft(kept, n=channels)  # what the first channel alone becomes
+    single = torch.fft.irfft(kept, n=channels)  # what the first channel alone becomes
     places = torch.arange(channels, device=rows.device)
-    projection: Tensor = one[(places[:, None] - places) % channels].to(rows.dtype)
+    projection: Tensor = single[(places[:, None] - places) % channels].to(rows.dtype)
     return projection

@@ -1,4 +1,4 @@
-"""Models by name: registering, presets, building, and starting values drawn from a generator."""
+"""Models by name: limit_registrations, presets, building, and starting values drawn from a generator."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -74,7 +74,7 @@ MOST_PARTS = 200_000
 _TOO_LARGE = ("overflow", "too large", "invalid shape", "unpack", "out of range", "maximum", "not enough memory")
 
 
-def outline_of(name: str, build: Callable[[Any], Forecaster], config: ModelConfig) -> Forecaster | None:
+def build_outline(name: str, build: Callable[[Any], Forecaster], config: ModelConfig) -> Forecaster | None:
     """The model on torch's ``meta`` device, which takes no memory; None where its constructor looks at values.
 
     Sizes that this machine cannot hold are a `FernError`.
@@ -82,7 +82,9 @@ def outline_of(name: str, build: Callable[[Any], Forecaster], config: ModelConfi
     sizes = _sizes(config)
     try:
         with (
-            registering(MOST_PARTS, None, refusal=f"{name}: its settings ask for sizes beyond any machine ({sizes})"),
+            limit_registrations(
+                MOST_PARTS, None, refusal=f"{name}: its settings ask for sizes beyond any machine ({sizes})"
+            ),
             torch.random.fork_rng(devices=[]),
             torch.device("meta"),
         ):
@@ -101,7 +103,7 @@ def outline_of(name: str, build: Callable[[Any], Forecaster], config: ModelConfi
 
 
 @contextmanager
-def registering(parts: int, numbers: int | None, *, refusal: str) -> Iterator[None]:
+def limit_registrations(parts: int, numbers: int | None, *, refusal: str) -> Iterator[None]:
     """Give up a model that registers more than these parts or numbers (None: any) within the block."""
     counted = {"parts": 0, "numbers": 0}
     here = threading.get_ident()
@@ -233,7 +235,7 @@ def outline_model(
     """
     sizes = {"context_length": context_length, "horizon": horizon, "channels": channels}
     entry, config = model_entry(name), model_config(name, **sizes, preset=preset, **settings)
-    outline = outline_of(name, entry.model, config)
+    outline = build_outline(name, entry.model, config)
     if outline is not None:
         return outline
     with torch.random.fork_rng(devices=[]):
@@ -258,7 +260,7 @@ def model_config(
 
 def model_from_config(entry: ModelEntry, config: ModelConfig, *, generator: Generator | None) -> Forecaster:
     """A model from its finished config."""
-    outline_of(entry.name, entry.model, config)  # refuses what would not fit
+    build_outline(entry.name, entry.model, config)  # refuses what would not fit
     # torch's constructors draw starting values from the global generator: those are replaced, and its state kept.
     with torch.random.fork_rng(devices=[]):
         model = entry.model(config)

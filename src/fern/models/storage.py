@@ -14,9 +14,9 @@ from torch import Tensor
 
 from fern._version import __version__
 from fern.errors import FernError, NotWritten, show_value
-from fern.files import written_whole
+from fern.files import write_whole
 from fern.models.base import Forecaster
-from fern.models.registry import model_entry, model_from_config, name_of, outline_of, registering
+from fern.models.registry import build_outline, limit_registrations, model_entry, model_from_config, name_of
 from fern.settings import from_mapping
 
 
@@ -27,15 +27,15 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], described: Mapping[
         >>> import tempfile
         >>> file = Path(tempfile.mkdtemp()) / "two.safetensors"
         >>> checksum = write_tensors(file, {"w": torch.ones(2)}, {"made": "by hand"}, format_="example-1")
-        >>> described, tensors, found = read_tensors(file, format_="example-1")
-        >>> described, tensors["w"], found == checksum
+        >>> described, tensors, read = read_tensors(file, format_="example-1")
+        >>> described, tensors["w"], read == checksum
         ({'made': 'by hand'}, tensor([1., 1.]), True)
     """
     path = Path(path)
     plain = _separate(tensors)
     text = json.dumps(described, sort_keys=True)
     checksum = _digest(text, plain)
-    with written_whole(path) as temporary:
+    with write_whole(path) as temporary:
         try:
             save_file(plain, temporary, metadata={"format": format_, "fern": text, "sha256": checksum})
         except SafetensorError as error:
@@ -162,8 +162,8 @@ def model_of(name: object, settings: object, tensors: dict[str, Tensor], *, wher
     numbers = sum(value.numel() for value in tensors.values())
     refusal = f"the settings claim a model far larger than the {numbers:,} numbers of its weights"
     try:
-        with registering(SPARE * len(tensors) + LEAST_PARTS, SPARE * numbers + LEAST_NUMBERS, refusal=refusal):
-            outline = outline_of(name, entry.model, config)
+        with limit_registrations(SPARE * len(tensors) + LEAST_PARTS, SPARE * numbers + LEAST_NUMBERS, refusal=refusal):
+            outline = build_outline(name, entry.model, config)
             if outline is not None:
                 outline.make_room({name: value.shape for name, value in tensors.items()})
                 require_fit(outline, tensors)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.files import ending_of, written_whole
+from fern.files import require_ending, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,13 +69,13 @@ def figure_format(path: Path) -> str:
         >>> figure_format(Path("shock.png"))
         '.png'
     """
-    return ending_of(path, FORMATS, what="a plot")
+    return require_ending(path, FORMATS, what="a plot")
 
 
 def save_figure(drawn: "Figure", path: Path | str) -> None:
     """Write the figure; the ending chooses the format."""
     path = Path(path)
     ending = figure_format(path)
-    with written_whole(path) as temporary, temporary.open("wb") as file, warnings.catch_warnings():
+    with write_whole(path) as temporary, temporary.open("wb") as file, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a sign that the font lacks is drawn as an empty box
         drawn.savefig(file, dpi=130, format=ending.removeprefix("."))

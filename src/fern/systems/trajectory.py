@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fern.checks import require_memory
 from fern.errors import FernError, show_value
-from fern.files import ending_of, written_whole
+from fern.files import require_ending, write_whole
 from fern.systems.base import Array
 from fern.systems.noise import draw_noise
 from fern.systems.scenarios import Scenario, open_scenario
@@ -148,7 +148,7 @@ def export_format(path: Path) -> str:
         >>> export_format(Path("lorenz.parquet"))
         '.parquet'
     """
-    return ending_of(path, FORMATS, what="a trajectory")
+    return require_ending(path, FORMATS, what="a trajectory")
 
 
 def save_trajectory(trajectory: Trajectory, path: Path | str) -> None:
@@ -168,7 +168,7 @@ def save_trajectory(trajectory: Trajectory, path: Path | str) -> None:
     time = trajectory.dt * np.arange(1, len(trajectory.values) + 1)
     about = json.dumps(describe(trajectory))
     columns = {"time": time, **dict(zip(trajectory.channel_names, trajectory.values.T, strict=True))}
-    with written_whole(path) as temporary, temporary.open("wb") as file:
+    with write_whole(path) as temporary, temporary.open("wb") as file:
         if suffix == ".npz":
             np.savez(file, values=trajectory.values, time=time, channels=np.array(trajectory.channel_names), fern=about)
             return

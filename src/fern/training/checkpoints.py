@@ -13,7 +13,7 @@ import torch
 from fern._version import __version__
 from fern.data.windows import Windows
 from fern.errors import FernError
-from fern.files import made_folder
+from fern.files import make_folder
 from fern.models import Forecaster
 from fern.models.registry import name_of
 from fern.models.storage import FORMAT as MODEL_FORMAT
@@ -90,7 +90,7 @@ def describe(windows: Windows) -> dict[str, Any]:
     }
 
 
-def require_same(saved: Mapping[str, Any], present: Mapping[str, Any], *, where: str) -> None:
+def require_same_run(saved: Mapping[str, Any], present: Mapping[str, Any], *, where: str) -> None:
     """Refuse to go on with a checkpoint of another model, other data or other settings; versions may differ."""
     was, now = saved["model"], present["model"]
     was = {**was, "config": _completed(was["config"], now["config"])}
@@ -173,7 +173,7 @@ class Checkpoints:
                 ),
                 argument="directory",
             )
-        made_folder(self.directory)
+        make_folder(self.directory)
         self.clear()
 
     def save(self, plain: dict[str, Any], tensors: Tensors, *, model: Forecaster, new_best: Tensors | None) -> None:
@@ -208,7 +208,7 @@ class Checkpoints:
             raise FernError(f"{self.directory} holds no checkpoint ({LAST}); nothing to continue", argument="resume")
         try:
             whole, tensors, _ = read_tensors(path, format_=FORMAT)
-            require_same(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
+            require_same_run(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
             if not isinstance(whole["run"], dict):
                 raise FernError("holds no state of a run", argument="resume", where=path)
             self._best_checksum = whole["best_sha256"]

@@ -15,7 +15,7 @@ from fern.metrics import MetricAccumulator, sphere_directions
 from fern.models import Forecaster
 from fern.training.config import TrainConfig
 from fern.training.history import MetricValues
-from fern.training.runtime import of_all
+from fern.training.runtime import gather_all
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -55,18 +55,18 @@ def _again(what: str, epoch: int, step: int | None, group: str | None, remedy: s
     return Diverged(what, epoch=epoch, step=step, group=group, remedy=remedy)
 
 
-def of_gradients(named: Named, *, loss: float, epoch: int, step: int, remedy: str) -> Diverged:
+def diverged_gradients(named: Named, *, loss: float, epoch: int, step: int, remedy: str) -> Diverged:
     """The error for a step whose loss, or the norm of whose gradient, is not finite."""
-    found = _first_bad(((name, p.grad) for name, p in named if p.grad is not None), "gradient")
-    group, what = found or (None, "the norm of the gradient overflows" if isfinite(loss) else "")
+    bad = _first_bad(((name, p.grad) for name, p in named if p.grad is not None), "gradient")
+    group, what = bad or (None, "the norm of the gradient overflows" if isfinite(loss) else "")
     parts = [part for part in ("" if isfinite(loss) else f"the loss is {loss}", what) if part]
     return Diverged(", ".join(parts), epoch=epoch, step=step, group=group, remedy=remedy)
 
 
-def of_weights(named: Named, *, epoch: int, step: int, remedy: str) -> Diverged:
+def diverged_weights(named: Named, *, epoch: int, step: int, remedy: str) -> Diverged:
     """The error for weights whose norm is not finite."""
-    found = _first_bad(((name, p.detach()) for name, p in named), "weight")
-    group, what = found or (None, "the norm of the weights overflows")
+    bad = _first_bad(((name, p.detach()) for name, p in named), "weight")
+    group, what = bad or (None, "the norm of the weights overflows")
     return Diverged(what, epoch=epoch, step=step, group=group, remedy=remedy)
 
 
@@ -125,7 +125,7 @@ class Evaluator:
     ) -> MetricValues:
         """The figures over all windows, or ``most`` of them evenly spread, each process taking its part of them."""
         own = self._gathered(model, windows, most, rank=fabric.global_rank, processes=fabric.world_size)
-        if not all(of_all(own is not None, fabric)) or own is None:  # all processes end together
+        if not all(gather_all(own is not None, fabric)) or own is None:  # all processes end together
             raise NotFinite("a forecast is not finite")
         return _merged(own, fabric).compute()
 
@@ -162,7 +162,7 @@ def _merged(own: MetricAccumulator, fabric: "Fabric") -> MetricAccumulator:
     if fabric.world_size == 1:
         return own
     parts = []
-    for state in of_all(own.state_dict(), fabric):
+    for state in gather_all(own.state_dict(), fabric):
         parts.append(copy(own))
         parts[-1].load_state_dict(state)
     return reduce(MetricAccumulator.merge, parts)

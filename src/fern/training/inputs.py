@@ -74,23 +74,23 @@ def _require_windows(name: str, windows: Windows, model: Forecaster) -> None:
             raise FernError(f"{size} is {has}, the model's is {needs}; needs the same", argument=name)
 
 
-def require_methods(name: str, given: T, example: type, *, known: Iterable[str]) -> T:
+def require_methods(name: str, value: T, example: type, *, known: Iterable[str]) -> T:
     """The object, which must have the methods of the example; ``known`` are the names it could have been."""
     for method in (entry for entry in vars(example) if not entry.startswith("_")):
-        if not callable(getattr(given, method, None)):
+        if not callable(getattr(value, method, None)):
             names = ", ".join(repr(entry) for entry in known)
-            raise FernError(argument=name, got=given, expected=f"{names}, or an object with a method {method!r}")
-    return given
+            raise FernError(argument=name, got=value, expected=f"{names}, or an object with a method {method!r}")
+    return value
 
 
 def run_directory(directory: Path | str | None, resume: Path | str | None) -> Path | None:
     """Where the run is kept: the directory, or the one it resumes from, which must be the same."""
-    for name, given in (("directory", directory), ("resume", resume)):
-        if given is not None and not isinstance(given, str | Path):
-            raise FernError(argument=name, got=given, expected="the path of a folder")
+    for name, value in (("directory", directory), ("resume", resume)):
+        if value is not None and not isinstance(value, str | Path):
+            raise FernError(argument=name, got=value, expected="the path of a folder")
     if directory is None or resume is None:
-        given = directory if resume is None else resume
-        return None if given is None else Path(given)
+        value = directory if resume is None else resume
+        return None if value is None else Path(value)
     if Path(directory).resolve() != Path(resume).resolve():
         raise FernError(
             (f"got {directory} but resume is {resume}; a run resumes in its own directory; give one of them"),

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 from fern.errors import FernError, unknown_name
-from fern.files import written_whole
+from fern.files import write_whole
 from fern.text import say, terminal
 from fern.training.history import EpochRecord
 from fern.training.inputs import require_methods
@@ -271,7 +271,7 @@ class MLflow:
             return
         begun = self._mlflow.start_run()
         if self._run_file is not None:
-            with written_whole(self._run_file) as temporary:
+            with write_whole(self._run_file) as temporary:
                 temporary.write_text(f"{begun.info.run_id}\n")
         self._mlflow.log_params(dict(settings))
 

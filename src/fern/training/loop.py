@@ -14,14 +14,14 @@ from fern.models import Forecaster
 from fern.models.base import Criterion
 from fern.training.checkpoints import Checkpoints
 from fern.training.config import TrainConfig
-from fern.training.evaluation import Diverged, Evaluator, NotFinite, of_gradients, of_weights
+from fern.training.evaluation import Diverged, Evaluator, NotFinite, diverged_gradients, diverged_weights
 from fern.training.history import EpochRecord, MetricValues
 from fern.training.inputs import WindowSets
 from fern.training.logging import Progress, Tracker
 from fern.training.optimisation import Schedule
 from fern.training.random_state import EpochOrder, Share
 from fern.training.run import Tensors, TrainingRun
-from fern.training.runtime import of_all
+from fern.training.runtime import gather_all
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -119,7 +119,7 @@ class Loop:
         # Of several processes each has a loss of its own: they must end together, so it is looked at after the epoch.
         if not (isfinite(size) and (isfinite(value) or self.fabric.world_size > 1)):
             named, remedy = run.model.named_parameters(), self._remedy()
-            raise of_gradients(named, loss=value, epoch=run.epoch, step=run.step + 1, remedy=remedy)
+            raise diverged_gradients(named, loss=value, epoch=run.epoch, step=run.step + 1, remedy=remedy)
         if self.config.clip_norm is not None and size > self.config.clip_norm:
             nn.utils.clip_grads_with_norm_(self._weights, self.config.clip_norm, norm)
         self.optimiser.step()
@@ -134,7 +134,7 @@ class Loop:
         """Evaluate, let the stopping rule decide, note it all and save."""
         run, config = self.run, self.config
         self._require_finite_weights()
-        loss = sum(of_all(run.loss_sum, self.fabric)) / self._order(run.epoch).windows_until(run.step)
+        loss = sum(gather_all(run.loss_sum, self.fabric)) / self._order(run.epoch).windows_until(run.step)
         if not isfinite(loss):
             what = f"the loss is {loss}"
             raise Diverged(what, epoch=run.epoch, step=None, group=None, remedy=self._remedy())
@@ -217,7 +217,7 @@ class Loop:
     def _require_finite_weights(self) -> None:
         run = self.run
         if not isfinite(float(nn.utils.get_total_norm([weight.detach() for weight in self._weights]))):
-            raise of_weights(run.model.named_parameters(), epoch=run.epoch, step=run.step, remedy=self._remedy())
+            raise diverged_weights(run.model.named_parameters(), epoch=run.epoch, step=run.step, remedy=self._remedy())
 
     def _remedy(self) -> str:
         kept = "" if self.checkpoints is None else f"; the last good checkpoint is in {self.checkpoints.directory}"

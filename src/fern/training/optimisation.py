@@ -112,9 +112,9 @@ class AveragedWeights:
 
     def restore(self, tensors: dict[str, Tensor], *, steps: int) -> None:
         """Take over what `state` gave."""
-        found = {name: tuple(value.shape) for name, value in tensors.items()}
+        shapes = {name: tuple(value.shape) for name, value in tensors.items()}
         needed = {name: tuple(value.shape) for name, value in self.state().items()}
-        if found != needed:
+        if shapes != needed:
             raise FernError("the averaged weights have other names or shapes than the model's", argument="resume")
         self.steps = steps
         for position, value in enumerate(self.values):

@@ -39,7 +39,7 @@ def generator_for(
 
 
 @contextmanager
-def foreign_draws(seed: int, *, rank: int, device: torch.device) -> Iterator[None]:
+def seed_global_generators(seed: int, *, rank: int, device: torch.device) -> Iterator[None]:
     """Within the block torch's global generator has a state that follows from the seed; its own comes back after it."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         set_foreign_state(generator_for(seed, "foreign", rank=rank, device=device).get_state(), device)

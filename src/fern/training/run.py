@@ -14,7 +14,7 @@ from fern.models.storage import require_fit
 from fern.training.history import EpochRecord, History, history_from_list
 from fern.training.optimisation import AveragedWeights
 from fern.training.random_state import foreign_state, set_foreign_state
-from fern.training.runtime import of_all
+from fern.training.runtime import gather_all
 from fern.training.stopping import Reason, StoppingState, stopping_state
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class TrainingRun:
             "epoch": self.epoch,
             "step": self.step,
             "steps": self.steps,
-            "loss_sums": of_all(self.loss_sum, fabric),
+            "loss_sums": gather_all(self.loss_sum, fabric),
             "norm_sum": self.norm_sum,
             "seconds": self.seconds,
             "processor_seconds": self.processor_seconds,
@@ -81,8 +81,8 @@ class TrainingRun:
             tensors |= {f"optimiser.{position}.{name}": value for name, value in state.items()}
         if self.average is not None:
             tensors |= {f"average.{name}": value for name, value in self.average.state().items()}
-        tensors["noise"] = torch.stack(of_all(self.noise.get_state(), fabric))
-        tensors["foreign"] = torch.stack(of_all(foreign_state(fabric.device), fabric))
+        tensors["noise"] = torch.stack(gather_all(self.noise.get_state(), fabric))
+        tensors["foreign"] = torch.stack(gather_all(foreign_state(fabric.device), fabric))
         return plain, tensors
 
     def restore(self, plain: dict[str, Any], tensors: Tensors, fabric: "Fabric") -> None:
@@ -121,10 +121,10 @@ class TrainingRun:
         parameters = [parameter for group in self.optimiser.param_groups for parameter in group["params"]]
         for place, entries in state.items():
             shapes = {"step": (), "exp_avg": parameters[place].shape, "exp_avg_sq": parameters[place].shape}
-            found = {name: value.shape for name, value in entries.items()}
-            if found != shapes:
+            stored = {name: value.shape for name, value in entries.items()}
+            if stored != shapes:
                 raise FernError(
-                    f"the optimiser's state of parameter {place} is {found}", argument="resume", expected=shapes
+                    f"the optimiser's state of parameter {place} is {stored}", argument="resume", expected=shapes
                 )
             if not all(value.is_floating_point() for value in entries.values()):
                 raise FernError(

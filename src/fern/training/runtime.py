@@ -90,7 +90,7 @@ def _imported_ray() -> ModuleType:
 V = TypeVar("V")
 
 
-def on_first(work: Callable[[], None], fabric: "Fabric") -> None:
+def run_on_first(work: Callable[[], None], fabric: "Fabric") -> None:
     """Have the first process do something; where it cannot, every process says why."""
     problem: FernError | None = None
     if fabric.is_global_zero:
@@ -98,12 +98,12 @@ def on_first(work: Callable[[], None], fabric: "Fabric") -> None:
             work()
         except FernError as error:
             problem = error
-    first = of_all(problem, fabric)[0]
+    first = gather_all(problem, fabric)[0]
     if first is not None:
         raise first
 
 
-def of_all(value: V, fabric: "Fabric") -> list[V]:
+def gather_all(value: V, fabric: "Fabric") -> list[V]:
     """The value that each process has, in the order of their ranks; every process must ask."""
     if fabric.world_size == 1:
         return [value]
@@ -216,7 +216,7 @@ class Choice:
 def choose(loss_of: nn.Module, share: Share, noise: Generator) -> Choice:
     """Whether compiling pays for this model and batch."""
     try:
-        eager, compiled = seconds_both_ways(loss_of, share, noise)
+        eager, compiled = time_both_ways(loss_of, share, noise)
     except RuntimeError as error:  # no C++ compiler, or something the compiler cannot take
         return Choice(False, f"not compiled: {str(error).strip().splitlines()[0]}")
     pays = compiled <= WORTH * eager
@@ -224,7 +224,7 @@ def choose(loss_of: nn.Module, share: Share, noise: Generator) -> Choice:
     return Choice(pays, f"{'compiled' if pays else 'not compiled'}: {figures}")
 
 
-def seconds_both_ways(loss_of: nn.Module, share: Share, noise: Generator) -> tuple[float, float]:
+def time_both_ways(loss_of: nn.Module, share: Share, noise: Generator) -> tuple[float, float]:
     """The time of a forward and backward pass as it is and compiled; everything stays as it was."""
     before = {name: value.clone() for name, value in loss_of.state_dict().items()}
     drawn, device = noise.get_state(), share.past.device

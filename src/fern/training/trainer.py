@@ -25,9 +25,9 @@ from fern.training.logging import Mode, Progress, Tracker, TrackerKind, progress
 from fern.training.loop import Loop, LossOf
 from fern.training.losses import criterion
 from fern.training.optimisation import AveragedWeights
-from fern.training.random_state import EpochOrder, foreign_draws, generator_for
+from fern.training.random_state import EpochOrder, generator_for, seed_global_generators
 from fern.training.run import TrainingRun
-from fern.training.runtime import choose, launch, of_all, on_first, quiet_compiler, threads
+from fern.training.runtime import choose, gather_all, launch, quiet_compiler, run_on_first, threads
 from fern.training.stopping import Reason
 
 if TYPE_CHECKING:
@@ -141,14 +141,14 @@ def train(
         first, checkpoints = fabric.is_global_zero, None if folder is None else Checkpoints(folder, mark)
         shown = progress_of(progress, first=first)
         tracked = tracker_of(tracker, directory=folder, first=first, resumed=resume is not None)
-        with foreign_draws(config.seed, rank=fabric.global_rank, device=fabric.device):
+        with seed_global_generators(config.seed, rank=fabric.global_rank, device=fabric.device):
             going_on = resume is not None and model.trainable
             saved = checkpoints.load() if checkpoints is not None and going_on else None
             if config.precision != "64-true" or config.start == "fresh" or saved is not None:
                 model.float()  # whatever it was trained in before; Fabric makes it what the precision asks for
             began = _Clock.now()
             if saved is None:
-                on_first(lambda: None if checkpoints is None else checkpoints.begin(), fabric)
+                run_on_first(lambda: None if checkpoints is None else checkpoints.begin(), fabric)
                 _start(model, config, data)
             model.to(fabric.device)
             data = data.to(fabric.device)
@@ -259,7 +259,7 @@ def _loop(
         choice = choose(
             loss_of, EpochOrder(data.train, batch_size=batch_size, seed=config.seed, epoch=1).share(0), noise
         )
-        run.compiled = of_all(choice.compiled, fabric)[0]
+        run.compiled = gather_all(choice.compiled, fabric)[0]
         progress.note(choice.reason)
     if run.compiled:
         loss_of = torch.compile(loss_of)  # type: ignore[assignment]

@@ -58,10 +58,10 @@ def ellipsoid_shapes(
 ) -> int:
     """Check ranks and shapes that belong together; return the horizon."""
     placed = {name: value for name, value in (("shift", shift), ("offset", offset)) if value is not None}
-    given = {"eigenvalues": eigenvalues, **placed, "reflections": reflections}
-    for name, value in given.items():
+    tensors = {"eigenvalues": eigenvalues, **placed, "reflections": reflections}
+    for name, value in tensors.items():
         floating(name, value)
-    one_device(**given)
+    one_device(**tensors)
     if eigenvalues.ndim < 2:
         raise FernError(f"got shape {tuple(eigenvalues.shape)}", argument="eigenvalues", expected="(*batch, g, p)")
     g, p = eigenvalues.shape[-2:]

@@ -35,26 +35,26 @@ def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
 
 
 def reflect_backward(vectors: Tensor, y: Tensor, grad: Tensor, *, back: bool) -> tuple[Tensor, Tensor]:
-    """Gradients of (vectors, x), given y, the result of `reflect`."""
+    """Gradients of (vectors, x), from y, the result of `reflect`."""
     into, grad_x = _empty_like(vectors), _empty_like(y)
-    given = (*_sets(vectors, 2), *_sides(y, vectors), *_sides(grad, vectors), back)
-    _over_sets(vectors, y, _kernels.reflect_backward, *given, *_flat(into, grad_x))
+    arrays = (*_sets(vectors, 2), *_sides(y, vectors), *_sides(grad, vectors), back)
+    _over_sets(vectors, y, _kernels.reflect_backward, *arrays, *_flat(into, grad_x))
     return into, grad_x
 
 
 def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """(Uᵀ Λ U x, U x)."""
     y, turned = _empty_like(x), _empty_like(x)
-    given = (*_sets(vectors, 2), *_sets(eigenvalues, 1), *_sides(x, vectors))
-    _over_sets(vectors, x, _kernels.push, *given, *_flat(y, turned))
+    arrays = (*_sets(vectors, 2), *_sets(eigenvalues, 1), *_sides(x, vectors))
+    _over_sets(vectors, x, _kernels.push, *arrays, *_flat(y, turned))
     return y, turned
 
 
 def push_backward(vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of (vectors, eigenvalues, x), given ``turned`` = U x."""
+    """Gradients of (vectors, eigenvalues, x), from ``turned`` = U x."""
     into, slope, grad_x = _empty_like(vectors), _empty_like(eigenvalues), _empty_like(turned)
-    given = (*_sets(vectors, 2), *_sets(eigenvalues, 1), *_sides(turned, vectors), *_sides(grad, vectors))
-    _over_sets(vectors, turned, _kernels.push_backward, *given, *_flat(into, slope, grad_x))
+    arrays = (*_sets(vectors, 2), *_sets(eigenvalues, 1), *_sides(turned, vectors), *_sides(grad, vectors))
+    _over_sets(vectors, turned, _kernels.push_backward, *arrays, *_flat(into, slope, grad_x))
     return into, slope, grad_x
 
 
@@ -109,11 +109,11 @@ def _over_sets(vectors: Tensor, x: Tensor, kernel: Callable[..., None], *argumen
     def run(start: int, stop: int) -> None:
         kernel((start, stop, n), (repeats, r, p), *arguments)
 
-    given_away = [
+    others = [
         (_pool(os.getpid(), shares - 1).submit(run, start, stop), start, stop) for start, stop in pairwise(edges[1:])
     ]
     run(edges[0], edges[1])
-    for share, start, stop in given_away:
+    for share, start, stop in others:
         if share.cancel():  # no thread was free to begin it
             run(start, stop)
         else:

@@ -154,8 +154,8 @@ class _Push(torch.autograd.Function):
 def _recorded(y: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> Gradients:
     """Gradients that can be differentiated again: autograd follows the plain loop."""
     wanted = [tensor for tensor in inputs if tensor.requires_grad]
-    found = iter(torch.autograd.grad(y, wanted, grad, create_graph=True))
-    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)
+    gradients = iter(torch.autograd.grad(y, wanted, grad, create_graph=True))
+    return tuple(next(gradients) if tensor.requires_grad else None for tensor in inputs)
 
 
 def reflect(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fern.benchmark.adapters.callables import FunctionForecaster
 from fern.errors import FernError
-from fern.extras import optional
+from fern.extras import import_optional
 
 MEDIAN = 0.5
 
@@ -27,7 +27,7 @@ class ChronosForecaster(FunctionForecaster):
     """
 
     def __init__(self, folder: str | Path, *, context_length: int, horizon: int, channels: int) -> None:
-        library = optional("chronos", extra="chronos")
+        library = import_optional("chronos", extra="chronos")
         if not is_chronos(Path(folder)):
             raise FernError("is no folder of a Chronos model; needs a config.json with a chronos_config", where=folder)
         super().__init__(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fern.benchmark.adapters.callables import FunctionForecaster
 from fern.errors import FernError
-from fern.extras import described, optional
+from fern.extras import describe_kind, import_optional
 
 HOUR = np.timedelta64(1, "h")
 START = np.datetime64(datetime(2000, 1, 1), "us")
@@ -31,10 +31,12 @@ class FevForecaster(FunctionForecaster):
     """
 
     def __init__(self, model: Any, *, context_length: int, horizon: int, channels: int) -> None:
-        library = optional("fev", extra="fev")
+        library = import_optional("fev", extra="fev")
         if not isinstance(model, library.ForecastingModel):
             raise FernError(
-                f"got {described(model)}", argument="model", expected="an object of a subclass of fev.ForecastingModel"
+                f"got {describe_kind(model)}",
+                argument="model",
+                expected="an object of a subclass of fev.ForecastingModel",
             )
         super().__init__(
             self._forecast_batch,
@@ -47,7 +49,7 @@ class FevForecaster(FunctionForecaster):
         self.model = model
 
     def _forecast_batch(self, contexts: NDArray[Any], horizon: int) -> NDArray[Any]:
-        library = optional("fev", extra="fev")
+        library = import_optional("fev", extra="fev")
         names = [f"channel_{c:04d}" for c in range(contexts.shape[2])]  # in the order that fev sorts targets by
         with TemporaryDirectory() as folder:
             file = Path(folder) / "windows" / "data.parquet"

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fern.errors import FernError, unknown_name
-from fern.extras import described, optional
+from fern.extras import describe_kind, import_optional
 from fern.models.base import Forecast, ModelConfig, PointForecaster
 
 EXTRA = "neuralforecast"
@@ -44,11 +44,11 @@ class NeuralForecastForecaster(PointForecaster):
     model: Any  # the library has no types
 
     def __init__(self, model: Any, *, channels: int) -> None:
-        optional("neuralforecast", extra=EXTRA)
+        import_optional("neuralforecast", extra=EXTRA)
         is_one = isinstance(model, nn.Module) and all(hasattr(model, name) for name in NEEDED)
         if not is_one:
             raise FernError(
-                f"got {described(model)}",
+                f"got {describe_kind(model)}",
                 argument="model",
                 expected="a neuralforecast model such as NHITS(h=24, input_size=96)",
             )
@@ -149,7 +149,7 @@ def neuralforecast_model(
 
 
 def _model_class(model: str | type) -> Any:
-    models = optional("neuralforecast.models", extra=EXTRA)
+    models = import_optional("neuralforecast.models", extra=EXTRA)
     if isinstance(model, type):
         return model
     if model not in models.__all__:

@@ -26,7 +26,7 @@ from fern.benchmark.adapters.libraries import (
     split_settings,
 )
 from fern.errors import FernError
-from fern.extras import MissingExtra, optional
+from fern.extras import MissingExtra, import_optional
 from fern.models import Forecaster, ModelConfig
 
 FORECASTER_MANIFEST = "forecaster.json"
@@ -102,7 +102,7 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
         raise FernError(expected="a module and a callable in it, such as my_package.models:forecast", where=where)
     extra = extra_for(module)
     try:
-        found: Any = import_module(module) if extra is None else optional(module, extra=extra)
+        found: Any = import_module(module) if extra is None else import_optional(module, extra=extra)
     except MissingExtra as error:
         raise error.within(where) from None
     except SystemExit as error:

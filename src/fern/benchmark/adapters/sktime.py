@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fern.benchmark.adapters.callables import FunctionForecaster
 from fern.errors import FernError
-from fern.extras import described, optional
+from fern.extras import describe_kind, import_optional
 
 
 class SktimeForecaster(FunctionForecaster):
@@ -29,10 +29,10 @@ class SktimeForecaster(FunctionForecaster):
     """
 
     def __init__(self, forecaster: Any, *, context_length: int, horizon: int, channels: int) -> None:
-        base = optional("sktime.forecasting.base", extra="sktime").BaseForecaster
+        base = import_optional("sktime.forecasting.base", extra="sktime").BaseForecaster
         if not isinstance(forecaster, base):
             raise FernError(
-                f"got {described(forecaster)}",
+                f"got {describe_kind(forecaster)}",
                 argument="forecaster",
                 expected="an sktime forecaster such as NaiveForecaster()",
             )

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fern.benchmark.adapters.callables import FunctionForecaster
 from fern.errors import FernError
-from fern.extras import described, optional
+from fern.extras import describe_kind, import_optional
 
 
 class StatsForecastForecaster(FunctionForecaster):
@@ -24,10 +24,10 @@ class StatsForecastForecaster(FunctionForecaster):
     """
 
     def __init__(self, model: Any, *, context_length: int, horizon: int, channels: int) -> None:
-        base = optional("statsforecast.models", extra="statsforecast")._TS
+        base = import_optional("statsforecast.models", extra="statsforecast")._TS
         if not isinstance(model, base):
             raise FernError(
-                f"got {described(model)}", argument="model", expected="a statsforecast model such as AutoETS()"
+                f"got {describe_kind(model)}", argument="model", expected="a statsforecast model such as AutoETS()"
             )
         super().__init__(
             self._forecast_one,

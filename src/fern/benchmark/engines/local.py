@@ -17,7 +17,7 @@ from fern.benchmark.execute import Workbench, Workplace, execute_run
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError
-from fern.processes import end_with_parent, how_it_ended, spawned
+from fern.processes import describe_exit, end_with_parent, spawn
 from fern.training.history import EpochRecord
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -82,7 +82,7 @@ class _Worker:
         self.key: str | None = None
         self.pipe, theirs = multiprocessing.get_context("spawn").Pipe()
         variables = dict.fromkeys(THREAD_VARIABLES, str(threads))
-        self._process = spawned(serve, theirs, str(folder), threads, daemon=True, name="fern", variables=variables)
+        self._process = spawn(serve, theirs, str(folder), threads, daemon=True, name="fern", variables=variables)
         theirs.close()  # else its end could not be noticed here
 
     def begin(self, run: Run) -> None:
@@ -105,7 +105,7 @@ class _Worker:
             self._process.join()
 
     def cause_of_death(self) -> str:
-        return f"the worker process {how_it_ended(self._process.exitcode)}"
+        return f"the worker process {describe_exit(self._process.exitcode)}"
 
 
 class _Teller:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from fern.benchmark.stress.requirements import Requirement
 from fern.benchmark.stress.stress_test import Report, Result
-from fern.files import written_whole
+from fern.files import write_whole
 from fern.text import safe_text
 
 COLUMNS = ("mse", "oracle_mse", "regret", "mae", "wd", "ept", "skill")
@@ -74,7 +74,7 @@ def write_junit(report: Report, path: Path) -> None:
     root.set("time", f"{sum(result.seconds for result in report.results):.3f}")
     root.extend(suites)
     ElementTree.indent(root)
-    with written_whole(path) as temporary:
+    with write_whole(path) as temporary:
         ElementTree.ElementTree(root).write(temporary, encoding="utf-8", xml_declaration=True)
 
 

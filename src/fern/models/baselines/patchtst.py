@@ -15,9 +15,9 @@ from fern.models.layers import (
     Perceptron,
     RevIN,
     attend,
-    end_padded_patches,
+    cut_patches,
     find_activation,
-    in_blocks,
+    predict_in_blocks,
     require_rate,
 )
 from fern.models.registry import register_model
@@ -146,7 +146,7 @@ class PatchTST(PointForecaster):
 
     def predict(self, past: Tensor) -> Tensor:
         """The forecast, in the units of ``past``."""
-        return self._predict(past) if self.training else in_blocks(self._predict, past)
+        return self._predict(past) if self.training else predict_in_blocks(self._predict, past)
 
     def _predict(self, past: Tensor) -> Tensor:
         rows, statistics = self.revin.normalise(past.transpose(1, 2).contiguous())
@@ -187,7 +187,7 @@ class PatchEmbedding(nn.Module):
         rows: Tensor,  # (N, L)
     ) -> Tensor:  # (N, patches, hidden)
         """W patch + position."""
-        patches = end_padded_patches(rows, size=self.size, stride=self.stride)
+        patches = cut_patches(rows, size=self.size, stride=self.stride)
         embedded: Tensor = self.dropout(self.linear(patches) + self.positions)
         return embedded
 

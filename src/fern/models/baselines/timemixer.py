@@ -17,8 +17,8 @@ from fern.models.layers import (
     Dropout,
     Perceptron,
     RevIN,
-    in_blocks,
     moving_average,
+    predict_in_blocks,
     require_kernel,
     require_rate,
     weights_on_average,
@@ -138,7 +138,7 @@ class TimeMixer(PointForecaster):
 
     def predict(self, past: Tensor) -> Tensor:
         """The sum of all scales' forecasts, in the units of ``past``."""
-        return in_blocks(self._predict, past)
+        return predict_in_blocks(self._predict, past)
 
     def _predict(self, past: Tensor) -> Tensor:
         normalised = [revin.normalise(x) for revin, x in zip(self.revins, self._scales(past), strict=True)]
