@@ -101,3 +101,13 @@ def test_the_kernels_are_as_exact_as_float32(bounds: LeakyBounds, size: int) -> 
     assert ((y - wanted).abs() <= 3e-7 * exact.abs().clamp_min(bounds.high - bounds.low)).all()
     assert (slope - wanted_slope).abs().max() < 3e-7
     assert leaky_clamp(torch.tensor([torch.nan]), bounds).isnan().all()
+
+
+@pytest.mark.parametrize("width", [8, 16, 7])
+def test_half_of_a_wider_array_is_clamped_as_a_copy_of_it_is(width: int) -> None:
+    whole = torch.randn(5, 2 * width, generator=torch.Generator().manual_seed(1))
+    for half in whole.chunk(2, dim=-1):
+        assert torch.equal(leaky_clamp(half, LEAKY_SHIFT), leaky_clamp(half.clone(), LEAKY_SHIFT))
+        expected = plain_leaky_clamp(half.double(), LEAKY_SHIFT)
+        assert torch.allclose(leaky_clamp(half, LEAKY_SHIFT).double(), expected, rtol=1e-6, atol=1e-6)
+    assert leaky_clamp(torch.empty(0, 8), LEAKY_SHIFT).shape == (0, 8)

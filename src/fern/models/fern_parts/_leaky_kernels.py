@@ -1,6 +1,7 @@
 """The clamp that leaks and its slope, in one pass over memory each, eight numbers at a time.
 
-Arrays are flat, of float32, and as long as a multiple of 8. With v = β(x - high) and e = exp(-|v|),
+Arrays are flat, of float32. ``x`` has rows of a width that is a multiple of 8, ``stride`` apart, so that it may be half
+of a wider array; ``out`` has them one after the other. With v = β(x - high) and e = exp(-|v|),
 log(1 + exp(v)) = max(v, 0) + log(1 + e), the logarithm by a polynomial within 1e-8 on [0, 1]; the slope needs
 1 / (1 + exp(-v)) = 1/2 ± (1 - e) / (1 + e) / 2, the sign that of v.
 """
@@ -30,6 +31,7 @@ from fern.transport._lanes import (
 
 Array = Any
 Value = Any
+Bounds = Any  # (low, high, sharpness, 1 - leak) in float32
 
 _LOG2_E = np.float32(-LOG2_E)
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
@@ -75,21 +77,25 @@ def _sigmoid(v: Value) -> Value:
 
 
 @cached_njit(nogil=True, error_model="numpy")
-def clamp(x: Array, low: Any, high: Any, sharpness: Any, kept: Any, out: Array) -> None:
+def clamp(x: Array, stride: int, width: int, bounds: Bounds, out: Array) -> None:
     """out = x - kept·ζ(x - high) + kept·ζ(low - x)."""
+    low, high, sharpness, kept = bounds
     share = kept / sharpness
-    for n in range(0, x.size, LANES):
-        value = load(x, n)
-        above = _softplus(mul(add(value, spread(-high)), spread(sharpness)))
-        below = _softplus(mul(add(spread(low), neg(value)), spread(sharpness)))
-        store(out, n, fma(add(below, neg(above)), spread(share), value))
+    for row in range(out.size // width):
+        for n in range(0, width, LANES):
+            value = load(x, row * stride + n)
+            above = _softplus(mul(add(value, spread(-high)), spread(sharpness)))
+            below = _softplus(mul(add(spread(low), neg(value)), spread(sharpness)))
+            store(out, row * width + n, fma(add(below, neg(above)), spread(share), value))
 
 
 @cached_njit(nogil=True, error_model="numpy")
-def slope(x: Array, low: Any, high: Any, sharpness: Any, kept: Any, out: Array) -> None:
+def slope(x: Array, stride: int, width: int, bounds: Bounds, out: Array) -> None:
     """The derivative of `clamp`."""
-    for n in range(0, x.size, LANES):
-        value = load(x, n)
-        above = _sigmoid(mul(add(value, spread(-high)), spread(sharpness)))
-        below = _sigmoid(mul(add(spread(low), neg(value)), spread(sharpness)))
-        store(out, n, fma(add(above, below), spread(-kept), spread(_ONE)))
+    low, high, sharpness, kept = bounds
+    for row in range(out.size // width):
+        for n in range(0, width, LANES):
+            value = load(x, row * stride + n)
+            above = _sigmoid(mul(add(value, spread(-high)), spread(sharpness)))
+            below = _sigmoid(mul(add(spread(low), neg(value)), spread(sharpness)))
+            store(out, row * width + n, fma(add(above, below), spread(-kept), spread(_ONE)))

@@ -157,12 +157,18 @@ def _compiled(x: Tensor) -> bool:
 
 
 def _by_kernel(kernel: Any, x: Tensor, bounds: LeakyBounds) -> Tensor:
+    numbers = tuple(np.float32(v) for v in (bounds.low, bounds.high, bounds.sharpness, 1.0 - bounds.leak))
+    if x.ndim == 2 and x.stride(1) == 1 and x.shape[1] % LANES == 0 and x.numel():  # half of a wider array, maybe
+        (rows, width), stride = x.shape, x.stride(0)
+        flat = x.detach().as_strided(((rows - 1) * stride + width,), (1,))
+        out = x.new_empty(rows, width)
+        kernel(flat.numpy(), stride, width, numbers, out.view(-1).numpy())
+        return out
     size = x.numel()
     whole = -(-size // LANES) * LANES
-    values = x.detach().reshape(-1) if whole == size else pad(x.detach().reshape(-1), (0, whole - size))
+    values = pad(x.detach().reshape(-1), (0, whole - size))
     out = torch.empty_like(values)
-    numbers = (bounds.low, bounds.high, bounds.sharpness, 1.0 - bounds.leak)
-    kernel(values.numpy(), *(np.float32(number) for number in numbers), out.numpy())
+    kernel(values.numpy(), whole, max(whole, LANES), numbers, out.numpy())
     return out[:size].view(x.shape)
 
 
