@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from benchmarks.paper import claims
+from benchmarks.public.table import judge_public, public_parts
 from benchmarks.sections import Part, Result, distributions, draw_table, libraries, percent, real, speed, tasks, trials
 from fern.benchmark.results import Row
 from fern.benchmark.store import Store
@@ -43,8 +44,8 @@ class Evidence:
         return Store(ROOT / "benchmarks" / "runs").for_reading().contents().rows
 
     def read(self, folder: str, within: str = ".") -> list[Result]:
-        """The measurements of a folder of ``benchmarks``."""
-        paths = sorted((ROOT / "benchmarks" / folder / "results" / within).glob("*.json"))
+        """The measurements of a folder of ``benchmarks``; ``*`` is within all of its folders."""
+        paths = sorted((ROOT / "benchmarks" / folder / "results").glob(f"{within}/*.json"))
         return [json.loads(path.read_text()) for path in paths]
 
 
@@ -80,10 +81,15 @@ TOPICS: Mapping[str, Topic] = {
     "libraries": Topic(
         "Tables, beside other libraries",
         lambda evidence: [
-            libraries.libraries_part(evidence.read("forecasters")),
+            libraries.libraries_part(evidence.read("forecasters", "libraries")),
             libraries.trajectories_part(evidence.read("forecasters", "trajectories")),
         ],
-        lambda evidence: [libraries.judge_libraries(evidence.read("forecasters"))],
+        lambda evidence: [libraries.judge_libraries(evidence.read("forecasters", "libraries"))],
+    ),
+    "public": Topic(
+        "Public benchmarks",
+        lambda evidence: public_parts(evidence.read("public", "*")),
+        lambda evidence: judge_public(evidence.read("public", "*")),
     ),
     "real": Topic(
         "ETT and Weather",
@@ -158,7 +164,7 @@ def write_pages(evidence: Evidence) -> dict[Path, str]:
 def _quality(evidence: Evidence) -> str:
     """The README's six lines: where Fern is better than others, and where it is not."""
     runs, counts = evidence.runs, tasks.count_wins(evidence.runs)
-    won, lost = libraries.split_tables(evidence.read("forecasters"), "crps")
+    pairs = libraries.count_verdicts(evidence.read("forecasters", "libraries"))
     figures = real.Figures.of(runs)
     common = figures.shared((real.FERN, *real.TRAINED))
     means = {name: figures.average(name, common) for name in (real.FERN, *real.TRAINED)}
@@ -169,8 +175,8 @@ def _quality(evidence: Evidence) -> str:
     ours = sum(name.startswith("fern") for name in winners)
     lines = [
         [
-            "Tables, CRPS beside statsforecast and neuralforecast",
-            f"best on {len(won)} of {len(won) + len(lost)}",
+            "Tables, quantile loss beside other libraries",
+            f"lower in {pairs['better']}, higher in {pairs['worse']} of {sum(pairs.values())} comparisons",
             "libraries",
         ],
         [

@@ -13,7 +13,7 @@ is left out of verdicts. A library that is not installed is left out and said so
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,14 +27,12 @@ from benchmarks.public.models import MODELS, Model
 from benchmarks.public.run import measure
 from benchmarks.public.scores import scaled_losses
 from benchmarks.public.tasks import Task
+from benchmarks.sections.libraries import OURS, judge_libraries, libraries_part
 from fern.errors import FernError
 
 RESULTS = Path(__file__).parent / "results" / "libraries"
-OURS = "FernForecaster"
 PACKAGES = ("lightgbm", "mlforecast", "neuralforecast", "statsforecast")
 METHODS: Mapping[str, Model] = {OURS: MODELS["fern"], "SeasonalNaive": MODELS["seasonal-naive"], **LIBRARIES}
-CERTAIN = 2.0
-"""Standard errors of a paired difference beyond which one method is said to be better."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,7 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--verdicts", action="store_true", help="show the results that are there, and run nothing")
     options = parser.parse_args(arguments)
     if options.verdicts:
-        print(write_comparison(read_results()))
+        results = read_results()
+        print(judge_libraries(results), libraries_part(results).markdown(), sep="\n\n")
         return 0
     quiet()
     failed = 0
@@ -92,65 +91,6 @@ def _installed() -> dict[str, str]:
 def read_results() -> list[dict[str, Any]]:
     """All results that are kept, by table and method."""
     return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
-
-
-def paired_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[float, float]:
-    """The mean difference of SQL, ours minus theirs, and its standard error over the same windows or series.
-
-    Example:
-        >>> paired_difference({"losses": [1.0, 2.0, 1.5]}, {"losses": [2.0, 3.0, None]})
-        (-1.0, 0.0)
-    """
-    pairs = [(a, b) for a, b in zip(ours["losses"], theirs["losses"], strict=True) if a is not None and b is not None]
-    differences = np.array([a - b for a, b in pairs])
-    return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
-
-
-def verdict(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """``better``, ``worse`` or ``tie`` by a paired difference of more than `CERTAIN` standard errors."""
-    difference, error = paired_difference(ours, theirs)
-    if abs(difference) <= CERTAIN * error:
-        return "tie"
-    return "better" if difference < 0 else "worse"
-
-
-def write_comparison(results: Sequence[Mapping[str, Any]]) -> str:
-    """A Markdown table for each of `TABLES`, best SQL first, with what our forecaster is to each of the others."""
-    parts = []
-    for table in TABLES:
-        rows = [result for result in results if result["table"] == table]
-        done = sorted((row for row in rows if "metrics" in row), key=lambda row: float(row["metrics"]["SQL"]))
-        if not done:
-            continue
-        ours = next((row for row in done if row["method"] == OURS), None)
-        first = done[0]
-        parts += [
-            f"### {table}\n",
-            f"{first['series']:,} series, horizon {first['horizon']}, {first['windows']} "
-            f"window{'s' if first['windows'] > 1 else ''}; ± over {first['spread_over']}.\n",
-            f"| method | SQL | MASE | coverage 80 % | fit | forecasts | {OURS} is |",
-            "|---|---|---|---|---|---|---|",
-            *(_line(row, ours) for row in done),
-            *(
-                f"| {row['method']} | stopped {row['stopped'].removeprefix('stopped ')} | | | | | |"
-                for row in rows
-                if "stopped" in row
-            ),
-            "",
-        ]
-    return "\n".join(parts)
-
-
-def _line(row: Mapping[str, Any], ours: Mapping[str, Any] | None) -> str:
-    losses = np.array([loss for loss in row["losses"] if loss is not None])
-    error = losses.std(ddof=1) / np.sqrt(len(losses))
-    metrics = row["metrics"]
-    said = "" if ours is None or row["method"] == OURS else verdict(ours, row)
-    name = f"**{OURS}**" if row["method"] == OURS else row["method"]
-    return (
-        f"| {name} | {metrics['SQL']:.4g} ± {error:.2g} | {metrics['MASE']:.4g} ± {metrics['MASE_error']:.2g} | "
-        f"{100 * metrics['coverage_80']:.1f} % | {row['fit_seconds']:.1f} s | {row['predict_seconds']:.1f} s | {said} |"
-    )
 
 
 if __name__ == "__main__":

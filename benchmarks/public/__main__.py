@@ -10,7 +10,7 @@ import sys
 
 from benchmarks.public.models import MODELS
 from benchmarks.public.run import read_results, result_path, run, write_result
-from benchmarks.public.table import list_tasks, write_tables
+from benchmarks.public.table import judge_public, list_tasks, public_parts
 from benchmarks.public.tasks import TASKS, Task, named_task
 from fern.errors import FernError
 
@@ -21,7 +21,9 @@ def main(arguments: list[str] | None = None) -> int:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--list", action="store_true", help="the tasks, and whether their data is here")
     what.add_argument("--run", nargs="+", metavar="TASK", help="tasks to run, or 'development' for all of those")
-    what.add_argument("--table", action="store_true", help="the committed rows beside published ones, as Markdown")
+    what.add_argument(
+        "--table", action="store_true", help="the committed rows beside published ones, with what they say"
+    )
     parser.add_argument("--model", nargs="+", default=["seasonal-naive", "fern"], metavar="NAME")
     parser.add_argument("--seed", nargs="+", type=int, default=[0], metavar="S")
     parser.add_argument("--again", action="store_true", help="replace rows that are there")
@@ -30,7 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.list:
             print(list_tasks())
         elif options.table:
-            print(write_tables(read_results()))
+            results = read_results()
+            print("\n".join([*judge_public(results), "", *(part.markdown() for part in public_parts(results))]))
         else:
             return _run_all(_chosen(options.run), options.model, options.seed, again=options.again)
     except FernError as error:

@@ -1,15 +1,19 @@
-"""The tables of public tasks: our rows beside what others published, as Markdown."""
+"""The tables of public tasks: our results beside what others published, and what they say."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 from benchmarks.public.published import SEASONAL_NAIVE, published_figures
 from benchmarks.public.tasks import TASKS, Benchmark, Task
+from benchmarks.sections import Part, draw_table, percent
 
-MEASURES: Mapping[Benchmark, tuple[str, ...]] = {
+Results = Sequence[Mapping[str, Any]]
+
+MEASURES: Mapping[Benchmark, tuple[str, str]] = {
     "chronos": ("MASE", "WQL"),
     "gift": ("MASE", "WQL"),
     "fev": ("MASE", "SQL"),
@@ -17,20 +21,29 @@ MEASURES: Mapping[Benchmark, tuple[str, ...]] = {
 }
 """The measures that rank a benchmark's models, the second one of distributions."""
 TITLES: Mapping[Benchmark, str] = {
-    "chronos": "Chronos Benchmark II, development tasks",
-    "gift": "GIFT-Eval, 14 configurations",
+    "chronos": "Chronos Benchmark II",
+    "gift": "GIFT-Eval",
     "fev": "fev-bench, electricity prices with covariates",
     "m4": "M4 Hourly and Weekly, by the competition's measures",
 }
+COMMAND = "`python -m benchmarks.public --run development`"
+BASELINE = "seasonal-naive"
 
 
 @dataclass(frozen=True)
-class Mean:
-    """The mean of a measure over seeds, with the sample standard deviation over them, if there are several."""
+class Place:
+    """Where a model of ours stands among the published ones, over the tasks that it has run on.
 
-    value: float
-    deviation: float | None
-    seeds: int
+    ``relative`` are geometric means of both measures over those of the published seasonal naive; ``rank`` is by the
+    second one, among ``models`` (ours included) that have all these tasks and were trained on none of them.
+    """
+
+    tasks: int
+    relative: tuple[float, float]
+    rank: int
+    models: int
+    best: str
+    best_relative: tuple[float, float]
 
 
 def list_tasks() -> str:
@@ -40,138 +53,195 @@ def list_tasks() -> str:
         >>> list_tasks().splitlines()[0].split()
         ['task', 'horizon', 'season', 'windows', 'known', 'benchmarks', 'data']
     """
-    lines = [f"{'task':18} {'horizon':>7} {'season':>6} {'windows':>7} {'known':>5}  {'benchmarks':24} data"]
+    lines = [f"{'task':18} {'horizon':>7} {'season':>6} {'windows':>7} {'known':>5}  {'benchmarks':14} data"]
     for task in TASKS.values():
         windows = "10 %" if task.windows is None else str(task.windows)
-        names = ", ".join(task.published)
         kind = "" if task.development else " (kept for judging)"
         data = f"needs {', '.join(task.missing_files)}" if task.missing_files else "here"
         lines.append(
-            f"{task.name:18} {task.horizon:7} {task.season:6} {windows:>7} {len(task.known):5}  {names:24} {data}{kind}"
+            f"{task.name:18} {task.horizon:7} {task.season:6} {windows:>7} {len(task.known):5}  "
+            f"{', '.join(task.published):14} {data}{kind}"
         )
     return "\n".join(lines)
 
 
-def write_tables(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table of each benchmark by task, its ranks beside the published models, and what it costs."""
+def public_parts(results: Results) -> list[Part]:
+    """For each benchmark the ranks and the tasks, and what all of it costs."""
     parts = []
     for benchmark in MEASURES:
-        tasks = [task for task in TASKS.values() if benchmark in task.published and _ran(task, rows)]
+        tasks = [task for task in TASKS.values() if benchmark in task.published and _own(results, task.name)]
         if tasks:
-            parts += [f"## {TITLES[benchmark]}\n", *_by_task(benchmark, tasks, rows), ""]
-            parts += [*_ranks(benchmark, tasks, rows), ""]
-    if rows:
-        parts += ["## Coverage and cost\n", *_costs(rows), ""]
-    return "\n".join(parts).rstrip() + "\n"
+            parts += [_task_part(benchmark, tasks, results)]
+            parts += [] if benchmark == "m4" else [_rank_part(benchmark, tasks, results)]
+    return [*parts, _cost_part(results)]
 
 
-def mean_over_seeds(rows: Sequence[Mapping[str, Any]], task: str, model: str, measure: str) -> Mean | None:
-    """The mean of a model's rows on a task; None where it has none."""
-    values = [row["metrics"][measure] for row in rows if row["task"] == task and row["model"] == model]
-    if not values:
-        return None
-    return Mean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, len(values))
+def judge_public(results: Results) -> list[str]:
+    """How far our models are from the best published one: a sentence on panels, and one on covariates."""
+    sentences = []
+    groups: tuple[tuple[Benchmark, ...], ...] = (("chronos", "gift"), ("fev",))
+    for benchmarks in groups:
+        told = [said for benchmark in benchmarks if (said := _judge(benchmark, results))]
+        if told:
+            measures = " / ".join(MEASURES[benchmarks[0]])
+            sentences.append(f"{measures} relative to seasonal naive: {'. '.join(told)}")
+    return sentences
 
 
-def relative_means(
-    benchmark: Benchmark, tasks: Sequence[Task], rows: Sequence[Mapping[str, Any]]
-) -> dict[str, tuple[float, ...]]:
-    """For every model that has all the tasks, the geometric mean of its measures over seasonal naive's published ones.
-
-    Published models that have learnt from one of the tasks are left out. Ours are named ``ours: …``.
-    """
-    measures = MEASURES[benchmark]
-    ratios: dict[str, list[list[float]]] = {}
-    for task in tasks:
-        figures = published_figures(benchmark, task)
-        base = figures[SEASONAL_NAIVE[benchmark]].metrics
-        for name, entry in figures.items():
-            if not entry.trained and all(measure in entry.metrics for measure in measures):
-                ratios.setdefault(name, []).append([entry.metrics[m] / base[m] for m in measures])
-        for name in sorted({row["model"] for row in rows}):
-            means = [mean_over_seeds(rows, task.name, name, measure) for measure in measures]
-            if all(means):
-                ratios.setdefault(f"ours: {name}", []).append(
-                    [mean.value / base[m] for mean, m in zip(means, measures, strict=True) if mean]
-                )
-    complete = {name: values for name, values in ratios.items() if len(values) == len(tasks)}
-    return {name: tuple(np.exp(np.log(values).mean(axis=0)).tolist()) for name, values in complete.items()}
-
-
-def _ran(task: Task, rows: Sequence[Mapping[str, Any]]) -> bool:
-    return any(row["task"] == task.name for row in rows)
-
-
-def _models(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return sorted({row["model"] for row in rows}, key=lambda name: (name == "seasonal-naive", name))
-
-
-def _by_task(benchmark: Benchmark, tasks: Sequence[Task], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    measures, models = MEASURES[benchmark], _models(rows)
-    lines = [
-        f"{' and '.join(measures)} of each task; ± is the standard deviation over seeds; ★ trained on it.\n",
-        f"| task | {' | '.join(models)} | best published | seasonal naive, published |",
-        "|---" * (len(models) + 3) + "|",
-    ]
-    for task in tasks:
-        cells = [_cell(rows, task.name, model, measures) for model in models]
-        figures = published_figures(benchmark, task)
-        known = [entry for entry in figures.values() if measures[-1] in entry.metrics]
-        best = min(known, key=lambda entry: entry.metrics[measures[-1]])
-        naive = figures[SEASONAL_NAIVE[benchmark]].metrics
-        star = " ★" if best.trained else ""
-        told = " / ".join(f"{best.metrics[m]:.4g}" if m in best.metrics else "–" for m in measures)
-        base = " / ".join(f"{naive[m]:.4g}" if m in naive else "–" for m in measures)
-        lines.append(f"| {task.name} | {' | '.join(cells)} | {best.model}{star} {told} | {base} |")
-    return lines
-
-
-def _cell(rows: Sequence[Mapping[str, Any]], task: str, model: str, measures: Sequence[str]) -> str:
-    means = [mean_over_seeds(rows, task, model, measure) for measure in measures]
+def _judge(benchmark: Benchmark, results: Results) -> str:
+    places = {model: find_place(benchmark, model, results) for model in list_models(results) if model != BASELINE}
     told = [
-        f"{mean.value:.4g}" + (f" ± {mean.deviation:.2g}" if mean.deviation is not None else "")
-        for mean in means
-        if mean
+        f"`{model}` {_shares(place.relative)} (rank {place.rank} of {place.models} on {place.tasks} tasks, best "
+        f"{place.best} {_shares(place.best_relative)})"
+        for model, place in places.items()
+        if place is not None
     ]
-    return " / ".join(told) or "not run"
+    return f"{TITLES[benchmark]}: {', '.join(told)}" if told else ""
 
 
-def _ranks(benchmark: Benchmark, tasks: Sequence[Task], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    if benchmark == "m4":  # the competition has no such aggregate; its naive has no MSIS
-        return []
+def _shares(relative: tuple[float, float]) -> str:
+    return f"{relative[0]:.3f} / {relative[1]:.3f}"
+
+
+def list_models(results: Results) -> list[str]:
+    """Our models in the order of the tables, the baseline last."""
+    return sorted({result["model"] for result in results}, key=lambda name: (name == BASELINE, name))
+
+
+def find_place(benchmark: Benchmark, model: str, results: Results) -> Place | None:
+    """See `Place`; None where the model has run on no task of the benchmark."""
+    tasks = [task for task in TASKS.values() if benchmark in task.published and _own(results, task.name, model)]
+    if not tasks:
+        return None
+    others = published_means(benchmark, tasks)
+    own = _relative(benchmark, tasks, {task.name: _means(benchmark, results, task.name, model) for task in tasks})
+    best = min(others, key=lambda name: others[name][1])
+    rank = 1 + sum(relative[1] < own[1] for relative in others.values())
+    return Place(len(tasks), own, rank, len(others) + 1, best, others[best])
+
+
+def published_means(benchmark: Benchmark, tasks: Sequence[Task]) -> dict[str, tuple[float, float]]:
+    """Relative means of the published models that have all the tasks and were trained on none of them."""
+    figures = {task.name: published_figures(benchmark, task) for task in tasks}
+    measures = MEASURES[benchmark]
+    complete = [
+        name
+        for name in figures[tasks[0].name]
+        if all(
+            name in of and not of[name].trained and all(m in of[name].metrics for m in measures)
+            for of in figures.values()
+        )
+    ]
+    return {
+        name: _relative(
+            benchmark, tasks, {task: {m: of[name].metrics[m] for m in measures} for task, of in figures.items()}
+        )
+        for name in complete
+    }
+
+
+def _relative(
+    benchmark: Benchmark, tasks: Sequence[Task], figures: Mapping[str, Mapping[str, float]]
+) -> tuple[float, float]:
+    """Geometric means over tasks of a model's figures over those of the published seasonal naive."""
+    first, second = (
+        float(np.exp(fmean(np.log(figures[task.name][measure] / _naive(benchmark, task)[measure]) for task in tasks)))
+        for measure in MEASURES[benchmark]
+    )
+    return first, second
+
+
+def _naive(benchmark: Benchmark, task: Task) -> Mapping[str, float]:
+    return published_figures(benchmark, task)[SEASONAL_NAIVE[benchmark]].metrics
+
+
+def _own(results: Results, task: str, model: str | None = None) -> list[Mapping[str, Any]]:
+    return [result for result in results if result["task"] == task and model in (None, result["model"])]
+
+
+def _means(benchmark: Benchmark, results: Results, task: str, model: str) -> dict[str, float]:
+    return {
+        measure: fmean(result["metrics"][measure] for result in _own(results, task, model))
+        for measure in MEASURES[benchmark]
+    }
+
+
+def _task_part(benchmark: Benchmark, tasks: Sequence[Task], results: Results) -> Part:
+    measures, models = MEASURES[benchmark], list_models(results)
+    lines = []
+    for task in tasks:
+        figures = published_figures(benchmark, task)
+        known = [entry for entry in figures.values() if measures[1] in entry.metrics]
+        best = min(known, key=lambda entry: entry.metrics[measures[1]])
+        star = " ★" if best.trained else ""
+        naive = _naive(benchmark, task)
+        lines.append(
+            [task.name]
+            + [_cell(_own(results, task.name, model), measures) for model in models]
+            + [f"{best.model}{star} {_pair(best.metrics, measures)}", _pair(naive, measures)]
+        )
+    line = (
+        f"{' / '.join(measures)}; ± is the standard deviation over seeds; ★ trained on the task; best published by "
+        f"{measures[1]}. {COMMAND}"
+    )
+    return Part(
+        f"{TITLES[benchmark]}, task by task",
+        line,
+        draw_table(["task", *models, "best published", "seasonal naive, published"], lines),
+    )
+
+
+def _rank_part(benchmark: Benchmark, tasks: Sequence[Task], results: Results) -> Part:
     first, second = MEASURES[benchmark]
-    means = sorted(relative_means(benchmark, tasks, rows).items(), key=lambda item: item[1][1])
-    lines = [
-        f"Geometric mean over these {len(tasks)} tasks, relative to the published seasonal naive; models that were "
-        "trained on one of them are left out.\n",
-        f"| rank | model | {first} | {second} |",
-        "|---|---|---|---|",
-    ]
-    for rank, (name, values) in enumerate(means, start=1):
-        shown = f"**{name}**" if name.startswith("ours") else name
-        lines.append(f"| {rank} | {shown} | {values[0]:.3f} | {values[1]:.3f} |")
-    return lines
+    means = published_means(benchmark, tasks)
+    for model in list_models(results):
+        if all(_own(results, task.name, model) for task in tasks):
+            figures = {task.name: _means(benchmark, results, task.name, model) for task in tasks}
+            means[f"**Fern: {model}**"] = _relative(benchmark, tasks, figures)
+    ordered = sorted(means.items(), key=lambda item: item[1][1])
+    lines = [[name, f"{values[0]:.3f}", f"{values[1]:.3f}"] for name, values in ordered]
+    missing = [model for model in list_models(results) if f"**Fern: {model}**" not in means]
+    line = (
+        f"Geometric means over the {len(tasks)} tasks, relative to the published seasonal naive; models that were "
+        f"trained on one of them are left out{f'; not run on all: {chr(44).join(missing)}' if missing else ''}."
+    )
+    return Part(f"{TITLES[benchmark]}, ranks", line, draw_table(["model", first, second], lines))
 
 
-def _costs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    lines = [
-        "Coverage of the 80 % interval, and processor seconds of the fit and of all forecasts, means over seeds; the "
-        "error of MASE is a standard error over windows, or over series where there is one window.\n",
-        "| task | model | seeds | windows × series | MASE ± error | coverage 80 % | fit | forecast |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+def _cost_part(results: Results) -> Part:
+    lines = []
     for task in TASKS.values():
-        for model in _models(rows):
-            own = [row for row in rows if row["task"] == task.name and row["model"] == model]
-            if not own:
-                continue
-            mase, error, cover = (
-                float(np.mean([row["metrics"][name] for row in own])) for name in ("MASE", "MASE_error", "coverage_80")
-            )
-            fit, predict = (float(np.mean([row[name] for row in own])) for name in ("fit_seconds", "predict_seconds"))
-            lines.append(
-                f"| {task.name} | {model} | {len(own)} | {own[0]['windows']} × {own[0]['series']} | "
-                f"{mase:.4g} ± {error:.2g} ({own[0]['spread_over']}) | {100 * cover:.1f} % | {fit:.1f} s | "
-                f"{predict:.1f} s |"
-            )
-    return lines
+        for model in list_models(results):
+            own = _own(results, task.name, model)
+            if own:
+                mase, error, cover = (
+                    fmean(result["metrics"][name] for result in own) for name in ("MASE", "MASE_error", "coverage_80")
+                )
+                fit, predict = (fmean(result[name] for result in own) for name in ("fit_seconds", "predict_seconds"))
+                lines.append(
+                    [
+                        *(task.name, model, len(own), f"{own[0]['windows']} × {own[0]['series']}"),
+                        *(f"{mase:.4g} ± {error:.2g} ({own[0]['spread_over']})", percent(cover)),
+                        *(f"{fit:.1f}", f"{predict:.1f}"),
+                    ]
+                )
+    line = (
+        "Coverage of 80 % intervals, and processor seconds of the fit and of all forecasts, means over seeds; the "
+        "error of MASE is a standard error over windows, or over series where there is one window."
+    )
+    heads = ["task", "model", "seeds", "windows × series", "MASE", "80 % covers", "fit s", "forecasts s"]
+    return Part("Coverage and cost", line, draw_table(heads, lines, words=2))
+
+
+def _cell(own: Results, measures: Sequence[str]) -> str:
+    if not own:
+        return "not run"
+    told = []
+    for measure in measures:
+        values = [result["metrics"][measure] for result in own]
+        told.append(f"{fmean(values):.4g}" + (f" ± {stdev(values):.2g}" if len(values) > 1 else ""))
+    return " / ".join(told)
+
+
+def _pair(metrics: Mapping[str, float], measures: Sequence[str]) -> str:
+    return " / ".join(f"{metrics[measure]:.4g}" if measure in metrics else "–" for measure in measures)

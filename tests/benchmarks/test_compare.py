@@ -1,4 +1,4 @@
-"""The comparison of libraries: its tables, its paired verdicts, and what is left out of them."""
+"""The comparison of libraries: its tables, its methods, and what is stopped or left out."""
 
 import json
 
@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.forecasters import compare as command
-from benchmarks.forecasters.compare import METHODS, OURS, compare, paired_difference, verdict, write_comparison
+from benchmarks.forecasters.compare import METHODS, compare
 from benchmarks.forecasters.libraries import TrainingStopped
 from benchmarks.forecasters.tables import TABLES
 from benchmarks.public.models import Question, seasonal_naive
 from benchmarks.public.tasks import DECILES, make_windows
+from benchmarks.sections.libraries import OURS
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -36,22 +37,6 @@ def test_forecasts_of_a_noisy_system_are_made_from_what_is_seen_and_judged_by_wh
     assert (frame["y"] - frame["true"]).abs().mean() > 0.1
 
 
-def loss_rows(ours, theirs):
-    return {"losses": ours}, {"losses": theirs}
-
-
-def test_a_verdict_needs_a_difference_of_two_standard_errors():
-    assert verdict(*loss_rows([1.0, 1.1, 0.9, 1.0], [2.0, 2.0, 2.1, 1.9])) == "better"
-    assert verdict(*loss_rows([2.0, 2.0, 2.1, 1.9], [1.0, 1.1, 0.9, 1.0])) == "worse"
-    assert verdict(*loss_rows([1.0, 3.0, 1.0, 3.0], [2.0, 2.0, 2.0, 1.9])) == "tie"
-
-
-def test_series_without_a_scale_are_in_no_pair():
-    difference, error = paired_difference(*loss_rows([1.0, None, 2.0], [0.5, 9.0, 1.0]))
-    assert difference == pytest.approx(0.75)
-    assert error == pytest.approx(0.25)
-
-
 def test_a_training_that_is_stopped_has_no_figures_and_no_verdict(monkeypatch):
     def stopped(train, question):
         raise TrainingStopped(120, 5000)
@@ -59,9 +44,7 @@ def test_a_training_that_is_stopped_has_no_figures_and_no_verdict(monkeypatch):
     monkeypatch.setattr(command, "METHODS", {**METHODS, "Slow": stopped})
     result = compare(TABLES["AirPassengers"], "Slow")
     assert result["stopped"] == "stopped after 120 of 5,000 steps"
-    naive = compare(TABLES["AirPassengers"], "SeasonalNaive")
-    lines = [line for line in write_comparison([naive, result]).splitlines() if line.startswith("| Slow")]
-    assert lines == ["| Slow | stopped after 120 of 5,000 steps | | | | | |"]
+    assert "metrics" not in result
 
 
 def test_windows_that_take_too_long_are_stopped(monkeypatch):

@@ -1,5 +1,7 @@
 """Verdicts on the results pages are counted from results."""
 
+from typing import Any
+
 from benchmarks.sections import libraries, real, tasks
 from benchmarks.sections.tasks import average_errors, count_wins, rank_by_dataset, select_shock
 from tests.benchmarks.support import row
@@ -86,12 +88,34 @@ def test_real_series_are_counted_cell_by_cell_beside_runs_and_papers() -> None:
     assert line.endswith("| 0.375 / 0.399 | 0.375 / 0.399 | 0.361 / 0.390 | 50 | 5 | 1,500 |")
 
 
+def compared(table: str, method: str, losses: list[float | None], **changes: object) -> dict[str, Any]:
+    known = [loss for loss in losses if loss is not None]
+    metrics = {"SQL": sum(known) / len(known), "MASE": 1.0, "coverage_80": 0.8}
+    about = {"windows": 20, "series": 1, "spread_over": "windows", "fit_seconds": 3.0, "predict_seconds": 0.1}
+    return {"table": table, "method": method, "losses": losses, "metrics": metrics, **about, **changes}
+
+
 def test_a_table_lost_to_another_library_is_named_with_it() -> None:
-    common = {"horizon": 12, "mse": 1.0, "mae": 1.0, "coverage_80": 0.8, "coverage_95": 0.95}
     results = [
-        {**common, "table": table, "method": name, "crps": crps, "fit_seconds": 1.0, "predict_seconds": 0.1}
-        for table, scores in (("air", (0.5, 0.4)), ("load", (0.3, 0.4)))
-        for name, crps in zip(("FernForecaster", "AutoETS"), scores, strict=True)
+        compared("air", "FernForecaster", [0.5, 0.6, 0.5, 0.6]),
+        compared("air", "AutoETS", [0.4, 0.4, 0.4, 0.4]),
+        compared("load", "FernForecaster", [0.3, 0.3, 0.3, 0.3]),
+        compared("load", "AutoETS", [0.4, 0.4, 0.5, 0.4]),
+        compared("load", "AutoTheta", [0.2, 0.5, 0.2, 0.5]),
+        {"table": "load", "method": "PatchTST", "stopped": "stopped after 120 of 5,000 steps"},
     ]
-    assert libraries.split_tables(results, "crps") == (["load"], ["air: AutoETS"])
-    assert "**0.4000**" in libraries.libraries_part(results).markdown()
+    assert libraries.split_tables(results) == (["load"], ["air: AutoETS"])
+    assert libraries.count_verdicts(results) == {"better": 1, "worse": 1, "tie": 1}
+    text = libraries.libraries_part(results).markdown()
+    assert "**0.4 ± 0**" in text
+    assert "| load | PatchTST (stopped after 120 of 5,000 steps) |" in text
+
+
+def test_a_library_is_better_or_worse_by_two_standard_errors_of_paired_differences() -> None:
+    def said(ours: list[float | None], theirs: list[float | None]) -> str:
+        return libraries.compare_pair({"losses": ours}, {"losses": theirs})
+
+    assert said([1.0, 1.1, 0.9, 1.0], [2.0, 2.0, 2.1, 1.9]) == "better"
+    assert said([2.0, 2.0, 2.1, 1.9], [1.0, 1.1, 0.9, 1.0]) == "worse"
+    assert said([1.0, 3.0, 1.0, 3.0], [2.0, 2.0, 2.0, 1.9]) == "tie"
+    assert libraries.paired_difference({"losses": [1.0, None, 2.0]}, {"losses": [0.5, 9.0, 1.0]}) == (0.75, 0.25)

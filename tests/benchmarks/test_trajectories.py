@@ -46,5 +46,5 @@ def test_a_spread_is_worth_as_many_windows_as_would_have_it() -> None:
 def test_the_page_shows_the_mean_over_trajectories_and_its_range() -> None:
     shares = {"first_coverage_80": 0.7, "coverage_80": 0.8, "first_coverage_95": 0.9, "coverage_95": 0.95}
     text = trajectories_part([shares, {name: share + 0.02 for name, share in shares.items()}]).markdown()
-    assert "| 80 % | the 40 windows of the table | 71.0 % | 70.0 % | 72.0 % |" in text
+    assert "| 80 % | the first 40 windows | 71.0 % | 70.0 % | 72.0 % |" in text
     assert "| 95 % | all windows | 96.0 % | 95.0 % | 97.0 % |" in text
