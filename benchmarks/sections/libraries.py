@@ -97,8 +97,8 @@ def judge_libraries(results: Sequence[Result]) -> str:
     cost = f"; its fit takes {median(fits):.0f} processor seconds (median)" if fits else ""
     return (
         f"`{OURS}`'s quantile loss is lower than that of another method in {counts['better']} of "
-        f"{sum(counts.values())} paired comparisons, higher in {counts['worse']}, a tie in {counts['tie']}; the lowest of all "
-        f"on {len(won)} of {len(won) + len(lost)} tables{others}{cost}"
+        f"{sum(counts.values())} paired comparisons, higher in {counts['worse']}, a tie in {counts['tie']}; the lowest "
+        f"of all on {len(won)} of {len(won) + len(lost)} tables{others}{cost}"
     )
 
 
