@@ -19,6 +19,11 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# Published data sets beside the repository, where there are any.
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+if SHARED_DATA.is_dir():
+    os.environ.setdefault("FERN_DATA_DIR", str(SHARED_DATA))
+
 settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("suite")
 
@@ -81,7 +86,7 @@ def published_path() -> Callable[[str], Path]:
         for folder in (*local_folders(), cache_folder()):
             if (folder / file).is_file():
                 return folder / file
-        pytest.skip(f"{file} is not on this machine (FERN_DATA_DIR, ../shared/data or the cache)")
+        pytest.skip(f"{file} is not on this machine (FERN_DATA_DIR or the cache)")
 
     return find
 

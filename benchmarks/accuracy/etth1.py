@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fern.data import Windows, fit_scaler, load, split
-from fern.data.datasets import published
+from fern.data import Windows, fit_scaler, load_dataset, split
+from fern.data.datasets import get_dataset
 from fern.metrics import MetricAccumulator, ObjectiveWeights
 from fern.models import build_model
 from fern.models.footprint import parameter_count
@@ -77,7 +77,7 @@ def main() -> None:
     row = {
         "command": _command(given),
         "data": "ETTh1",
-        "data_sha256": published("ETTh1").sha256,
+        "data_sha256": get_dataset("ETTh1").sha256,
         "scaling": "standard, fitted on the training part",
         "split": "ett_hourly",
         "model": given.model,
@@ -103,10 +103,10 @@ def main() -> None:
 
 def _windows(context: int) -> tuple[Windows, Windows, Windows]:
     """Training, validation and test windows; contexts may reach into the part before, forecast rows never do."""
-    frame = load("ETTh1")
-    values = np.column_stack([frame[column].to_numpy() for column in published("ETTh1").columns])
+    frame = load_dataset("ETTh1")
+    values = np.column_stack([frame[column].to_numpy() for column in get_dataset("ETTh1").columns])
     parts = split(len(values), "ett_hourly")
-    scaled = fit_scaler("standard", values, part=parts.train).affine().apply(values).astype(np.float32)
+    scaled = fit_scaler("standard", values, part=parts.train).apply(values).astype(np.float32)
     training, validation, test = (
         Windows(scaled, context_length=context, horizon=HORIZON, part=part)
         for part in (parts.train, parts.validation, parts.test)

@@ -190,7 +190,7 @@ def series_before_test(name: str, *, rows: int | None = None) -> tuple[NDArray[n
     before = rows or BEFORE_TEST.get(name, len(dataset.values) * 9 // 10)
     values = dataset.values[:before]
     scaler = fit_scaler("standard", values, part=Part(0, before * 70 // 100))
-    return scaler.affine().apply(values).astype(np.float32), dataset.fingerprint
+    return scaler.apply(values).astype(np.float32), dataset.fingerprint
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def measured(name: str, sizes: Sizes, *, seed: int) -> dict[str, Any]:
     dataset = load_dataset(DatasetChoice(dataset=name))
     values = dataset.values[: sizes.rows]
     parts = split(len(values), SPLITS[name] if sizes.rows is None else "detailed")
-    scaled = fit_scaler("standard", values, part=parts.train).affine().apply(values).astype(np.float32)
+    scaled = fit_scaler("standard", values, part=parts.train).apply(values).astype(np.float32)
     middle = (parts.validation.start + parts.validation.stop) // 2
     held_out = (Part(parts.validation.start, middle), Part(middle, parts.validation.stop))
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.public.tasks import Task, named_task
-from fern.data import load
-from fern.data.datasets import published
+from fern.data import load_dataset
+from fern.data.datasets import get_dataset
 from fern.systems import scenario, simulate
 from fern.systems.noise import observed
 
@@ -29,10 +29,10 @@ def air_passengers() -> pd.DataFrame:
 
 def etth1() -> pd.DataFrame:
     """The 14,400 hours of the literature's split of ETTh1, a series a column."""
-    table = load("ETTh1", kind="pandas").iloc[:14_400]
+    table = load_dataset("ETTh1", kind="pandas").iloc[:14_400]
     parts = [
         pd.DataFrame({"unique_id": column, "ds": table["date"], "y": table[column].to_numpy(float)})
-        for column in published("ETTh1").columns
+        for column in get_dataset("ETTh1").columns
     ]
     return pd.concat(parts, ignore_index=True)
 

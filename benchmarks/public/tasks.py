@@ -5,7 +5,7 @@ GIFT-Eval (SalesforceAIResearch/gift-eval): the last tenth of the rows in non-ov
 most 20; the medium and long terms have 10 and 15 times the short horizon. M4: the competition's own test part. Prices
 of electricity (fev-bench): the last 20 days, a day at a time, with day-ahead forecasts of load and generation known.
 
-The files are those of ``FERN_DATA_DIR`` (or ``../shared/data``); none of them is part of this repository.
+The files are those of ``FERN_DATA_DIR``; none of them is part of this repository.
 """
 
 import math

@@ -11,7 +11,7 @@ from fern._version import __version__
 from fern.errors import FernError
 
 if TYPE_CHECKING:
-    from fern.data import Windows, audit, clean, load, read_frame, split
+    from fern.data import Windows, audit, clean, load_dataset, read_frame, split
     from fern.forecaster import FernForecaster, FernWarning
     from fern.models import Forecast, build_model, load_model, model_names, save_model
     from fern.systems import oracle, read_scenario, scenario, simulate, twin
@@ -21,7 +21,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "fern.data": ["Windows", "audit", "clean", "load", "read_frame", "split"],
+            "fern.data": ["Windows", "audit", "clean", "load_dataset", "read_frame", "split"],
             "fern.forecaster": ["FernForecaster", "FernWarning"],
             "fern.models": ["Forecast", "build_model", "load_model", "model_names", "save_model"],
             "fern.systems": ["oracle", "read_scenario", "scenario", "simulate", "twin"],
@@ -42,7 +42,7 @@ __all__ = [
     "audit",
     "build_model",
     "clean",
-    "load",
+    "load_dataset",
     "load_model",
     "model_names",
     "oracle",

@@ -14,7 +14,7 @@ from fern.systems import SCENARIOS, oracle, simulate
 
 ETT = pytest.mark.skipif(
     not any((folder / "ETTh1.csv").is_file() for folder in local_folders()),
-    reason="needs ETTh1.csv in ../shared/data or FERN_DATA_DIR",
+    reason="needs ETTh1.csv in FERN_DATA_DIR",
 )
 
 
@@ -187,10 +187,10 @@ def test_cleaning_by_the_papers_policy_removes_zeros_and_keeps_the_columns():
 def test_missing_values_never_pass(monkeypatch):
     import pyarrow as pa
 
-    from fern.data import datasets as published
+    from fern.data import datasets
 
     table = pa.table({"date": ["2020-01-01"], "HUFL": [float("nan")]})
-    monkeypatch.setattr(published, "load", lambda name, variant=None: table)
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, variant=None: table)
     with pytest.raises(FernError, match="HUFL is nan at row 0"):
         choose("ETTh1")
 

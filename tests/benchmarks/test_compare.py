@@ -18,7 +18,7 @@ from benchmarks.sections.libraries import OURS
 def test_a_table_has_twenty_windows_or_all_that_its_panel_has(name):
     table = TABLES[name]
     if table.missing_files:
-        pytest.skip(f"{', '.join(table.missing_files)} is not in FERN_DATA_DIR or ../shared/data")
+        pytest.skip(f"{', '.join(table.missing_files)} is not in FERN_DATA_DIR")
     windows = make_windows(table, table.read())
     series = windows[0].truth["unique_id"].nunique()
     assert len(windows) >= 20 or series > 300

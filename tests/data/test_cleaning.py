@@ -18,7 +18,7 @@ from tests.errors import raises_error
 from fern.data.auditing.audit import audit
 from fern.data.auditing.policy import Policy
 from fern.data.cleaning import clean
-from fern.data.datasets import load
+from fern.data.datasets import load_dataset
 from fern.data.series_table import read_frame
 from fern.data.splits import Part
 from fern.data.windows import Windows
@@ -204,7 +204,7 @@ def test_the_log_accounts_for_every_difference(data: st.DataObject) -> None:
 def test_etth1_and_ettm1_lose_no_column(name: str, published_path: Callable[[str], Path]) -> None:
     path = published_path(name)
     cleaned, log = clean(path)
-    table = load(name)
+    table = load_dataset(name)
     assert cleaned.column_names == table.column_names
     assert {change.action for change in log.changes} == {"fill", "delete rows"}
     assert not any((cleaned[column].to_numpy() == 0).any() for column in cleaned.column_names[1:])

@@ -12,7 +12,7 @@ import pytest
 
 from fern.data import datasets
 from fern.data.csv_files import DAMAGED, repaired
-from fern.data.datasets import PUBLISHED, find, load, published
+from fern.data.datasets import PUBLISHED, find_dataset, get_dataset, load_dataset
 from fern.errors import FernError
 
 SMALL = b"date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT\n2016-07-01 00:00:00,1,2,3,4,5,6,7\n2016-07-01 01:00:00,2,3,4,5,6,7,8\n"
@@ -20,28 +20,27 @@ SMALL = b"date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT\n2016-07-01 00:00:00,1,2,3,4,5,6
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine with nothing on it: no shared folder, an empty cache, and a small file published as ETTh1."""
+    """A machine with nothing on it: no folder of data, an empty cache, and a small file published as ETTh1."""
     (tmp_path / "public").mkdir()
     (tmp_path / "public" / "ETTh1.csv").write_bytes(SMALL)
     monkeypatch.delenv("FERN_DATA_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(datasets, "__file__", str(tmp_path / "a" / "b" / "c" / "d" / "datasets.py"))
     small = replace(
         PUBLISHED["ETTh1"],
         sha256=hashlib.sha256(SMALL).hexdigest(),
         address=(tmp_path / "public" / "ETTh1.csv").as_uri(),
     )
-    monkeypatch.setattr(datasets, "published", lambda name: small if name == "ETTh1" else published(name))
+    monkeypatch.setattr(datasets, "get_dataset", lambda name: small if name == "ETTh1" else get_dataset(name))
     return tmp_path
 
 
 def test_a_download_lands_in_the_cache_and_is_used_again(elsewhere: Path) -> None:
-    path = find("ETTh1")
+    path = find_dataset("ETTh1")
     assert path == elsewhere / "cache" / "fern" / "data" / "ETTh1.csv"
     assert path.read_bytes() == SMALL
     (elsewhere / "public" / "ETTh1.csv").unlink()
-    assert find("ETTh1") == path
-    assert load("ETTh1").num_rows == 2
+    assert find_dataset("ETTh1") == path
+    assert load_dataset("ETTh1").num_rows == 2
 
 
 def test_the_folder_named_by_the_user_comes_first(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,24 +48,14 @@ def test_the_folder_named_by_the_user_comes_first(elsewhere: Path, monkeypatch: 
     own.mkdir()
     (own / "ETTh1.csv").write_bytes(SMALL)
     monkeypatch.setenv("FERN_DATA_DIR", str(own))
-    assert find("ETTh1") == own / "ETTh1.csv"
+    assert find_dataset("ETTh1") == own / "ETTh1.csv"
     assert not (elsewhere / "cache").exists()
-
-
-def test_shared_data_beside_the_repository_comes_before_the_cache(
-    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (elsewhere / "shared" / "data").mkdir(parents=True)
-    (elsewhere / "shared" / "data" / "ETTh1.csv").write_bytes(SMALL)
-    (elsewhere / "repository").mkdir()
-    monkeypatch.chdir(elsewhere / "repository")
-    assert find("ETTh1").resolve() == (elsewhere / "shared" / "data" / "ETTh1.csv").resolve()
 
 
 def test_offline_without_a_copy_the_error_says_which_file_goes_where(elsewhere: Path) -> None:
     (elsewhere / "public" / "ETTh1.csv").unlink()
     with pytest.raises(FernError) as error:
-        find("ETTh1")
+        find_dataset("ETTh1")
     message = str(error.value)
     assert "Put ETTh1.csv into" in message
     assert str(elsewhere / "cache" / "fern" / "data") in message
@@ -92,9 +81,9 @@ def test_a_download_that_breaks_off_leaves_nothing(elsewhere: Path, monkeypatch:
         thread = Thread(target=server.handle_request)
         thread.start()
         broken = replace(PUBLISHED["ETTh1"], address=f"http://127.0.0.1:{server.server_port}/ETTh1.csv")
-        monkeypatch.setattr(datasets, "published", lambda _: broken)
+        monkeypatch.setattr(datasets, "get_dataset", lambda _: broken)
         with pytest.raises(FernError, match=r"download failed \(.*50"):
-            find("ETTh1")
+            find_dataset("ETTh1")
         thread.join()
     assert list((elsewhere / "cache" / "fern" / "data").iterdir()) == []
 
@@ -102,7 +91,7 @@ def test_a_download_that_breaks_off_leaves_nothing(elsewhere: Path, monkeypatch:
 def test_a_download_with_other_bytes_is_refused_and_not_kept(elsewhere: Path) -> None:
     (elsewhere / "public" / "ETTh1.csv").write_bytes(SMALL[:-10])
     with pytest.raises(FernError, match="is not the published ETTh1"):
-        find("ETTh1")
+        find_dataset("ETTh1")
     assert list((elsewhere / "cache" / "fern" / "data").iterdir()) == []
 
 
@@ -110,24 +99,24 @@ def test_a_changed_copy_is_refused(elsewhere: Path, monkeypatch: pytest.MonkeyPa
     (elsewhere / "ETTh1.csv").write_bytes(SMALL.replace(b"7\n", b"9\n", 1))
     monkeypatch.setenv("FERN_DATA_DIR", str(elsewhere))
     with pytest.raises(FernError, match=r"is not the published ETTh1 \(sha256 .* remove it, or replace it"):
-        load("ETTh1")
+        load_dataset("ETTh1")
 
 
 def test_a_misspelt_name_gets_the_nearest() -> None:
     with pytest.raises(FernError, match="did you mean 'ETTh1'"):
-        load("ETTh11")
+        load_dataset("ETTh11")
     with pytest.raises(FernError, match="unknown variant of Weather 'air_parcels': did you mean 'air_parcel'"):
-        load("Weather", variant="air_parcels")
+        load_dataset("Weather", variant="air_parcels")
     with pytest.raises(FernError, match="unknown column of ETTh1 'OTT': did you mean 'OT'"):
-        load("ETTh1", columns=["OTT"])
+        load_dataset("ETTh1", columns=["OTT"])
     with pytest.raises(FernError, match="a variant or columns"):
-        load("Weather", variant="air_parcel", columns=["OT"])
+        load_dataset("Weather", variant="air_parcel", columns=["OT"])
 
 
 @pytest.mark.parametrize("name", sorted(set(PUBLISHED) - {"ETTm2"}))
 def test_each_published_file_is_read_whole(name: str, published_path: Callable[[str], Path]) -> None:
     published_path(name)
-    table = load(name)
+    table = load_dataset(name)
     assert table.num_rows == PUBLISHED[name].rows
     assert table.column_names == ["date", *PUBLISHED[name].columns]
     assert all(np.isfinite(table[column].to_numpy()).all() for column in PUBLISHED[name].columns)
@@ -135,14 +124,14 @@ def test_each_published_file_is_read_whole(name: str, published_path: Callable[[
 
 def test_weather_has_its_names_and_the_papers_air_parcel(published_path: Callable[[str], Path]) -> None:
     published_path("Weather")
-    table = load("Weather", variant="air_parcel", kind="pandas")
+    table = load_dataset("Weather", variant="air_parcel", kind="pandas")
     assert list(table.columns)[1:] == list(PUBLISHED["Weather"].variant("air_parcel").columns)
     assert len(table.columns) == 15
     assert PUBLISHED["Weather"].variant("air_parcel").scaling == "robust"
-    assert not any(DAMAGED in column for column in load("Weather").column_names)
-    assert "max. PAR (µmol/m²/s)" in load("Weather", kind="polars").columns
+    assert not any(DAMAGED in column for column in load_dataset("Weather").column_names)
+    assert "max. PAR (µmol/m²/s)" in load_dataset("Weather", kind="polars").columns
     with pytest.raises(FernError, match="unknown kind of frame"):
-        load("Weather", kind="numpy")
+        load_dataset("Weather", kind="numpy")
 
 
 def test_only_damaged_names_are_repaired() -> None:

@@ -150,12 +150,12 @@ def _published(name: str, cleaning: Cleaning) -> Dataset:
     crosses: that is for people's own tables.
     """
     from fern.data.cleaning import clean
-    from fern.data.datasets import load, published
+    from fern.data.datasets import get_dataset, load_dataset
 
     title, _, variant = name.partition(":")
-    frame = load(title, variant=variant or None)
+    frame = load_dataset(title, variant=variant or None)
     if cleaning == "paper":
-        frame, _ = clean(frame, grid=published(title).grid)
+        frame, _ = clean(frame, grid=get_dataset(title).grid)
     names = tuple(column for column in frame.column_names if column != "date")
     values = np.column_stack([frame[column].to_numpy() for column in names]).astype(np.float32)
     if not np.isfinite(values).all():
@@ -199,7 +199,7 @@ class Problem:
     def _scaled(self, values: Floats) -> Floats:
         if self.scaling == "none":
             return values
-        scaled: Floats = self.scaler.affine().apply(values)
+        scaled: Floats = self.scaler.apply(values)
         return scaled
 
     @cached_property
@@ -266,5 +266,5 @@ class Problem:
         """The oracle's forecasts, in the units of `values`."""
         if self.dataset.trajectory is None:
             raise FernError("has no oracle, because its true process is not known", argument=self.dataset.name)
-        found: NDArray[np.float64] = self.scaler.affine().apply(oracle(self.dataset.trajectory, starts, self.horizon))
+        found: NDArray[np.float64] = self.scaler.apply(oracle(self.dataset.trajectory, starts, self.horizon))
         return found

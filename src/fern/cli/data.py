@@ -177,9 +177,9 @@ def _opened(file: str, reading: "Reading") -> "Source":
 
 def path_of(file: str) -> str | Path:
     """The file, or that of the published dataset of that name if there is no such file."""
-    from fern.data.datasets import PUBLISHED, find
+    from fern.data.datasets import PUBLISHED, find_dataset
 
-    return find(file) if file in PUBLISHED and not Path(file).exists() else file
+    return find_dataset(file) if file in PUBLISHED and not Path(file).exists() else file
 
 
 def _policy(path: Path | None) -> "Policy":

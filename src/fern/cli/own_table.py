@@ -138,9 +138,9 @@ def read_given(data: str, *, reading: "Reading") -> Given:
 
 def _published(data: str) -> str | Path:
     """The file, or the published dataset of that name if there is no such file."""
-    from fern.data.datasets import PUBLISHED, find
+    from fern.data.datasets import PUBLISHED, find_dataset
 
-    return find(data) if data in PUBLISHED and not Path(data).exists() else data
+    return find_dataset(data) if data in PUBLISHED and not Path(data).exists() else data
 
 
 def _from_standard_input(reading: "Reading") -> "pa.Table":

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from fern.data.auditing.audit import AuditReport, audit
     from fern.data.auditing.policy import PAPER_POLICY, Policy, read_policy
     from fern.data.cleaning import Change, CleanLog, clean
-    from fern.data.datasets import PUBLISHED, Published, find, load, published
+    from fern.data.datasets import PUBLISHED, Published, find_dataset, get_dataset, load_dataset
     from fern.data.frequency import Frequency
-    from fern.data.scaling import Affine, ScaledDistribution, Scaler, fit_scaler, scaler_from_mapping
+    from fern.data.scaling import Scaler, fit_scaler
     from fern.data.series_table import Series, SeriesTable, read_frame
     from fern.data.splits import PRESETS, Part, Split, split
     from fern.data.windows import Windows
@@ -24,9 +24,9 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
             "fern.data.auditing.audit": ["AuditReport", "audit"],
             "fern.data.auditing.policy": ["PAPER_POLICY", "Policy", "read_policy"],
             "fern.data.cleaning": ["Change", "CleanLog", "clean"],
-            "fern.data.datasets": ["PUBLISHED", "Published", "find", "load", "published"],
+            "fern.data.datasets": ["PUBLISHED", "Published", "find_dataset", "get_dataset", "load_dataset"],
             "fern.data.frequency": ["Frequency"],
-            "fern.data.scaling": ["Affine", "ScaledDistribution", "Scaler", "fit_scaler", "scaler_from_mapping"],
+            "fern.data.scaling": ["Scaler", "fit_scaler"],
             "fern.data.series_table": ["Series", "SeriesTable", "read_frame"],
             "fern.data.splits": ["PRESETS", "Part", "Split", "split"],
             "fern.data.windows": ["Windows"],
@@ -37,7 +37,6 @@ __all__ = [
     "PAPER_POLICY",
     "PRESETS",
     "PUBLISHED",
-    "Affine",
     "AuditReport",
     "Change",
     "CleanLog",
@@ -45,7 +44,6 @@ __all__ = [
     "Part",
     "Policy",
     "Published",
-    "ScaledDistribution",
     "Scaler",
     "Series",
     "SeriesTable",
@@ -53,12 +51,11 @@ __all__ = [
     "Windows",
     "audit",
     "clean",
-    "find",
+    "find_dataset",
     "fit_scaler",
-    "load",
-    "published",
+    "get_dataset",
+    "load_dataset",
     "read_frame",
     "read_policy",
-    "scaler_from_mapping",
     "split",
 ]

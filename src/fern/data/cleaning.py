@@ -222,7 +222,7 @@ class _Cleaner:
         scan.add(self._stamps)
         grid = scan.result()
         if not by_rows:
-            check_grid(grid, where=self._where)
+            check_grid(grid, where=self._where, advice="treat them as equally spaced: grid='rows', --rows")
         return grid
 
     def _column_action(self, column: str, values: Floats, part: Part | None) -> Action | None:

@@ -116,11 +116,11 @@ PUBLISHED: Mapping[str, Published] = MappingProxyType(
 )
 
 
-def published(name: str) -> Published:
+def get_dataset(name: str) -> Published:
     """The data set of this name.
 
     Example:
-        >>> published("ETTh1").columns
+        >>> get_dataset("ETTh1").columns
         ('HUFL', 'HULL', 'MUFL', 'MULL', 'LUFL', 'LULL', 'OT')
     """
     if name not in PUBLISHED:
@@ -133,7 +133,7 @@ _CHUNK = 1 << 16
 _TIMEOUT = 30.0
 
 
-def load(
+def load_dataset(
     name: str,
     *,
     variant: str | None = None,
@@ -142,24 +142,24 @@ def load(
 ) -> Any:
     """A published data set as a data frame: the time column ``date`` and its columns as float64.
 
-    Looked for in ``FERN_DATA_DIR``, then ``../shared/data``, then the user's cache, then downloaded there.
+    Looked for in ``FERN_DATA_DIR``, then in the user's cache, then downloaded there.
     ``variant`` picks a known choice of columns (Weather's ``air_parcel``: the paper's 14 columns, meant for
     ``fit_scaler("robust", …)``); ``columns`` picks any. ``kind`` is the frame library of the result.
     """
-    dataset = published(name)
+    dataset = get_dataset(name)
     if variant is not None and columns is not None:
         raise FernError("give a variant or columns, not both", argument="columns")
     chosen = dataset.variant(variant).columns if variant is not None else columns or dataset.columns
     for column in chosen:
         if column not in dataset.columns:
             raise unknown_name(f"column of {name}", column, dataset.columns)
-    table = open_source(find(name)).table()
+    table = open_source(find_dataset(name)).table()
     return Native(kind).wrap(table.select(["date", *chosen]))
 
 
-def find(name: str) -> Path:
+def find_dataset(name: str) -> Path:
     """The file of a published data set on this machine, downloaded if need be, its checksum verified."""
-    dataset = published(name)
+    dataset = get_dataset(name)
     for folder in (*local_folders(), cache_folder()):
         path = folder / dataset.file
         if path.is_file():
@@ -169,15 +169,9 @@ def find(name: str) -> Path:
 
 
 def local_folders() -> list[Path]:
-    """Where files are looked for before the cache: ``FERN_DATA_DIR``, then ``shared/data`` beside the repository."""
-    folders = []
-    given = os.environ.get(FOLDER_VARIABLE)
-    if given:
-        folders.append(Path(given))
-    # Beside the working folder, and beside the repository this package is installed from in editable mode.
-    repository = Path(__file__).resolve().parents[3]
-    folders += [base.parent / "shared" / "data" for base in (Path.cwd(), repository)]
-    return folders
+    """Where files are looked for before the cache: the folder ``FERN_DATA_DIR``, if it is set."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return [Path(folder)] if folder else []
 
 
 def cache_folder() -> Path:

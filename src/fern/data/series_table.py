@@ -290,7 +290,13 @@ def step_of(grid: TimeGrid, step: timedelta | None, *, where: str) -> Frequency:
     return frequency_of(step) if frequency.nanoseconds is None else frequency
 
 
-def check_grid(grid: TimeGrid, *, where: str, stamps: pa.Array | None = None) -> None:
+def check_grid(
+    grid: TimeGrid,
+    *,
+    where: str,
+    stamps: pa.Array | None = None,
+    advice: str = "leave the time column out to count rows",
+) -> None:
     """Refuse time stamps that do not run forwards in equal steps; gaps are allowed."""
     problems = grid.problems()
     if problems:
@@ -299,8 +305,8 @@ def check_grid(grid: TimeGrid, *, where: str, stamps: pa.Array | None = None) ->
             first = next(iter(_breaks(stamps, grid.frequency, gaps=False)), None)
         row = "" if first is None else f" (first in data row {first + 1:,})"
         raise FernError(
-            (f"{'; '.join(problems)}{row}; correct the rows, or count rows in place of times"),
-            expected="increasing, equally spaced timestamps",
+            f"{'; '.join(problems)}{row}",
+            expected=f"increasing, equally spaced timestamps (correct the rows, or {advice})",
             where=where,
         )
     if grid.frequency is None:

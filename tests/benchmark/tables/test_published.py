@@ -193,7 +193,7 @@ def test_the_footprint_is_of_an_encoder_that_reads_the_whole_context():
 
 @pytest.mark.skipif(
     not any((folder / "ETTh1.csv").is_file() for folder in local_folders()),
-    reason="needs ETTh1.csv in ../shared/data or FERN_DATA_DIR",
+    reason="needs ETTh1.csv in FERN_DATA_DIR",
 )
 def test_the_sentinels_that_the_paper_counts_in_etth1():
     values = load_dataset(DatasetChoice(dataset="ETTh1")).values

@@ -43,7 +43,7 @@ def read_once(name):
 def on_this_machine(name):
     task = named_task(name)
     if task.missing_files:
-        pytest.skip(f"{', '.join(task.missing_files)} is not in FERN_DATA_DIR or ../shared/data")
+        pytest.skip(f"{', '.join(task.missing_files)} is not in FERN_DATA_DIR")
     return replace(task, read=partial(read_once, name))
 
 

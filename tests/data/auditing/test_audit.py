@@ -19,7 +19,7 @@ from rich.console import Console
 from fern.data.auditing.audit import AuditReport, audit
 from fern.data.auditing.output import render, to_dict
 from fern.data.auditing.page import audit_page
-from fern.data.datasets import load
+from fern.data.datasets import load_dataset
 from fern.data.splits import Part, split
 from fern.errors import FernError
 
@@ -123,7 +123,7 @@ def test_weathers_codes_and_time_stamps_are_found(published_path: Callable[[str]
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
 def test_frames_and_files_give_the_same_report(kind: str, published_path: Callable[[str], Path]) -> None:
     path = published_path("ETTh1")
-    frame, file = to_dict(audit(load("ETTh1", kind=kind))), to_dict(audit(path))
+    frame, file = to_dict(audit(load_dataset("ETTh1", kind=kind))), to_dict(audit(path))
     for found in (frame, file):
         del found["source"]
     assert frame == file
