@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fern.cli.console import echo
-from fern.files import check_outputs, require_ending, write_whole
+from fern.cli.options import File, TableOptions, expand_options
+from fern.cli.tables import check_files, locate, write_out
+from fern.files import check_outputs, write_whole
 from fern.text import safe_text
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from rich.table import Table
 
     from fern.data.auditing.audit import AuditReport
@@ -21,42 +22,27 @@ if TYPE_CHECKING:
     from fern.data.cleaning import CleanLog
     from fern.data.reading import Reading, Source
 
-File = Annotated[
-    str, typer.Argument(metavar="FILE", help="A CSV or Parquet file, or the name of a published dataset such as ETTh2.")
-]
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="TOML file with thresholds (defaults: the paper's).")]
-TimeColumn = Annotated[str | None, typer.Option("--time", help="Time column (default: detected).")]
-SeriesColumn = Annotated[
-    str | None,
-    typer.Option("--series", help="Series id column of a long table (default: unique_id)."),
-]
 Ignore = Annotated[list[str] | None, typer.Option("--ignore", help="Column to ignore. Repeatable.")]
 Step = Annotated[
     str | None, typer.Option("--step", help="Duration of a step if the time column does not say, such as '10 min'.")
 ]
-Separator = Annotated[str | None, typer.Option("--separator", help="CSV separator (default: detected).")]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="CSV decimal mark, '.' or ',' (default: detected).")]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="CSV encoding (default: detected).")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
-    app.command()(audit)
-    app.command()(clean)
+    app.command()(expand_options(audit))
+    app.command()(expand_options(clean))
 
 
 def audit(
     file: File,
+    table_options: TableOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write an HTML page with plots.")] = None,
     policy: PolicyFile = None,
-    time: TimeColumn = None,
-    series: SeriesColumn = None,
     ignore: Ignore = None,
     step: Step = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
 ) -> None:
     """Find zeros, stuck sensors, gaps and other artefacts in a table, and show what cleaning would do about them.
 
@@ -65,20 +51,17 @@ def audit(
     """
     from fern.cli.console import console, echo_json
     from fern.data.auditing.output import render, to_dict
-    from fern.data.reading import Reading
 
-    check_outputs([html], inputs=[path_of(file), policy])
-    found = audited(
-        file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal), policy=policy, step=step
-    )
+    check_outputs([html], inputs=[locate(file), policy])
+    audited = audit_table(file, table_options.reading(ignore=ignore), policy=policy, step=step)
     if html is not None:
         with write_whole(html) as temporary:
-            temporary.write_text(found.page(), encoding="utf-8")
+            temporary.write_text(audited.page(), encoding="utf-8")
     if as_json:
-        echo_json(to_dict(found.report), indent=2)
+        echo_json(to_dict(audited.report), indent=2)
     else:
-        console().print(render(found.report))
-    if found.report.problems():
+        console().print(render(audited.report))
+    if audited.report.problems():
         raise typer.Exit(1)
 
 
@@ -102,19 +85,21 @@ class Audited:
         return audit_page(self.report, repairs=repairs_of(self.source, self.report, step=self.step))
 
 
-def audited(file: str, reading: "Reading", *, policy: Path | None, step: str | None) -> Audited:
-    """The audit of a file or of a published dataset."""
+def audit_table(file: str, reading: "Reading", *, policy: Path | None, step: str | None) -> Audited:
+    """Audit a file or a published dataset."""
     from fern.cli.console import working
     from fern.data.auditing.audit import audit_source
     from fern.data.frequency import parse_duration
+    from fern.data.reading import open_source
 
-    source, duration = _opened(file, reading), None if step is None else parse_duration(step)
+    source, duration = open_source(locate(file), reading), None if step is None else parse_duration(step)
     with working(f"Reading {file} …"):
         return Audited(source, audit_source(source, policy=_policy(policy), step=duration), duration)
 
 
 def clean(
     file: File,
+    table_options: TableOptions,
     out: Annotated[
         Path,
         typer.Option(
@@ -131,13 +116,8 @@ def clean(
         bool, typer.Option("--rows", help="Treat rows as equally spaced, whatever their timestamps.")
     ] = False,
     policy: PolicyFile = None,
-    time: TimeColumn = None,
-    series: SeriesColumn = None,
     ignore: Ignore = None,
     step: Step = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
 ) -> None:
     """Clean a table by the paper's policy: drop or asinh-transform columns, delete rows, fill values.
 
@@ -146,11 +126,10 @@ def clean(
     from fern.cli.console import console, working
     from fern.data.cleaning import clean_source
     from fern.data.frequency import parse_duration
-    from fern.data.reading import Reading
+    from fern.data.reading import open_source
 
-    ending = require_ending(out, (".csv", ".parquet"), what="a table")
-    check_outputs([out, log], inputs=[path_of(file), policy])
-    source = _opened(file, Reading(time, series, tuple(ignore or ()), encoding, separator, decimal))
+    check_files(file, out=out, log=log, others=[policy])
+    source = open_source(locate(file), table_options.reading(ignore=ignore))
     with working(f"Cleaning {file} …"):
         table, changes = clean_source(
             source,
@@ -158,8 +137,7 @@ def clean(
             step=None if step is None else parse_duration(step),
             grid="rows" if rows else "time",
         )
-    with write_whole(out) as temporary:
-        _write(table, temporary, source, ending)
+    write_out(table, out, time=[source.roles.time])
     if log is not None:
         with write_whole(log) as temporary:
             temporary.write_text(json.dumps(changes.to_dict(), indent=2, ensure_ascii=False), encoding="utf-8")
@@ -169,33 +147,10 @@ def clean(
         echo("Deleted rows leave gaps in time; pass the breaks of read_frame to Windows so that no window crosses one.")
 
 
-def _opened(file: str, reading: "Reading") -> "Source":
-    from fern.data.reading import open_source
-
-    return open_source(path_of(file), reading)
-
-
-def path_of(file: str) -> str | Path:
-    """The file, or that of the published dataset of that name if there is no such file."""
-    from fern.data.datasets import PUBLISHED, find_dataset
-
-    return find_dataset(file) if file in PUBLISHED and not Path(file).exists() else file
-
-
 def _policy(path: Path | None) -> "Policy":
     from fern.data.auditing.policy import PAPER_POLICY, read_policy
 
     return PAPER_POLICY if path is None else read_policy(path)
-
-
-def _write(table: "pa.Table", path: Path, source: "Source", ending: str) -> None:
-    """Whole seconds are written without nanoseconds."""
-    from fern.data.writing import in_seconds, write_table
-
-    time = source.roles.time
-    with path.open("wb") as file:
-        whole = table if time is None else in_seconds(table, time)
-        write_table(whole, file, format="parquet" if ending == ".parquet" else "csv")
 
 
 def _summary(changes: "CleanLog") -> "Table":

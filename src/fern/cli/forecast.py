@@ -8,37 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fern.cli.own_table import (
-    ContextLength,
+from fern.cli.options import (
     Data,
-    Decimal,
-    Encoding,
-    Epochs,
-    Given,
+    FitOptions,
     Horizon,
-    IdColumn,
-    IgnoreColumns,
     Level,
-    MissingRule,
-    Model,
-    Season,
-    Seed,
-    Separator,
+    SeriesOptions,
     SeveralValues,
-    TargetColumns,
-    Threads,
-    TimeColumn,
-    TimeLimit,
-    as_user_sees,
-    check_files,
-    names,
-    numbers,
-    read_given,
-    say,
-    settings_given,
-    told,
-    write_out,
+    expand_options,
+    split_numbers,
 )
+from fern.cli.tables import OpenTable, check_files, name_options, open_table, say, show_warnings, write_out
 from fern.errors import FernError, unknown_name
 from fern.files import check_folder
 
@@ -46,36 +26,25 @@ if TYPE_CHECKING:
     from fern.data.series_table import SeriesTable
     from fern.forecaster import FernForecaster
 
-DEFAULT_MODEL = "fern"
 FOR_TRAINING = ("context_length", "season", "epochs", "time_limit", "threads")
 """Arguments that a saved forecaster has already."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(cls=SeveralValues)(forecast)
+    app.command(cls=SeveralValues)(expand_options(forecast))
 
 
 def forecast(
     data: Data,
+    table_options: SeriesOptions,
+    fit_options: FitOptions,
     horizon: Horizon = None,
-    id_: IdColumn = None,
-    time: TimeColumn = None,
-    target: TargetColumns = None,
     level: Level = None,
     quantiles: Annotated[
         list[str] | None,
-        typer.Option(metavar="SHARE…", help="Quantiles instead of intervals: --quantiles 0.1 0.9, or 0.1,0.9."),
+        typer.Option(metavar="PROBABILITY…", help="Quantiles instead of intervals: --quantiles 0.1 0.9, or 0.1,0.9."),
     ] = None,
-    model: Model = DEFAULT_MODEL,
-    context_length: ContextLength = None,
-    season: Season = None,
-    epochs: Epochs = None,
-    time_limit: TimeLimit = None,
-    missing: MissingRule = None,
-    ignore_columns: IgnoreColumns = False,
-    seed: Seed = None,
-    threads: Threads = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -88,9 +57,6 @@ def forecast(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the fitted forecaster to this folder.")] = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
 ) -> None:
     """Forecast a table: fit to its rows, write the steps that follow, with calibrated intervals.
 
@@ -98,68 +64,57 @@ def forecast(
     The exit code is 0 if the forecast was written, 1 if training failed or was interrupted before there was a
     model, and 2 for a usage error or data that cannot be read.
     """
-    levels, shares = numbers("--level", level), numbers("--quantiles", quantiles)
-    _check_paths(data, out=out, plot=plot, save=save, model=model)
-    settings = settings_given(
-        {
-            "context_length": context_length,
-            "season": season,
-            "epochs": epochs,
-            "time_limit": time_limit,
-            "missing": missing,
-            "ignore_columns": ignore_columns,
-            "time_col": time,
-            "target_col": names(target),
-            "seed": seed,
-            "threads": threads,
-        }
-    )
-    from fern.data.reading import Reading
+    levels, probabilities = split_numbers("--level", level), split_numbers("--quantiles", quantiles)
+    _check_paths(data, out=out, plot=plot, save=save, folder=fit_options.folder)
     from fern.forecaster.predict import OutputColumns
 
-    with as_user_sees(data):
-        OutputColumns.of(level=levels, quantiles=shares)  # a mistake here must not cost a training
-    forecaster, saved = forecaster_for(model, horizon, settings)
-    given = read_given(data, reading=Reading(time, id_, (), encoding, separator, decimal))
-    with as_user_sees(given.name), told(), ended_by_interrupt():
-        forecaster.set_params(id_col=given.id_col)
+    with name_options(data):
+        OutputColumns.of(level=levels, quantiles=probabilities)  # a mistake here must not cost a training
+    forecaster, saved = make_forecaster(fit_options, horizon, table_options)
+    opened = open_table(data, table_options.reading())
+    with name_options(opened.name), show_warnings(), exit_if_interrupted():
+        forecaster.set_params(id_col=opened.id_col)
         if saved:
-            table = given.read(forecaster)
-            made = forecaster.predict(given.table, h=horizon, level=levels, quantiles=shares)
+            table = opened.read_series(forecaster)
+            forecast_rows = forecaster.predict(opened.table, h=horizon, level=levels, quantiles=probabilities)
         else:
-            table = fit(forecaster, given)
-            made = forecaster.predict(level=levels, quantiles=shares)
-        write_out(made, out, given, time=[table.time_col])
+            table = fit(forecaster, opened)
+            forecast_rows = forecaster.predict(level=levels, quantiles=probabilities)
+        write_out(forecast_rows, out, time=[table.time_col], time_form=opened.time_form)
+        if out is not None and str(out) != "-":
+            say(f"wrote {out}: {forecast_rows.num_rows:,} rows")
         if plot is not None:
-            _plot(forecaster, given if saved else None, plot, h=horizon, levels=levels)
+            _plot(forecaster, opened if saved else None, plot, h=horizon, levels=levels)
         if save is not None:
             forecaster.save(save)
             say(f"saved the forecaster: {save}")
 
 
-def forecaster_for(model: str, horizon: int | None, settings: dict[str, Any]) -> "tuple[FernForecaster, bool]":
+def make_forecaster(options: FitOptions, horizon: int | None, table: SeriesOptions) -> "tuple[FernForecaster, bool]":
     """A forecaster by the options, and whether it is a saved one, which needs no training."""
     from fern.forecaster import FernForecaster
     from fern.models import model_names
 
+    model, settings = options.model, {**options.settings(), **table.settings()}
     if model in model_names():
         if horizon is None:
             raise FernError(argument="--horizon", expected="the number of steps to forecast")
         return FernForecaster(horizon, model=model, **settings), False
     if not Path(model).exists():
-        with as_user_sees(model):
-            raise FernError(f"{unknown_name('model', model, model_names())}; nor is there a folder of that name")
+        raise FernError(
+            f"{unknown_name('model', model, model_names())}; nor is there a folder of that name", argument="--model"
+        )
     forecaster = FernForecaster.load(model)
     useless = [name for name in FOR_TRAINING if name in settings]
     if useless:
-        options = ", ".join("--" + name.replace("_", "-") for name in useless)
-        raise FernError(f"{model} is a saved forecaster, which is not trained again", argument=options)
+        named = ", ".join("--" + name.replace("_", "-") for name in useless)
+        raise FernError(f"{model} is a saved forecaster, which is not trained again", argument=named)
     return forecaster.set_params(**settings), True
 
 
-def fit(forecaster: "FernForecaster", given: Given) -> "SeriesTable":
+def fit(forecaster: "FernForecaster", opened: OpenTable) -> "SeriesTable":
     """Fit to the table; what was decided is said on standard error."""
-    table = given.read(forecaster)
+    table = opened.read_series(forecaster)
     began = clock.monotonic()
     forecaster.fit(table)
     seconds = clock.monotonic() - began
@@ -171,7 +126,7 @@ def fit(forecaster: "FernForecaster", given: Given) -> "SeriesTable":
 
 
 @contextmanager
-def ended_by_interrupt() -> Iterator[None]:
+def exit_if_interrupted() -> Iterator[None]:
     """Ctrl-C outside the training, and a training that fails, end with exit code 1 and nothing written."""
     from fern.training import Diverged
 
@@ -185,24 +140,24 @@ def ended_by_interrupt() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _check_paths(data: str, *, out: Path | None, plot: Path | None, save: Path | None, model: str) -> None:
+def _check_paths(data: str, *, out: Path | None, plot: Path | None, save: Path | None, folder: Path | None) -> None:
     """Every path is checked before any work, so that a mistake in one costs no training."""
-    check_files(data, out=out, plot=plot, model=model, save=save)
+    check_files(data, out=out, plot=plot, kept=[save, folder])
     if save is not None:
         check_folder(save)
         if not save.parent.is_dir():
             raise FernError(f"the folder {save.parent} does not exist", argument=save)
-        if save.is_dir() and Path(model).is_dir() and save.samefile(model):
+        if save.is_dir() and folder is not None and save.samefile(folder):
             raise FernError("is also the forecaster that is read; give another folder", argument=save)
         if save.is_dir() and any(save.iterdir()) and not (save / "forecaster.json").exists():
             raise FernError("holds other files; give a new or an empty folder", argument=save)
 
 
 def _plot(
-    forecaster: "FernForecaster", given: Given | None, path: Path, *, h: int | None, levels: list[float] | None
+    forecaster: "FernForecaster", opened: OpenTable | None, path: Path, *, h: int | None, levels: list[float] | None
 ) -> None:
     from fern.plot.canvas import save_figure
 
     chosen: dict[str, Any] = {} if levels is None else {"level": levels}
-    save_figure(forecaster.plot(None if given is None else given.table, h=h, **chosen), path)
+    save_figure(forecaster.plot(None if opened is None else opened.table, h=h, **chosen), path)
     say(f"wrote {path}")

@@ -9,38 +9,22 @@ import typer
 from typer.core import TyperGroup
 
 from fern.cli.console import echo, working
-from fern.cli.data import File, Ignore, PolicyFile, SeriesColumn, Step, audited, path_of
-from fern.cli.forecast import DEFAULT_MODEL, ended_by_interrupt, fit, forecaster_for
-from fern.cli.own_table import (
+from fern.cli.data import Ignore, PolicyFile, Step, audit_table
+from fern.cli.forecast import exit_if_interrupted, fit, make_forecaster
+from fern.cli.options import (
     STANDARD,
-    ContextLength,
     Data,
-    Decimal,
-    Encoding,
-    Epochs,
-    Given,
+    File,
+    FitOptions,
     Horizon,
-    IdColumn,
-    IgnoreColumns,
     Level,
-    MissingRule,
-    Model,
-    Season,
-    Seed,
-    Separator,
+    SeriesOptions,
     SeveralValues,
-    TargetColumns,
-    Threads,
-    TimeColumn,
-    TimeLimit,
-    as_user_sees,
-    names,
-    numbers,
-    read_given,
-    say,
-    settings_given,
-    told,
+    TableOptions,
+    expand_options,
+    split_numbers,
 )
+from fern.cli.tables import OpenTable, locate, name_options, open_table, say, show_warnings
 from fern.errors import FernError
 from fern.files import check_outputs, require_ending, write_whole
 
@@ -101,116 +85,78 @@ def runs(
 
 
 @group.command()
+@expand_options
 def audit(
     file: File,
     out: Out,
+    table_options: TableOptions,
     policy: PolicyFile = None,
-    time: TimeColumn = None,
-    series: SeriesColumn = None,
     ignore: Ignore = None,
     step: Step = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
 ) -> None:
     """Zeros, stuck sensors, gaps and other artefacts of a table, and what cleaning would do about them.
 
     The page is that of fern audit --html. The exit code is 1 if the data has problems to fix first.
     """
-    from fern.data.reading import Reading
-
-    _check(out, inputs=[path_of(file), policy])
-    reading = Reading(time, series, tuple(ignore or ()), encoding, separator, decimal)
-    found = audited(file, reading, policy=policy, step=step)
-    write_page(out, found.page())
-    if found.report.problems():
+    _check(out, inputs=[locate(file), policy])
+    audited = audit_table(file, table_options.reading(ignore=ignore), policy=policy, step=step)
+    write_page(out, audited.page())
+    if audited.report.problems():
         raise typer.Exit(1)
 
 
 @group.command(cls=SeveralValues)
+@expand_options
 def forecast(
     data: Data,
     out: Out,
+    table_options: SeriesOptions,
+    fit_options: FitOptions,
     horizon: Horizon = None,
-    id_: IdColumn = None,
-    time: TimeColumn = None,
-    target: TargetColumns = None,
     level: Level = None,
-    model: Model = DEFAULT_MODEL,
-    context_length: ContextLength = None,
-    season: Season = None,
-    epochs: Epochs = None,
-    time_limit: TimeLimit = None,
-    missing: MissingRule = None,
-    ignore_columns: IgnoreColumns = False,
-    seed: Seed = None,
-    threads: Threads = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
 ) -> None:
     """The forecast of a table as a page: fan, coverage, diagnostics and an audit of the data.
 
     With --model FOLDER a saved forecaster is used as it is; with a model's name it is fitted first.
     """
-    from fern.data.reading import Reading
     from fern.forecaster.predict import OutputColumns
 
-    levels = numbers("--level", level) or [80.0, 95.0]
-    require_ending(out, (".html", ".htm"), what="a page")
-    check_outputs(
-        [out],
-        inputs=[None if data == STANDARD else path_of(data)],
-        kept=[Path(model) if Path(model).is_dir() else None],
-    )
-    settings = settings_given(
-        {
-            "context_length": context_length,
-            "season": season,
-            "epochs": epochs,
-            "time_limit": time_limit,
-            "missing": missing,
-            "ignore_columns": ignore_columns,
-            "time_col": time,
-            "target_col": names(target),
-            "seed": seed,
-            "threads": threads,
-        }
-    )
-    with as_user_sees(data):
+    levels = split_numbers("--level", level) or [80.0, 95.0]
+    _check(out, inputs=[None if data == STANDARD else locate(data)], kept=(fit_options.folder,))
+    with name_options(data):
         OutputColumns.of(level=levels, quantiles=None)
-    forecaster, saved = forecaster_for(model, horizon, settings)
-    given = read_given(data, reading=Reading(time, id_, (), encoding, separator, decimal))
-    with as_user_sees(given.name), told(), ended_by_interrupt():
-        forecaster.set_params(id_col=given.id_col)
+    forecaster, saved = make_forecaster(fit_options, horizon, table_options)
+    opened = open_table(data, table_options.reading())
+    with name_options(opened.name), show_warnings(), exit_if_interrupted():
+        forecaster.set_params(id_col=opened.id_col)
         if not saved:
-            fit(forecaster, given)
-        found, why = _audit_of(given, time)
-        made = forecaster.report(
-            given.table if saved else None,
+            fit(forecaster, opened)
+        audit_report, why = _audit(opened, table_options.time_col)
+        page = forecaster.report(
+            opened.table if saved else None,
             h=horizon,
             level=levels,
-            name=Path(given.name).name,
-            audit=found,
+            name=Path(opened.name).name,
+            audit=audit_report,
             command=shlex.join(["fern", *sys.argv[1:]]),
         )
     if why:
         say(f"note: the page has no audit of the data: {why}")
-    write_page(out, made)
+    write_page(out, page)
 
 
-def _audit_of(given: Given, time: str | None) -> "tuple[AuditReport | None, str]":
+def _audit(opened: OpenTable, time_col: str | None) -> "tuple[AuditReport | None, str]":
     """The audit of the table, or why there is none: a forecast is shown all the same."""
     from fern.data import audit as audit_frame
 
-    series = given.id_col if given.id_col in given.table.column_names else None
+    id_col = opened.id_col if opened.id_col in opened.table.column_names else None
     try:
-        return audit_frame(given.table, time=time, series=series), ""
+        return audit_frame(opened.table, time=time_col, series=id_col), ""
     except FernError as error:
         return None, str(error)
 
 
-def _check(out: Path, *, inputs: list[Path | str | None] | None = None, kept: tuple[Path, ...] = ()) -> None:
+def _check(out: Path, *, inputs: list[Path | str | None] | None = None, kept: tuple[Path | None, ...] = ()) -> None:
     require_ending(out, (".html", ".htm"), what="a page")
     check_outputs([out], inputs=inputs or [], kept=kept)
 

@@ -1,25 +1,19 @@
-"""Cross-validation: forecasts of past rows beside what came, and their scores."""
+"""Cross-validation: forecasts of past rows beside what came."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
 from fern.data.series_table import Series, SeriesTable, restore_stamps
 from fern.errors import FernError
 from fern.forecaster.predict import OutputColumns, Request, predict_series
-from fern.forecaster.state import keep_recent
+from fern.forecaster.state import Recent, State, keep_recent
 
 if TYPE_CHECKING:
     from fern.forecaster.forecaster import FernForecaster
-
-Floats = NDArray[np.float64]
-
-GRID = tuple(round(0.05 * number, 2) for number in range(1, 20))
-"""The quantiles behind the CRPS."""
 
 
 def cross_validate(
@@ -44,6 +38,8 @@ def cross_validate(
             argument="n_windows",
             got=n_windows,
         )
+    if use_fitted:
+        _require_later_rows(forecaster._fitted(), table, needed=needed, step=step)
     pieces: list[pa.Table] = []
     fitted = forecaster if use_fitted else None
     for window in range(n_windows):
@@ -53,6 +49,45 @@ def cross_validate(
             fitted = type(forecaster)(**forecaster.get_params()).fit(known)
         pieces.append(_predict_window(fitted, table, known, after, output))
     return table.native.wrap(_sort(pa.concat_tables(pieces), series=len(table.series), horizon=horizon))
+
+
+def _require_later_rows(state: State, table: SeriesTable, *, needed: int, step: int) -> None:
+    """Refuse windows with rows that the forecaster has seen: their scores would be too good."""
+    known = {recent.name: recent for recent in state.recent}
+    for series in table.series:
+        recent = known.get(series.name)
+        if recent is None or _is_another(series, recent):
+            continue
+        later = _count_later(series, recent)
+        if later < needed:
+            fits = max(0, (later - state.horizon) // step + 1) if later >= state.horizon else 0
+            raise FernError(
+                f"the forecaster was fitted to rows up to {_show_end(recent)}; {later:,} rows are later, "
+                f"enough for {fits} windows",
+                argument="n_windows",
+                where=f"frame, series {series.name!r}" if series.name else "frame",
+            )
+
+
+def _count_later(series: Series, recent: Recent) -> int:
+    """Rows after the newest that the forecaster has seen."""
+    if series.stamps is None or recent.last is None:
+        return max(0, len(series.values) - recent.rows)
+    return int(pc.sum(pc.greater(series.stamps, recent.last.cast(series.stamps.type))).as_py() or 0)
+
+
+def _is_another(series: Series, recent: Recent) -> bool:
+    """Whether a series of the same name has other values in the newest row that the forecaster has seen."""
+    row = recent.rows - 1
+    if series.stamps is not None and recent.last is not None:
+        row = pc.index(series.stamps, recent.last.cast(series.stamps.type)).as_py()
+    if not 0 <= row < len(series.values):
+        return False
+    return not np.allclose(series.values[row], recent.values[-1], rtol=1e-6, atol=0.0)
+
+
+def _show_end(recent: Recent) -> str:
+    return f"row {recent.rows - 1}" if recent.last is None else str(recent.last.as_py())
 
 
 def _cut(series: Series, rows: int) -> Series:
@@ -99,107 +134,3 @@ def _sort(rows: pa.Table, *, series: int, horizon: int) -> pa.Table:
     windows = rows.num_rows // (series * horizon)
     places = np.arange(rows.num_rows).reshape(windows, series, horizon).swapaxes(0, 1)
     return rows.take(pa.array(places.reshape(-1)))
-
-
-@dataclass(frozen=True)
-class Score:
-    """Of one series or column, or of all: over every forecast step of every window."""
-
-    name: str
-    steps: int
-    mse: float
-    mae: float
-    crps: float
-    coverage: tuple[float, ...]
-    """The share of outcomes inside each level's interval."""
-
-
-def list_quantiles(levels: Sequence[float]) -> tuple[float, ...]:
-    """The quantiles to ask `FernForecaster.cross_validation` for: the grid, and the ends of each level's interval.
-
-    Example:
-        >>> list_quantiles([99])[0], len(list_quantiles([80])), len(list_quantiles([99]))
-        (0.005, 19, 21)
-    """
-    return tuple(sorted({*GRID, *_ends(levels)}))
-
-
-def score_forecasts(
-    rows: pa.Table, *, columns: Sequence[tuple[str, str]], levels: Sequence[float], by: str | None = None
-) -> list[Score]:
-    """The scores of a table that `cross_validation` gave for `probabilitys_for` these levels.
-
-    Arguments:
-        columns: for each channel the column of the forecast and that of what came.
-        by: a column of names; each gets a score, after the score of all.
-    """
-    groups: list[tuple[str, pa.Table]] = [("all", rows)]
-    if by is not None:
-        names = np.asarray(rows[by].cast(pa.string()).to_numpy(zero_copy_only=False))
-        distinct = list(dict.fromkeys(names.tolist()))
-        groups += [(name, rows.filter(pa.array(names == name))) for name in distinct] if len(distinct) > 1 else []
-    scores = [_score(name, part, columns, levels) for name, part in groups]
-    if len(columns) > 1:
-        scores += [_score(truth.removesuffix("-y"), rows, [(made, truth)], levels) for made, truth in columns]
-    return scores
-
-
-def keep_levels(rows: pa.Table, *, columns: Sequence[tuple[str, str]], levels: Sequence[float]) -> pa.Table:
-    """The same table with the ends of the levels' intervals in place of all the quantiles."""
-    quantiles = {name: column for made, _ in columns for name, column in _quantiles(made, list_quantiles(levels))}
-    keep: dict[str, str] = {}
-    for name in rows.column_names:
-        if name not in quantiles:
-            keep[name] = name
-        if name in {made for made, _ in columns}:
-            output = OutputColumns.of(level=list(levels), quantiles=None) if levels else OutputColumns()
-            ends = zip(output.names(name)[1:], output.probabilities, strict=True)
-            keep |= {column: _column(name, _rounded(probability)) for column, probability in ends}
-    return pa.table({column: rows[source] for column, source in keep.items()})
-
-
-def _score(name: str, rows: pa.Table, columns: Sequence[tuple[str, str]], levels: Sequence[float]) -> Score:
-    made, truth = (np.concatenate([_values(rows, pair[side]) for pair in columns]) for side in (0, 1))
-
-    def quantile(probability: float) -> Floats:
-        return np.concatenate([_values(rows, _column(column, probability)) for column, _ in columns])
-
-    pinball = [
-        np.maximum(probability * (truth - q), (probability - 1) * (truth - q)).mean()
-        for probability in GRID
-        for q in [quantile(probability)]
-    ]
-    inside = tuple(
-        float(((quantile(low) <= truth) & (truth <= quantile(high))).mean())
-        for low, high in zip(_ends(levels)[::2], _ends(levels)[1::2], strict=True)
-    )
-    error = made - truth
-    return Score(
-        name,
-        rows.num_rows,
-        float(np.square(error).mean()),
-        float(np.abs(error).mean()),
-        2 * float(np.mean(pinball)),
-        inside,
-    )
-
-
-def _values(rows: pa.Table, column: str) -> Floats:
-    return np.asarray(rows[column].to_numpy(), dtype=np.float64)
-
-
-def _ends(levels: Sequence[float]) -> list[float]:
-    return [_rounded(0.5 + side * level / 200) for level in levels for side in (-1, 1)]
-
-
-def _rounded(probability: float) -> float:
-    """Without rounding dust, so that 0.1 of a level and 0.1 of the grid are one quantile."""
-    return round(probability, 12)
-
-
-def _quantiles(made: str, probabilitys: Sequence[float]) -> list[tuple[str, str]]:
-    return [(_column(made, probability), made) for probability in probabilitys]
-
-
-def _column(made: str, probability: float) -> str:
-    return OutputColumns(quantiles=(probability,)).names(made)[1]

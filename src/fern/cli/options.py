@@ -1,0 +1,190 @@
+"""Options that several commands share, each written once.
+
+A command takes a group of options as one argument; `expand_options` shows typer each of its fields.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from fern.errors import FernError
+
+if TYPE_CHECKING:
+    from fern.data.reading import Reading
+
+STANDARD = "-"
+"""Standard input, or standard output."""
+
+DEFAULT_MODEL = "fern"
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, or - for standard input. See docs/forecasting.md.")
+]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="A CSV or Parquet file, or the name of a published dataset such as ETTh2.")
+]
+Horizon = Annotated[int | None, typer.Option(help="Number of steps to forecast.")]
+Level = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PERCENT…", help="Central intervals, in percent: --level 80 95, or --level 80,95."),
+]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How to read a table: the columns' roles and how the text is written."""
+
+    id_col: Annotated[
+        str | None, typer.Option("--id", help="Column with the series' names in a long table (default: detected).")
+    ] = None
+    time_col: Annotated[str | None, typer.Option("--time", help="Time column (default: detected).")] = None
+    separator: Annotated[str | None, typer.Option(help="CSV separator (default: detected).")] = None
+    decimal: Annotated[str | None, typer.Option(help="CSV decimal mark, '.' or ',' (default: detected).")] = None
+    encoding: Annotated[str | None, typer.Option(help="CSV encoding (default: detected).")] = None
+
+    def reading(self, *, ignore: list[str] | None = None) -> "Reading":
+        """What the reader need not guess."""
+        from fern.data.reading import Reading
+
+        return Reading(
+            time_col=self.time_col,
+            id_col=self.id_col,
+            ignore=tuple(ignore or ()),
+            encoding=self.encoding,
+            separator=self.separator,
+            decimal=self.decimal,
+        )
+
+
+@dataclass(frozen=True)
+class SeriesOptions(TableOptions):
+    """How to read a table that is to be forecast."""
+
+    target_col: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            help="Column to forecast (default: y of a long table, every column of a wide one). Repeatable, or "
+            "comma-separated.",
+        ),
+    ] = None
+    missing: Annotated[str | None, typer.Option(help="Missing values and rows: error, interpolate, ffill or drop.")] = (
+        None
+    )
+    ignore_columns: Annotated[
+        bool, typer.Option("--ignore-columns", help="Leave out columns that are neither identifier, time nor target.")
+    ] = False
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of the forecaster."""
+        return _without_defaults(
+            time_col=self.time_col,
+            target_col=split_names(self.target_col),
+            missing=self.missing,
+            ignore_columns=self.ignore_columns,
+        )
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Which forecaster, and how it is trained."""
+
+    model: Annotated[
+        str, typer.Option(help="A model's name, or the folder of a saved forecaster, which is not trained again.")
+    ] = DEFAULT_MODEL
+    context_length: Annotated[
+        int | None,
+        typer.Option("--context-length", "--context", help="Number of rows a forecast sees (default: from the data)."),
+    ] = None
+    season: Annotated[int | None, typer.Option(help="Number of rows in a season (default: from the time steps).")] = (
+        None
+    )
+    epochs: Annotated[int | None, typer.Option(help="Training epochs (default: from the data).")] = None
+    time_limit: Annotated[float | None, typer.Option(help="Time limit for training, in seconds.")] = None
+    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None
+    threads: Annotated[int | None, typer.Option(help="Number of threads for training.")] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of the forecaster, without its model."""
+        return _without_defaults(
+            **{field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
+        )
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a saved forecaster."""
+        return Path(self.model) if Path(self.model).is_dir() else None
+
+
+def _without_defaults(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None and value is not False}
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each field of its arguments that are groups of options."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        parameter.replace(annotation=hints[name], kind=keyword)
+        for name, parameter in inspect.signature(command).parameters.items()
+        if name not in groups
+    ]
+    for kind in groups.values():
+        own = get_type_hints(kind, include_extras=True)
+        parameters += [
+            inspect.Parameter(field.name, keyword, default=field.default, annotation=own[field.name])
+            for field in fields(kind)
+        ]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+        command(**values)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+class SeveralValues(TyperCommand):
+    """A command whose ``--level 80 95`` takes all the numbers that follow."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat the option before each further number."""
+        words: list[str] = []
+        current: str | None = None
+        for word in args:
+            if word.startswith("--"):
+                current = word if word in ("--level", "--quantiles") else None
+            elif current is not None and words[-1] != current:
+                if re.fullmatch(r"[\d.,]+", word):
+                    words.append(current)
+                else:
+                    current = None
+            words.append(word)
+        return super().parse_args(ctx, words)
+
+
+def split_numbers(option: str, values: list[str] | None) -> list[float] | None:
+    """The numbers of a repeated or comma-separated option."""
+    words = split_names(values)
+    if words is None:
+        return None
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise FernError(argument=option, got=", ".join(words), expected=f"numbers, as {option} 80,95") from None
+
+
+def split_names(values: list[str] | None) -> list[str] | None:
+    """The names of a repeated or comma-separated option."""
+    return [name.strip() for value in values or () for name in value.split(",") if name.strip()] or None

@@ -1,0 +1,265 @@
+"""Scores of cross-validated forecasts, beside seasonal naive and classical forecasts of the same windows."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fern.data.series_table import SeriesTable
+from fern.forecaster.predict import OutputColumns
+from fern.forecaster.simple import simple_forecast
+from fern.models.classical import ClassicalSettings, forecast_panel
+
+Floats = NDArray[np.float64]
+
+GRID = tuple(round(0.05 * number, 2) for number in range(1, 20))
+"""The quantiles behind the CRPS."""
+
+NAIVE, CLASSICAL = "seasonal naive", "classical"
+TIE = 0.01
+"""A difference below this share is none."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of a method over every forecast step of every window, or of one of its series or columns.
+
+    ``mase`` is the MAE over that of seasonal naive inside the rows before the first window, mean over series; None
+    where those rows never change. ``coverage`` is the share of outcomes inside each level's interval.
+    """
+
+    name: str
+    steps: int
+    mse: float
+    mae: float
+    mase: float | None
+    crps: float
+    coverage: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """Scores of a forecaster and of baselines on the same windows.
+
+    Attributes:
+        methods: the score of the forecaster first, then those of seasonal naive and of the classical ensemble.
+        parts: the forecaster's score on each series or column, where there are several.
+        levels: the levels of the coverage, in percent.
+        windows: forecasts of each series.
+        season: rows of a season; 1 for none, and seasonal naive repeats the last value.
+    """
+
+    methods: tuple[Score, ...]
+    parts: tuple[Score, ...]
+    levels: tuple[float, ...]
+    windows: int
+    season: int
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: how much better or worse the forecaster is than the baselines.
+
+        By MASE, or by MAE where there is no MASE.
+        """
+        ours, *others = self.methods
+        naive = f"{NAIVE} (season {self.season})" if self.season > 1 else "the last value"
+        names = {NAIVE: naive, CLASSICAL: "the classical ensemble"}
+        said = [_compare(_error(ours), _error(other), names[other.name]) for other in others]
+        windows = "1 window" if self.windows == 1 else f"{self.windows} windows"
+        few = "; few windows say little" if self.windows < 4 else ""
+        return f"{ours.name} is {' and '.join(said)} ({windows} of each series{few})."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values, for JSON."""
+        return {**asdict(self), "verdict": self.verdict}
+
+
+def list_quantiles(levels: Sequence[float]) -> tuple[float, ...]:
+    """The quantiles to ask `FernForecaster.cross_validation` for: the grid, and the ends of each level's interval.
+
+    Example:
+        >>> list_quantiles([99])[0], len(list_quantiles([80])), len(list_quantiles([99]))
+        (0.005, 19, 21)
+    """
+    return tuple(sorted({*GRID, *_ends(levels)}))
+
+
+def score_backtest(
+    rows: pa.Table, table: SeriesTable, *, levels: Sequence[float], horizon: int, step: int, season: int, name: str
+) -> Backtest:
+    """Score what `cross_validation` returned for `list_quantiles` of these levels, beside the baselines.
+
+    Arguments:
+        rows: the forecasts, by series, then by window.
+        table: the series that were forecast.
+        step: rows between windows.
+        season: rows of a season.
+        name: what the forecaster is called.
+    """
+    columns = list_columns(table, rows.column_names)
+    probabilities = list_quantiles(levels)
+    shape = (len(table.series), -1, horizon)
+    truth = _stack([rows[column] for _, column in columns], shape)
+    quantiles = np.stack(
+        [_stack([rows[_column(mean, p)] for mean, _ in columns], shape) for p in probabilities]
+    )  # (Q, S, W, H, C)
+    windows = truth.shape[1]
+    needed = horizon + (windows - 1) * step
+    scales = np.stack([_naive_error(series.values[: len(series.values) - needed], season) for series in table.series])
+    own = _Forecasts(name, _stack([rows[mean] for mean, _ in columns], shape), quantiles)
+    scorer = _Scorer(truth, scales, probabilities, tuple(levels))
+    starts = [needed - window * step for window in range(windows)]
+    naive = _forecast_naive(table, starts, horizon, season, probabilities)
+    classical = _forecast_classical(table, starts, horizon, season, probabilities)
+    methods = tuple(scorer.score(forecasts) for forecasts in (own, naive, classical))
+    parts: list[Score] = []
+    if len(table.series) > 1:
+        parts += [scorer.score(own, name=one.name, series=[place]) for place, one in enumerate(table.series)]
+    if len(columns) > 1:
+        parts += [scorer.score(own, name=one, channels=[c]) for c, one in enumerate(table.channel_names)]
+    return Backtest(methods, tuple(parts), tuple(levels), windows, season)
+
+
+def keep_levels(rows: pa.Table, table: SeriesTable, *, levels: Sequence[float]) -> pa.Table:
+    """The forecasts with the ends of the levels' intervals in place of all the quantiles."""
+    means = [mean for mean, _ in list_columns(table, rows.column_names)]
+    quantiles = {_column(mean, probability) for mean in means for probability in list_quantiles(levels)}
+    keep: dict[str, str] = {}
+    for name in rows.column_names:
+        if name not in quantiles:
+            keep[name] = name
+        if name in means:
+            output = OutputColumns.of(level=list(levels), quantiles=None) if levels else OutputColumns()
+            ends = zip(output.names(name)[1:], output.probabilities, strict=True)
+            keep |= {column: _column(name, _rounded(probability)) for column, probability in ends}
+    return pa.table({column: rows[source] for column, source in keep.items()})
+
+
+def list_columns(table: SeriesTable, names: Sequence[str]) -> list[tuple[str, str]]:
+    """The column of the forecast and that of the truth, for each channel of a cross-validation."""
+    if not table.long:
+        return [(name, f"{name}-y") for name in table.channel_names]
+    return [(names[list(names).index("cutoff") + 1], table.channel_names[0])]
+
+
+@dataclass(frozen=True, eq=False)
+class _Forecasts:
+    """A method's forecasts of all windows."""
+
+    name: str
+    mean: Floats  # (S, W, H, C)
+    quantiles: Floats  # (Q, S, W, H, C)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scorer:
+    """What forecasts are compared with."""
+
+    truth: Floats  # (S, W, H, C)
+    scales: Floats  # (S, C)
+    probabilities: tuple[float, ...]
+    levels: tuple[float, ...]
+
+    def score(
+        self,
+        forecasts: _Forecasts,
+        *,
+        name: str | None = None,
+        series: Sequence[int] | None = None,
+        channels: Sequence[int] | None = None,
+    ) -> Score:
+        """The score over some series and channels; over all where none are named."""
+        rows = slice(None) if series is None else list(series)
+        own = slice(None) if channels is None else list(channels)
+        truth, mean = self.truth[rows][..., own], forecasts.mean[rows][..., own]
+        quantiles = forecasts.quantiles[:, rows][..., own]
+        error = mean - truth
+        scales = self.scales[rows][..., own]
+        scaled = np.abs(error).mean(axis=(1, 2)) / np.where(scales > 0, scales, np.nan)
+        place = {probability: number for number, probability in enumerate(self.probabilities)}
+        pinball = [np.maximum(p * (truth - quantiles[place[p]]), (p - 1) * (truth - quantiles[place[p]])) for p in GRID]
+        ends = _ends(self.levels)
+        inside = tuple(
+            float(((quantiles[place[low]] <= truth) & (truth <= quantiles[place[high]])).mean())
+            for low, high in zip(ends[::2], ends[1::2], strict=True)
+        )
+        return Score(
+            forecasts.name if name is None else name,
+            truth.size,
+            float(np.square(error).mean()),
+            float(np.abs(error).mean()),
+            None if np.isnan(scaled).all() else float(np.nanmean(scaled)),
+            2 * float(np.mean(pinball)),
+            inside,
+        )
+
+
+def _forecast_naive(
+    table: SeriesTable, starts: Sequence[int], horizon: int, season: int, probabilities: Sequence[float]
+) -> _Forecasts:
+    """Seasonal naive from the rows before each window, with normal intervals from its own past errors."""
+    forecasts = [
+        [simple_forecast(one.values[: len(one.values) - start], horizon=horizon, season=season) for start in starts]
+        for one in table.series
+    ]
+    mean = np.stack([[forecast.mean for forecast in own] for own in forecasts])
+    quantiles = np.stack([[[f.quantile(p) for f in own] for own in forecasts] for p in probabilities])
+    return _Forecasts(NAIVE, mean, quantiles)
+
+
+def _forecast_classical(
+    table: SeriesTable, starts: Sequence[int], horizon: int, season: int, probabilities: Sequence[float]
+) -> _Forecasts:
+    """The classical ensemble from the rows before each window, channel by channel."""
+    channels, series = len(table.channel_names), len(table.series)
+    known = [
+        one.values[: len(one.values) - start, channel]
+        for one in table.series
+        for start in starts
+        for channel in range(channels)
+    ]
+    forecast = forecast_panel(known, horizon, ClassicalSettings(season=season))
+    shape = (series, len(starts), channels, horizon)
+    mean = forecast.mean.reshape(shape).swapaxes(2, 3)
+    quantiles = forecast.quantile(list(probabilities)).reshape(len(probabilities), *shape).swapaxes(3, 4)
+    return _Forecasts(CLASSICAL, mean, quantiles)
+
+
+def _naive_error(values: Floats, season: int) -> Floats:  # (T, C) -> (C,)
+    """The mean absolute error of seasonal naive inside a series; of the last value where it is too short for that."""
+    lag = season if len(values) > season else 1
+    return (
+        np.asarray(np.abs(values[lag:] - values[:-lag]).mean(axis=0))
+        if len(values) > lag
+        else np.zeros(values.shape[1])
+    )
+
+
+def _error(score: Score) -> float:
+    return score.mae if score.mase is None else score.mase
+
+
+def _compare(ours: float, theirs: float, name: str) -> str:
+    if theirs <= 0 or abs(ours / theirs - 1) < TIE:
+        return f"as good as {name}"
+    return f"{'better' if ours < theirs else 'worse'} than {name} by {abs(1 - ours / theirs):.0%}"
+
+
+def _stack(columns: Sequence[Any], shape: tuple[int, int, int]) -> Floats:
+    return np.stack([np.asarray(column.to_numpy(), dtype=np.float64).reshape(shape) for column in columns], axis=-1)
+
+
+def _ends(levels: Sequence[float]) -> list[float]:
+    return [_rounded(0.5 + side * level / 200) for level in levels for side in (-1, 1)]
+
+
+def _rounded(probability: float) -> float:
+    """Without rounding dust, so that 0.1 of a level and 0.1 of the grid are one quantile."""
+    return round(probability, 12)
+
+
+def _column(mean: str, probability: float) -> str:
+    return OutputColumns(quantiles=(probability,)).names(mean)[1]
