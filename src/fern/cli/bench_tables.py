@@ -55,7 +55,7 @@ def table(
     """Show the results of a task: mean over seeds ± standard error, best and second best marked."""
     from fern.benchmark.store import Store, default_folder
     from fern.benchmark.tables.build import build_table
-    from fern.benchmark.tables.rendering import FORMATS, render, to_rich
+    from fern.benchmark.tables.rendering import FORMATS, fit_width, render, to_rich
 
     store = Store(default_folder(task) if runs is None else runs)
     check_outputs([out], inputs=[file_of_task(task)], kept=store.folders)
@@ -76,8 +76,10 @@ def table(
     else:
         from fern.cli.console import console
 
-        console().print(to_rich(built))
-        for note in built.notes:
+        parts = fit_width(built, console().width)
+        for part in parts:
+            console().print(to_rich(part))
+        for note in parts[-1].notes:
             console().print(note, style="dim", markup=False, highlight=False)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fern.benchmark.tables.build import Column, Line, Table
 from fern.benchmark.tables.cells import Cell
-from fern.benchmark.tables.rendering import FORMATS, render, to_rich
+from fern.benchmark.tables.rendering import FORMATS, cell_text, fit_width, render, to_rich
 from fern.errors import FernError
 
 TABLE = Table(
@@ -109,6 +109,44 @@ def test_the_terminal_shows_all_of_it_and_takes_no_markup_from_names():
     shown = console.export_text()
     assert "[red]x[/red]" in shown
     assert "1.5 [1 failed]" in shown
+
+
+def wide_table(models=12):
+    """A table as a sweep makes it: two metrics of many models, one of which has not run."""
+    columns = [Column(metric, f"model-{n}") for n in range(models) for metric in ("mse", "wd")] + [Column("regret")]
+    known = [Cell(mean=12.345 + n, standard_error=0.25, done=2, missing=n % 2) for n in range(len(columns))]
+    cells = [
+        Cell(missing=2) if column.model == "model-3" else cell for column, cell in zip(columns, known, strict=True)
+    ]
+    return Table("wide", ("dataset",), tuple(columns), (Line(("LORENZ_BASE",), tuple(cells)),), notes=("a note",))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200, 1000])
+def test_a_terminal_of_any_width_cuts_no_number(width):
+    table = wide_table()
+    parts = fit_width(table, width)
+    console = Console(width=width, record=True, file=io.StringIO())
+    for part in parts:
+        console.print(to_rich(part))
+    shown = console.export_text()
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    for part in parts:
+        assert all(cell_text(cell) in shown for line in part.lines for cell in line.cells)
+        assert part.lines[0].keys == ("LORENZ_BASE",)
+    assert [bool(part.notes) for part in parts] == [False] * (len(parts) - 1) + [True]
+
+
+def test_what_a_terminal_has_no_room_for_is_said():
+    whole, narrow = fit_width(wide_table(), 1000), fit_width(wide_table(), 80)
+    assert len(whole) == 1
+    assert whole[0].notes == ("a note",)
+    assert {column.metric for part in narrow for column in part.columns} == {"mse", "regret"}
+    assert "model-3" not in {column.model for part in narrow for column in part.columns}
+    note = narrow[-1].notes[-1]
+    assert "model-3" in note
+    assert "WD" in note
+    assert "--out" in note
 
 
 def test_an_unknown_format_is_answered_with_the_nearest():

@@ -340,8 +340,8 @@ def ranked_models(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: S
 
 
 def _score(cell: Cell | None, direction: int) -> float | None:
-    """What a cell is ranked by, lower being better; None where it cannot be ranked."""
-    if cell is None or cell.failed or cell.missing:
+    """What a cell is ranked by, lower being better: the seeds that ran. None where none did, or one failed."""
+    if cell is None or cell.failed:
         return None
     if cell.diverged:
         return float("inf")

@@ -8,8 +8,8 @@ italic there). JSON keeps the table's form with full precision. CSV has one reco
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from fern.benchmark.results import title_of
@@ -189,6 +189,75 @@ def to_tex(table: Table) -> str:
     )
 
 
+def fit_width(table: Table, width: int) -> list[Table]:
+    """The table in parts that a terminal of this width shows without cutting a number.
+
+    A table that is too wide loses models without any figure, then all but the first metric of each model, and what is
+    still too wide is drawn part below part, each with the names of its lines. The last part's notes say what is left
+    out. A column that is wider than the terminal has a part of its own.
+
+    Example:
+        >>> from fern.benchmark.tables.build import Line
+        >>> columns = tuple(Column(metric, model) for model in ("fern", "dlinear") for metric in ("mse", "wd"))
+        >>> table = Table("Two models", ("dataset",), columns, (Line(("OU_BASE",), (Cell(mean=1.5, done=1),) * 4),))
+        >>> [len(part.columns) for width in (80, 30, 16) for part in fit_width(table, width)]
+        [4, 2, 1, 1]
+    """
+    left_out: list[str] = []
+    if _total_width(table) > width:
+        bare = [column.model for column in table.columns if column.model and not _has_figure(table, column)]
+        if bare:
+            table = _keep_columns(table, [column for column in table.columns if column.model not in bare])
+            left_out.append(f"models without a figure ({', '.join(dict.fromkeys(bare))})")
+    metrics = list(dict.fromkeys(column.metric for column in table.columns if column.model))
+    if _total_width(table) > width and len(metrics) > 1:
+        kept = [column for column in table.columns if not column.model or column.metric == metrics[0]]
+        table = _keep_columns(table, kept)
+        left_out.append(", ".join(title_of(metric) for metric in metrics[1:]))
+    if left_out:
+        note = (
+            f"Left out here: {'; '.join(left_out)}. --out FILE.html (or .md, .csv) has all of it; --metrics picks some."
+        )
+        table = replace(table, notes=(*table.notes, note))
+    if _total_width(table) <= width:
+        return [table]
+    parts: list[list[Column]] = [[]]
+    for column in table.columns:
+        if parts[-1] and _total_width(_keep_columns(table, [*parts[-1], column])) > width:
+            parts.append([])
+        parts[-1].append(column)
+    drawn = [_keep_columns(table, part) for part in parts]
+    return [replace(part, notes=table.notes if part is drawn[-1] else ()) for part in drawn]
+
+
+def _has_figure(table: Table, column: Column) -> bool:
+    """Whether the model of the column has any."""
+    own = [place for place, other in enumerate(table.columns) if other.model == column.model]
+    return any(
+        cell is not None and cell.mean is not None for line in table.lines for cell in map(line.cells.__getitem__, own)
+    )
+
+
+def _keep_columns(table: Table, columns: Sequence[Column]) -> Table:
+    places = [place for place, column in enumerate(table.columns) if column in columns]
+    lines = tuple(replace(line, cells=tuple(line.cells[place] for place in places)) for line in table.lines)
+    return replace(table, columns=tuple(table.columns[place] for place in places), lines=lines)
+
+
+def _total_width(table: Table) -> int:
+    """Characters of a line in a terminal, with two between columns."""
+    keys = [max(map(len, (name, *(line.keys[place] for line in table.lines)))) for place, name in enumerate(table.keys)]
+    figures = [
+        max(
+            len(column.model),
+            len(title_of(column.metric)),
+            *(len(cell_text(line.cells[place])) for line in table.lines),
+        )
+        for place, column in enumerate(table.columns)
+    ]
+    return sum(keys) + sum(figures) + 2 * (len(keys) + len(figures) - 1)
+
+
 def to_rich(table: Table) -> "RichTable":
     """The table for a terminal; the best is bold green, the second best underlined."""
     from rich.table import Table as RichTable
@@ -198,7 +267,8 @@ def to_rich(table: Table) -> "RichTable":
     for key in table.keys:
         drawn.add_column(key, no_wrap=True)
     for column in table.columns:
-        drawn.add_column(f"{safe_text(column.model, 'line')}\n{title_of(column.metric)}".strip(), justify="right")
+        head = f"{safe_text(column.model, 'line')}\n{title_of(column.metric)}".strip()
+        drawn.add_column(head, justify="right", no_wrap=True)
 
     def cell(content: Cell | None) -> Text:
         if content is None:
