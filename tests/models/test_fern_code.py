@@ -1,5 +1,6 @@
 """Fern in the forms of its author's code (the preset ``author``), against an independent version in NumPy."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from fern.errors import FernError
 from fern.models import Fern, build_model
 from fern.models.fern import PRESETS
 from fern.models.footprint import parameter_count
+from fern.models.storage import load_model, save_model
 from fern.training.losses import criterion
 from fern.transport.ellipsoid import EIGENVALUE_FLOOR
 
@@ -283,3 +285,13 @@ def test_a_distribution_is_trained_through_the_decoder_layers() -> None:
 def test_bad_forms_are_refused_by_name(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(FernError, match=message):
         build_model("fern", **{**SIZES, **settings})
+
+
+def test_a_saved_model_of_the_authors_forecasts_the_same(tmp_path: Path) -> None:
+    model, past = fern(reflections=6, gradient_block=2), windows()
+    model.train().loss(past, torch.ones(3, 30, 2), lambda f, y: huber_loss(f.mean, y))
+    save_model(model.eval(), tmp_path / "model.safetensors")
+    again = load_model(tmp_path / "model.safetensors")
+    assert again.config == model.config
+    assert torch.equal(again.eval()(past).mean, model(past).mean)
+    assert int(again.state_dict()["head.turn"]) == 1
