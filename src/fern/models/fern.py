@@ -246,9 +246,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "level": {"normalise": "last", "skip": "linear", "mean": "direct"},
     "state": {"mean": "direct"},
 }
-"""The paper's model, its six ablations (``tab:ablations-192-main``), and two for people's own data: ``level`` takes
-each context relative to its last value and spread and carries it on by a linear map, for series whose level drifts;
-``state`` takes values as they are, for systems whose level is part of their state (chaotic ones)."""
+"""The paper's model by its text, the same by its author's later code (``author``; "only encoder" is there
+``decoder_layers=0``), six ablations of the first (``tab:ablations-192-main``), and two for people's own data:
+``level`` takes each context relative to its last value and spread and carries it on by a linear map, for series whose
+level drifts; ``state`` takes values as they are, for systems whose level is part of their state (chaotic ones)."""
 
 
 @dataclass(frozen=True)
@@ -292,7 +293,13 @@ class Fern(Forecaster):
     contexts, where ψ has bounds for widths instead of the paper's (`fern.models.fern_parts.heads`). It is also our
     reading of the paper's ablations "only encoder" (no repeated translation) and, with ``layers=0``, "no encoder and
     no mean updates": with no shift at all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper
-    reports 27 and 194; 194 is the error of the best constant).
+    reports 27 and 194; 194 is the error of the best constant). In the author's code the repeated translation is the
+    ``decoder_layers``, with y and z in turn::
+
+        z ← s_z ⊙ z + t_z     (s_z, t_z) = φ_y^i(H_y(y))
+        y ← y + t_y           t_y = φ^i(H_z(z))
+
+    from y = y0 on, so that y = Uᵀ Λ U (y0 + Σ t_y + t).
 
     With ``normalise`` the encoder reads contexts without level and spread, and the distribution is brought back into
     the units of the data exactly (`Ellipsoid.affine`), its eigenvalues too.
