@@ -106,14 +106,7 @@ def check_outputs(
 
 
 def check_writable(path: Path) -> None:
-    """An error where a file could not be written: a directory, a missing folder, no permission.
-
-    Example:
-        >>> check_writable(Path("no/such/folder/out.csv"))
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: no/such/folder/out.csv: the folder no/such/folder does not exist
-    """
+    """An error where a file could not be written: a directory, a missing folder, no permission."""
     status = _status(path)
     if status is not None and stat.S_ISDIR(status.st_mode):
         raise FernError("is a directory", expected="a file name", where=path)
@@ -132,15 +125,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """An error where files could not be written into a folder that is there or is yet to be made.
-
-    Example:
-        >>> Path("a_file").touch()
-        >>> check_folder(Path("a_file/results"))
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: a_file/results: a_file is a file, needs a folder
-    """
+    """An error where files could not be written into a folder that is there or is yet to be made."""
     for place in (folder, *folder.absolute().parents):
         status = _status(place)
         if status is None:
@@ -153,12 +138,7 @@ def check_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder, made with those above it where it is not there yet.
-
-    Example:
-        >>> make_folder(Path("results/today")).is_dir()
-        True
-    """
+    """The folder, made with those above it where it is not there yet."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -171,14 +151,7 @@ def make_folder(folder: Path) -> Path:
 
 
 def read_plain(path: Path, *, most: int) -> bytes:
-    """The contents of a regular file of at most ``most`` bytes; a pipe or a device is refused and never waited for.
-
-    Example:
-        >>> read_plain(Path(os.devnull), most=10)  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: ...: is not a regular file
-    """
+    """The contents of a regular file of at most ``most`` bytes; a pipe or a device is refused and never waited for."""
     # Without NONBLOCK opening a pipe would wait for a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     status = os.fstat(handle)
@@ -195,10 +168,6 @@ def require_ending(path: Path, endings: Collection[str], *, what: str) -> str:
     """The ending of a file's name in lower case, which must be one that ``what`` can be written as.
 
     The name of a device or a named pipe has none, and the first of the ``endings`` is taken.
-
-    Example:
-        >>> require_ending(Path("shock.PNG"), (".png", ".svg"), what="a picture")
-        '.png'
     """
     ending = path.suffix.lower()
     if ending not in endings:

@@ -122,12 +122,7 @@ def end_with_parent() -> None:
 
 
 def describe_exit(exit_code: int | None) -> str:
-    """The end of a process in words, from `multiprocessing.Process.exitcode`.
-
-    Example:
-        >>> describe_exit(-9), describe_exit(3)
-        ('was killed by SIGKILL', 'exited with code 3')
-    """
+    """The end of a process in words, from `multiprocessing.Process.exitcode`."""
     if exit_code is not None and exit_code < 0:
         with suppress(ValueError):
             return f"was killed by {signal.Signals(-exit_code).name}"

@@ -69,14 +69,7 @@ def _strict(schema: Any) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The contents of a TOML file, or an error that says what is wrong with it.
-
-    Example:
-        >>> read_toml(Path("missing.toml"))
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: missing.toml: no such file
-    """
+    """The contents of a TOML file, or an error that says what is wrong with it."""
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -96,14 +89,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_json(text: bytes | str, *, where: str) -> Any:
-    """The value of a JSON text in which every number is finite and every text is text; else an error that says so.
-
-    Example:
-        >>> read_json('{"mse": 1e999}', where="row.json")
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: row.json: is not JSON (1e999 is no finite number)
-    """
+    """The value of a JSON text in which every number is finite and every text is text; else an error that says so."""
     try:
         value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
         json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text

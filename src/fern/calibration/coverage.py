@@ -71,10 +71,6 @@ def error_bar(level: float, n_eff: float, n_eff_calibration: float) -> float:
 
     Two shares vary: that of the windows looked at that lie inside, and that of all windows that radii from the
     calibration windows would hold. Radii that no window stands behind have the first alone.
-
-    Example: with 100 effective windows on either side a right 90 % region shows 81.7 to 98.3 %.
-        >>> round(error_bar(90, 100, 100), 3)
-        0.083
     """
     share = level / 100
     behind = 1 / n_eff_calibration if n_eff_calibration else 0.0
@@ -211,19 +207,6 @@ def coverage_by_origin(
     """How the coverage of one row of `coverage_report` came about, of the same forecast and outcomes.
 
     The row is one of margins; its n_eff are taken over.
-
-    Example:
-        >>> import torch
-        >>> from fern.calibration import Residuals, coverage_report, fit_calibration
-        >>> from fern.transport import Ellipsoid
-        >>> distribution = Ellipsoid(torch.ones(300, 1, 1, 4), torch.zeros(300, 1, 1, 4), torch.zeros(300, 1, 1, 0, 4))
-        >>> y = torch.randn(300, 4, 1, generator=torch.Generator().manual_seed(0))
-        >>> rows = range(0, 1200, 4)
-        >>> forecast = fit_calibration(Residuals.of(distribution, y, origins=rows)).apply(distribution)
-        >>> row = coverage_report(forecast, y, origins=rows, paths=0).row("margin", 90.0)
-        >>> by_origin = coverage_by_origin(forecast, y, origins=rows, row=row)
-        >>> abs(float(by_origin.inside.mean()) - row.coverage) < 1e-12, round(float(by_origin.pit.sum()), 6)
-        (True, 1.0)
     """
     if row.kind != "margin":
         raise FernError(f"got one of {row.kind!r}", argument="row", expected="one of 'margin'")

@@ -47,12 +47,6 @@ def effective_size(
     level, but its estimate does: 5 to 10 exceedances in a row or two look independent (simulated maxima over 48 steps,
     117 windows: true n_eff 9.5 at the 50, 90 and 95 % quantiles, estimated 10, 18 and 51). So it is measured where
     exceedances are many; 80 % as well as 50 % because large errors may cluster more than others (volatility).
-
-    Example: a hundred scores, each of them ten times, are worth about a hundred.
-        >>> scores = np.repeat(np.random.default_rng(0).random((100, 1)), 10, axis=0)
-        >>> n_eff = effective_size(scores, series=np.zeros(1000, int), lags=20, weights=np.ones(1000))
-        >>> 70 < n_eff < 140
-        True
     """
     if not len(scores):
         return 0.0

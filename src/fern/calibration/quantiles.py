@@ -20,12 +20,7 @@ LEAST_SIZE = 4.0
 
 
 def least_size_for(level: float, *, tails: int = 1) -> int:
-    """The least n_eff with which a level can be calibrated: the corrected quantile must not lie beyond the data.
-
-    Example:
-        >>> least_size_for(90), least_size_for(95), least_size_for(95, tails=2)
-        (9, 19, 39)
-    """
+    """The least n_eff with which a level can be calibrated: the corrected quantile must not lie beyond the data."""
     return ceil(round(_size_needed(level, tails), 9))
 
 

@@ -94,12 +94,7 @@ class Shape:
 
 
 def patch_lengths(horizon: int, patch_size: int) -> NDArray[np.int64]:  # (g,)
-    """The number of steps of each patch; the last may be shorter.
-
-    Example:
-        >>> patch_lengths(10, 4)
-        array([4, 4, 2])
-    """
+    """The number of steps of each patch; the last may be shorter."""
     starts = np.arange(0, horizon, patch_size)
     return np.minimum(patch_size, horizon - starts)
 
@@ -175,13 +170,6 @@ def ledoit_wolf(
 
     ρ = min(1, β²/δ²) with δ² = ‖S − tr(S)/m I‖² and β² = (Σ w ‖z zᵀ − S‖²)/n (Ledoit and Wolf 2004), where n
     is n_eff: dependent windows are worth less. ``diagonal`` does the same for the diagonal alone.
-
-    Example:
-        >>> z = np.random.default_rng(0).normal(size=(4000, 2)) @ np.array([[1, 0.5], [0, 1]])
-        >>> covariance, shrinkage = ledoit_wolf(z, np.full(4000, 1 / 4000), n_eff=4000)
-        >>> covariance.round(1), bool(shrinkage < 0.05)
-        (array([[0.9, 0.4],
-               [0.4, 1.1]]), True)
     """
     m = z.shape[1]
     if diagonal:

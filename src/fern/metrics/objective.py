@@ -89,12 +89,6 @@ def objective(
 
     D is the ``sliced_w2`` of the detailed tables or the ``w2`` of the shock tables. ``directions`` are those of
     ``sliced_w2``; without them it uses its own, the same at each call.
-
-    Example:
-        >>> import torch
-        >>> pred, true = torch.tensor([[[1.0], [3.0]]]), torch.tensor([[[1.0], [1.0]]])
-        >>> round(objective(pred, true, distance="w2").item(), 6)      # 0.1·2 + 1·1 + 0.1·2
-        1.4
     """
     require_distance(distance)
     if distance == "w2" and directions is not None:

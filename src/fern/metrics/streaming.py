@@ -133,12 +133,6 @@ def per_window(
     All metrics but ``sliced_w2`` and ``objective``, which belong to a set of windows. ``std`` is for ``ept``,
     ``distribution`` and ``level`` for the scores of a distribution, ``samples`` for ``energy_score`` and
     ``variogram_score``.
-
-    Example:
-        >>> import numpy as np
-        >>> per_window("mae", np.array([[[1.0], [2.0]], [[0.0], [0.0]]]), np.zeros((2, 2, 1)))
-        array([[1.5],
-               [0. ]])
     """
     if metric not in SCORES and metric not in LEVEL_SCORES:
         raise unknown_name("metric", metric, [*SCORES, *LEVEL_SCORES])

@@ -7,13 +7,7 @@ from fern.models.base import Forecaster
 
 
 def parameter_count(model: Forecaster) -> int:
-    """How many numbers are learnt.
-
-    Example:
-        >>> from fern.models import build_model
-        >>> parameter_count(build_model("last-value", context_length=4, horizon=2, channels=1))
-        0
-    """
+    """How many numbers are learnt."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
@@ -22,11 +16,6 @@ def multiply_adds(model: Forecaster) -> int:
 
     Counted are the products of matrices and the convolutions that run in evaluation mode, as the usual counters
     do (half of what they call FLOPs); elementwise work, Fern's reflections (R·4·H a channel) among it, is not.
-
-    Example:
-        >>> from fern.models import build_model
-        >>> multiply_adds(build_model("last-value", context_length=4, horizon=2, channels=1))
-        0
     """
     config, training = model.config, model.training
     reference = next(model.parameters(), torch.empty(0))

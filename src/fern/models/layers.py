@@ -33,16 +33,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def find_activation(name: str) -> Callable[[Tensor], Tensor]:
-    """The activation of this name.
-
-    Example:
-        >>> find_activation("relu")(torch.tensor([-1.0, 2.0]))
-        tensor([0., 2.])
-        >>> find_activation("relo")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: unknown activation 'relo': did you mean 'relu'? Known: ...
-    """
+    """The activation of this name."""
     if name not in ACTIVATIONS:
         raise unknown_name("activation", name, ACTIVATIONS)
     return ACTIVATIONS[name]
@@ -62,11 +53,6 @@ def predict_in_blocks(
 
     Only for a model in which windows do not influence each other, so not for one that normalises by the batch in
     training. On other devices than the CPU the batch is not cut.
-
-    Example:
-        >>> seen = []
-        >>> predict_in_blocks(lambda part: (seen.append(len(part)), part)[1], torch.zeros(5, 4, 3), rows=6).shape, seen
-        (torch.Size([5, 4, 3]), [2, 2, 1])
     """
     windows = max(1, rows // past.shape[2])
     if past.shape[0] <= windows or past.device.type != "cpu":
@@ -80,13 +66,7 @@ def cut_patches(
     size: int,
     stride: int,
 ) -> Tensor:  # (..., (T - size) // stride + 2, size), a view of the padded series
-    """Overlapping patches, after the last value was repeated ``stride`` times (PatchTST's rule).
-
-    Example:
-        >>> cut_patches(torch.arange(5.0), size=4, stride=2)
-        tensor([[0., 1., 2., 3.],
-                [2., 3., 4., 4.]])
-    """
+    """Overlapping patches, after the last value was repeated ``stride`` times (PatchTST's rule)."""
     padded = torch.cat((x, x[..., -1:].expand(*x.shape[:-1], stride)), dim=-1)
     return padded.unfold(-1, size, stride)
 
@@ -104,10 +84,6 @@ def moving_average(
     """The mean of each value and its (kernel - 1) / 2 neighbours on either side; the ends are repeated beyond them.
 
     It is what average pooling with edge padding computes, in log2(kernel) additions instead of kernel of them.
-
-    Example:
-        >>> moving_average(torch.tensor([0.0, 3.0, 6.0]), 3)
-        tensor([1., 3., 5.])
     """
     averaged: Tensor = _MovingAverage.apply(x, kernel)  # type: ignore[no-untyped-call]
     return averaged
@@ -117,13 +93,7 @@ def weights_on_average(
     weight: Tensor,  # (outputs, T), of a linear map
     kernel: int,
 ) -> Tensor:  # (outputs, T)
-    """The weights that do to a series what ``weight`` does to its moving average: many series need not be averaged.
-
-    Example:
-        >>> x, weight = torch.randn(5, 8), torch.randn(2, 8)
-        >>> torch.allclose(x @ weights_on_average(weight, 3).T, moving_average(x, 3) @ weight.T, atol=1e-5)
-        True
-    """
+    """The weights that do to a series what ``weight`` does to its moving average: many series need not be averaged."""
     transposed: Tensor = _TransposedAverage.apply(weight, kernel)  # type: ignore[no-untyped-call]
     return transposed
 
@@ -132,12 +102,7 @@ def decompose(
     x: Tensor,  # (..., T)
     kernel: int,
 ) -> tuple[Tensor, Tensor]:  # (..., T), (..., T)
-    """The seasonal part and the trend: what is left over by the moving average, and the moving average.
-
-    Example:
-        >>> decompose(torch.tensor([0.0, 3.0, 6.0]), 3)
-        (tensor([-1.,  0.,  1.]), tensor([1., 3., 5.]))
-    """
+    """The seasonal part and the trend: what is left over by the moving average, and the moving average."""
     trend = moving_average(x, kernel)
     return x - trend, trend
 
@@ -397,11 +362,6 @@ def attend(
 
     Compiled loops do it for float32 on the CPU, where rows of dozens of tokens and heads of 4 to 16 numbers leave
     matrix products mostly waiting (a training step of PatchTST for ETTh1 is 1.5 times as fast); plain torch elsewhere.
-
-    Example:
-        >>> attended, scores = attend(torch.zeros(5, 3, 3 * 8), heads=2, dropout=Dropout(0.0))
-        >>> attended.shape, scores
-        (torch.Size([5, 3, 8]), None)
     """
     if _compiled(qkv):
         attended, scores = _Attention.apply(qkv, before, heads, residual, dropout.keys())  # type: ignore[no-untyped-call]

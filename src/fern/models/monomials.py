@@ -8,12 +8,7 @@ from torch import Tensor
 
 
 def monomial_count(variables: int, degree: int) -> int:
-    """How many monomials so many variables have up to a degree, the constant among them.
-
-    Example:
-        >>> monomial_count(3, 3), monomial_count(6, 4)
-        (20, 210)
-    """
+    """How many monomials so many variables have up to a degree, the constant among them."""
     return comb(variables + degree, degree)
 
 
@@ -21,12 +16,7 @@ def monomials(
     values: Tensor,  # (..., v, n)
     degree: int,
 ) -> Tensor:  # (..., monomials, n)
-    """1, the values, their products of two, …, up to the degree, each monomial once.
-
-    Example:
-        >>> monomials(torch.tensor([[2.0], [3.0]]), 2).flatten()
-        tensor([1., 2., 3., 4., 6., 9.])
-    """
+    """1, the values, their products of two, …, up to the degree, each monomial once."""
     *others, variables, width = values.shape
     products = [values.new_ones(*others, 1, width)]
     for lower, variable in _recipe(variables, degree, values.device):

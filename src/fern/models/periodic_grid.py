@@ -49,12 +49,6 @@ def strong_waves(
 
     With P_k the mean square of wave k over the rows, those with P_k ≥ ``least``·max P are kept. A map that is fitted to
     rows does not know what becomes of waves that the rows do not have, and rolled on it makes them grow.
-
-    Example:
-        >>> place = torch.arange(8) * (2 * torch.pi / 8)
-        >>> rows = torch.stack((place.cos(), place.sin()))
-        >>> bool(torch.allclose((rows + 0.1 * (2 * place).cos()) @ strong_waves(rows), rows, atol=1e-6))
-        True
     """
     channels = rows.shape[1]
     strength = torch.fft.rfft(rows.double(), dim=1).abs().square().mean(0)

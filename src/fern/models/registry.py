@@ -38,14 +38,6 @@ def initialise(module: nn.Module, generator: Generator | None) -> None:
     Linear maps and convolutions start as PyTorch's defaults do: weights and biases uniform within ±1/√(fan in).
     Normalisations start as the identity. Any other part with parameters of its own must have a method
     ``initialise_parameters(generator)``, which takes precedence.
-
-    Example:
-        >>> layer = nn.Linear(4, 2)
-        >>> initialise(layer, torch.Generator().manual_seed(7))
-        >>> first = layer.weight.clone()
-        >>> initialise(layer, torch.Generator().manual_seed(7))
-        >>> torch.equal(layer.weight, first)
-        True
     """
     with torch.no_grad():
         for part in module.modules():
@@ -227,11 +219,6 @@ def outline_model(
 
     Its parameters are on torch's ``meta`` device: they have shapes and no values. A model whose constructor looks at
     values is built in full.
-
-    Example:
-        >>> outline = outline_model("fern", context_length=336, horizon=336, channels=3)
-        >>> outline.trainable, {parameter.device.type for parameter in outline.parameters()}
-        (True, {'meta'})
     """
     sizes = {"context_length": context_length, "horizon": horizon, "channels": channels}
     entry, config = model_entry(name), model_config(name, **sizes, preset=preset, **settings)

@@ -71,12 +71,7 @@ def diverged_weights(named: Named, *, epoch: int, step: int, remedy: str) -> Div
 
 
 def group_of(name: str) -> str:
-    """The parameter group of a parameter: the part of the model it belongs to.
-
-    Example:
-        >>> group_of("heads_x.0.linear.weight"), group_of("scale")
-        ('heads_x.0.linear', 'scale')
-    """
+    """The parameter group of a parameter: the part of the model it belongs to."""
     return name.rsplit(".", 1)[0]
 
 

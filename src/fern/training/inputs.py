@@ -100,10 +100,5 @@ def run_directory(directory: Path | str | None, resume: Path | str | None) -> Pa
 
 
 def batch_size_for(windows: int) -> int:
-    """A batch size from the number of training windows: about 250 steps an epoch, between 16 and 128 windows each.
-
-    Example:
-        >>> batch_size_for(500), batch_size_for(24_000), batch_size_for(1_000_000)
-        (16, 96, 128)
-    """
+    """A batch size from the number of training windows: about 250 steps an epoch, between 16 and 128 windows each."""
     return max(16, min(128, 8 * round(windows / 250 / 8)))

@@ -286,12 +286,7 @@ class MLflow:
 
 
 def figures(record: EpochRecord) -> dict[str, float]:
-    """The figures of an epoch under flat names.
-
-    Example:
-        >>> figures(EpochRecord(1, 0.5, 1e-3, None, {"mse": 2.0}, seconds=1.5))
-        {'train/loss': 0.5, 'train/learning_rate': 0.001, 'train/seconds': 1.5, 'validation/mse': 2.0}
-    """
+    """The figures of an epoch under flat names."""
     train = {
         "train/loss": record.train_loss,
         "train/learning_rate": record.learning_rate,

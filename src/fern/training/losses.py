@@ -29,16 +29,7 @@ BETA = 0.5
 
 
 def loss_weights(loss: str | Mapping[str, float]) -> Weights:
-    """A loss by its name, or a mixture, as names to weights.
-
-    Example:
-        >>> loss_weights("huber")
-        {'huber': 1.0}
-        >>> loss_weights({"huber": 1, "nil": 0.1})  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: unknown loss 'nil': did you mean 'nll'? Known: beta_nll, crps, ...
-    """
+    """A loss by its name, or a mixture, as names to weights."""
     if not isinstance(loss, str | Mapping):
         raise FernError(argument="loss", got=loss, expected="a name or a mapping of names to weights")
     weights = {loss: 1.0} if isinstance(loss, str) else dict(loss)
@@ -79,12 +70,6 @@ def criterion(
       outliers than ``nll``, and it trains the axes too: it is least where they are those of the covariance.
     - ``beta_nll``: the mean of sg(σⱼ)^2β (½(wⱼ/σⱼ)² + log σⱼ + ½ log 2π), β = ½, where sg stops the gradient (Seitzer
       et al., 2022). The slope in the mean is then w/σ² · σ: a window that fits badly is not given up, as by ``nll``.
-
-    Example:
-        >>> import torch
-        >>> both = criterion({"mse": 1.0, "mae": 0.5})
-        >>> both(Forecast(mean=torch.full((1, 2, 1), 2.0)), torch.zeros(1, 2, 1))
-        tensor(5.)
     """
 
     def energy(forecast: Forecast, future: Tensor) -> Tensor:

@@ -24,16 +24,7 @@ def generator_for(
     epoch: int = 0,
     device: torch.device | str = "cpu",
 ) -> Generator:
-    """A new generator for one purpose of a run; purposes, ranks and epochs draw independently of each other.
-
-    Example: the starting weights that ``train`` gives a model with seed 7.
-        >>> from fern.models import build_model
-        >>> sizes = {"context_length": 48, "horizon": 24, "channels": 1}
-        >>> first = build_model("fern", **sizes, generator=generator_for(7, "init"))
-        >>> second = build_model("fern", **sizes, generator=generator_for(7, "init"))
-        >>> torch.equal(first.features_x.weight, second.features_x.weight)
-        True
-    """
+    """A new generator for one purpose of a run; purposes, ranks and epochs draw independently of each other."""
     digest = hashlib.sha256(f"fern {seed} {purpose} {rank} {epoch}".encode()).digest()
     return Generator(device=device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 

@@ -131,14 +131,7 @@ def threads(count: int | None) -> Iterator[None]:
 
 
 def require_threads(count: int) -> None:
-    """Refuse more threads than a machine of this size could ever use: starting them ends the process.
-
-    Example:
-        >>> require_threads(100_000)  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: threads: got 100000, needs at most ... on this machine of ... cores
-    """
+    """Refuse more threads than a machine of this size could ever use: starting them ends the process."""
     most = max(MOST_THREADS, 8 * usable_cores())
     if count > most:
         needs = f"at most {most} on this machine of {usable_cores()} cores"

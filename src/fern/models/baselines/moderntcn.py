@@ -238,13 +238,7 @@ def grouped_linear(
     x: Tensor,  # (groups, inputs, T)
     layer: nn.Conv1d,  # of kernel 1
 ) -> Tensor:  # (groups, outputs, T)
-    """What a grouped convolution of kernel 1 computes, as one batched product.
-
-    Example:
-        >>> layer, x = nn.Conv1d(6, 4, 1, groups=2), torch.randn(1, 6, 5)
-        >>> torch.allclose(grouped_linear(x.view(2, 3, 5), layer).view(1, 4, 5), layer(x), atol=1e-6)
-        True
-    """
+    """What a grouped convolution of kernel 1 computes, as one batched product."""
     groups, inputs, _ = x.shape
     assert layer.bias is not None
     return torch.baddbmm(layer.bias.view(groups, -1, 1), layer.weight.view(groups, -1, inputs), x)
@@ -258,10 +252,6 @@ def depthwise(
 
     It is a product with the banded N×N matrix of each kernel: N/k times the multiply-adds of a depthwise
     `torch.nn.Conv1d`, but at the speed of matrix products, on a CPU several times faster for k = 51, N = 84.
-
-    Example:
-        >>> depthwise(torch.tensor([[[1.0, 2.0, 3.0]]]), torch.tensor([[[10.0, 1.0, 0.0]]]))
-        tensor([[[ 1., 12., 23.]]])
     """
     length, half = rows.shape[-1], kernels.shape[-1] // 2
     reach = length - 1 - half  # negative where the kernel is longer than the row: its far ends meet only zeros

@@ -193,13 +193,7 @@ class PatchEmbedding(nn.Module):
 
 
 def sinusoidal_positions(count: int, width: int) -> Tensor:  # (count, width)
-    """sin(k / 10000^(2i / width)) at 2i and the cosine at 2i + 1, for position k (Vaswani 2017).
-
-    Example:
-        >>> sinusoidal_positions(2, 2)
-        tensor([[0.0000, 1.0000],
-                [0.8415, 0.5403]])
-    """
+    """sin(k / 10000^(2i / width)) at 2i and the cosine at 2i + 1, for position k (Vaswani 2017)."""
     angles = torch.arange(count)[:, None] * torch.exp(torch.arange(0, width, 2) * (-log(10000.0) / width))
     waves = torch.empty(count, width)
     waves[:, 0::2] = angles.sin()

@@ -182,12 +182,7 @@ class PFNN(PointForecaster):
 def expansion(
     operator: Tensor,  # (n, n)
 ) -> Tensor:  # scalar
-    """Σ ReLU(eig(KKᵀ) - 1): 0 where no direction grows.
-
-    Example:
-        >>> expansion(torch.diag(torch.tensor([0.5, 1.0, 2.0])))
-        tensor(3.)
-    """
+    """Σ ReLU(eig(KKᵀ) - 1): 0 where no direction grows."""
     gram = operator @ operator.mT
     # Where I - KKᵀ has a Cholesky factor, no eigenvalue reaches 1: told without eigenvectors, which a gradient needs.
     identity = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
@@ -199,12 +194,7 @@ def expansion(
 def distance_from_unitary(
     operator: Tensor,  # (n, n)
 ) -> Tensor:  # scalar
-    """‖KᵀK - I‖ + ‖KKᵀ - I‖ in Frobenius' norm. For a square K the two are equal: both are √Σ(σ² - 1)².
-
-    Example:
-        >>> distance_from_unitary(torch.diag(torch.tensor([1.0, 2.0])))
-        tensor(6.)
-    """
+    """‖KᵀK - I‖ + ‖KKᵀ - I‖ in Frobenius' norm. For a square K the two are equal: both are √Σ(σ² - 1)²."""
     identity = torch.eye(operator.shape[0], dtype=operator.dtype, device=operator.device)
     distance: Tensor = torch.linalg.matrix_norm(operator @ operator.mT - identity)
     return 2.0 * distance
