@@ -52,7 +52,7 @@ def task(text: str) -> dict[str, str]:
     Case("a hidden size of 10^20", ("bench", "run", "t.toml", "--out", "r"), 2, MEMORY,
          task(TASK.replace('["dlinear"]', f'[{{ model = "fern", settings = {{ hidden = {10**18} }} }}]'))),
     Case("100,000 threads of a sweep", ("bench", "run", "t.toml", "--out", "r", "--threads", 100_000), 2,
-         "threads: got 100000, this machine has", task(TASK.replace("dlinear", "last-value"))),
+         "threads: got 100000", task(TASK.replace("dlinear", "last-value"))),
     Case("10^9 jobs", ("bench", "run", "t.toml", "--out", "r", "--jobs", 10**9), 2,
          "jobs: 1000000000 processes would need", task(TASK.replace("dlinear", "last-value"))),
     Case("0 jobs", ("bench", "run", "t.toml", "--out", "r", "--jobs", 0), 2, "jobs: got 0, needs at least 1",
@@ -62,7 +62,7 @@ def task(text: str) -> dict[str, str]:
     Case("10^12 steps of a forecast", ("forecast", "x.csv", "--horizon", 10**12, "-o", "f.csv"), 2,
          "horizon|memory", {"x.csv": hourly()}),
     Case("100,000 threads of a forecast", ("forecast", "x.csv", "--horizon", 2, "--threads", 100_000, "-o", "f.csv"), 2,
-         "threads: got 100000, this machine has", {"x.csv": hourly(600)}),
+         "threads: got 100000", {"x.csv": hourly(600)}),
     Case("a response of 10^15 steps", ("bench", "response", "last-value", "OU_PARAM", "--steps", 10**15), 2, MEMORY),
     Case("a stress test of 10^12 steps ahead", ("bench", "response", "last-value", "OU_PARAM", "--horizon", 10**12), 2,
          "horizon|rows|window|reach"),
@@ -101,7 +101,7 @@ def test_python_refuses_what_does_not_fit(name: str) -> None:
 
 
 def test_two_devices_may_be_asked_for_where_there_are_two_cores(monkeypatch) -> None:
-    monkeypatch.setattr("fern.training.runtime._cores", lambda: 2)
+    monkeypatch.setattr("fern.training.runtime.usable_cores", lambda: 2)
     with nullcontext():
         require_devices(TrainConfig(devices=2))
     with pytest.raises(FernError, match="give a strategy too"):

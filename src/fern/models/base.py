@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.checks import require_whole
+from fern.checks import is_number, require_whole
 from fern.errors import FernError
 from fern.models.layers import draw_from
 from fern.settings import STRICT
@@ -47,6 +47,18 @@ one map of a channel's neighbours; or that of all channels."""
 
 LARGE = 1e9
 """Values in a context from which a forecast that is not finite is taken for their fault, and not the weights'."""
+
+
+MOST: Mapping[str, float] = {
+    "layers": 1000,
+    "decoder_layers": 1000,
+    "blocks": 1000,
+    "down_samplings": 64,
+    "degree": 100,
+    "noise": 1e6,
+    "head_spread": 1e6,
+}
+"""The largest values of settings that some models have. Beyond, a model takes hours to build or computes no number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +81,10 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name in ("context_length", "horizon", "channels"):
             require_whole(name, getattr(self, name), 1)
+        for name, most in MOST.items():
+            value = getattr(self, name, None)
+            if is_number(value) and value > most:
+                raise FernError(argument=name, got=value, expected=f"at most {most:,g}")
 
     @property
     def sees(self) -> Sees:

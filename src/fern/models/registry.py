@@ -60,7 +60,7 @@ def _initialise_part(part: nn.Module, generator: Generator | None) -> None:
         raise TypeError(f"{type(part).__name__} has parameters of its own: give it initialise_parameters(generator)")
 
 
-MOST_PARTS = 200_000
+MOST_PARTS = 20_000
 """Modules, parameters and buffers of a model; more take hours to put together, and no model here has thousands."""
 
 _TOO_LARGE = ("overflow", "too large", "invalid shape", "unpack", "out of range", "maximum", "not enough memory")
