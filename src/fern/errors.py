@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from copy import copy
 from difflib import get_close_matches
 from typing import Final, Self
 
@@ -74,7 +73,8 @@ class FernError(ValueError):
             >>> str(FernError(argument="dt", got=0, expected="a number above 0").within("lorenz.toml"))
             'lorenz.toml: dt: got 0, needs a number above 0'
         """
-        inner = copy(self)
+        inner = type(self).__new__(type(self), *self.args)  # a copy by `__reduce__` would lose the value
+        inner.__dict__.update(self.__dict__)
         inner.where = ": ".join(part for part in (where, self.where) if part)
         return inner
 

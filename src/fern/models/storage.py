@@ -14,15 +14,17 @@ from torch import Tensor
 
 from fern._version import __version__
 from fern.errors import FernError, NotWritten, show_value
-from fern.files import write_whole
+from fern.files import require_path, write_whole
 from fern.models.base import Forecaster
 from fern.models.registry import build_outline, limit_registrations, model_entry, model_from_config, name_of
 from fern.settings import from_mapping
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], described: Mapping[str, Any], *, format_: str) -> str:
+def write_tensors(
+    path: Path | str, tensors: Mapping[str, Tensor], described: Mapping[str, Any], *, format_: str
+) -> str:
     """Write the file whole or not at all, down to the disk, and give its checksum."""
-    path = Path(path)
+    path = require_path(path)
     plain = _separate(tensors)
     text = json.dumps(described, sort_keys=True)
     checksum = _digest(text, plain)
@@ -34,12 +36,12 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], described: Mapping[
     return checksum
 
 
-def read_tensors(path: Path, *, format_: str) -> tuple[dict[str, Any], dict[str, Tensor], str]:
+def read_tensors(path: Path | str, *, format_: str) -> tuple[dict[str, Any], dict[str, Tensor], str]:
     """The description, the tensors (on the CPU) and the checksum of a file that `write_tensors` wrote.
 
     Nothing in the file is executed. A file that is truncated, changed or of another format is a `FernError`.
     """
-    path = Path(path)
+    path = require_path(path)
     header, tensors = _read(path)
     if header.get("format") != format_ or "fern" not in header:
         raise FernError(
@@ -106,7 +108,7 @@ FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 """The types that weights may have; eight bits are no type to compute in."""
 
 
-def save_model(model: Forecaster, path: Path) -> None:
+def save_model(model: Forecaster, path: Path | str) -> None:
     """Write the model to one file, whole or not at all.
 
     Example:
@@ -118,6 +120,8 @@ def save_model(model: Forecaster, path: Path) -> None:
         >>> load_model(file).config == model.config
         True
     """
+    if not isinstance(model, Forecaster):
+        raise FernError(argument="model", got=model, expected="a fern.models.Forecaster")
     write_tensors(path, model.state_dict(), describe_model(name_of(model), model), format_=FORMAT)
 
 
@@ -126,7 +130,7 @@ def describe_model(name: str, model: Forecaster) -> dict[str, Any]:
     return {"model": name, "config": asdict(model.config), "version": __version__}
 
 
-def load_model(path: Path) -> Forecaster:
+def load_model(path: Path | str) -> Forecaster:
     """Read a model that `save_model` wrote, on the CPU and in evaluation mode.
 
     Nothing in the file is executed. A file that is truncated, changed, or does not hold the weights its settings

@@ -13,7 +13,7 @@ import torch
 from fern._version import __version__
 from fern.data.windows import Windows
 from fern.errors import FernError
-from fern.files import make_folder
+from fern.files import make_folder, require_path
 from fern.models import Forecaster
 from fern.models.registry import name_of
 from fern.models.storage import FORMAT as MODEL_FORMAT
@@ -144,7 +144,7 @@ def resumable(directory: Path | str) -> bool:
         >>> resumable("no/such/directory")
         False
     """
-    return (Path(directory) / LAST).is_file()
+    return (require_path(directory, argument="directory") / LAST).is_file()
 
 
 class Unresumable(FernError):  # noqa: N818 - what a checkpoint is

@@ -9,6 +9,7 @@ import torch
 
 from fern.data.windows import Windows
 from fern.errors import FernError
+from fern.files import require_path
 from fern.models import Forecaster
 from fern.training.config import TrainConfig
 from fern.training.history import MetricValues
@@ -86,8 +87,8 @@ def require_methods(name: str, value: T, example: type, *, known: Iterable[str])
 def run_directory(directory: Path | str | None, resume: Path | str | None) -> Path | None:
     """Where the run is kept: the directory, or the one it resumes from, which must be the same."""
     for name, value in (("directory", directory), ("resume", resume)):
-        if value is not None and not isinstance(value, str | Path):
-            raise FernError(argument=name, got=value, expected="the path of a folder")
+        if value is not None:
+            require_path(value, argument=name)
     if directory is None or resume is None:
         value = directory if resume is None else resume
         return None if value is None else Path(value)

@@ -54,6 +54,10 @@ class PatchTSTConfig(ModelConfig):
         super().__post_init__()
         for name in ("patch_size", "stride", "layers", "hidden", "feedforward", "heads"):
             require_whole(name, getattr(self, name), 1)
+        if self.stride > self.context_length:
+            raise FernError(
+                argument="stride", got=self.stride, expected=f"at most context_length, which is {self.context_length}"
+            )
         for name in ("dropout", "attention_dropout", "head_dropout"):
             require_rate(name, getattr(self, name))
         if self.variant not in ("official", "tslib"):
