@@ -1,9 +1,13 @@
 """The one family of errors a user can cause. Their texts are made from fields, in one place."""
 
+import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Final, Self
+from functools import wraps
+from typing import Final, ParamSpec, Self
+
+P = ParamSpec("P")
 
 _MOST_KNOWN = 60  # names that a message lists
 _MOST_SHOWN = 200  # characters of a wrong name or value
@@ -107,6 +111,39 @@ def unknown_name(kind: str, name: object, known: Iterable[str], *, argument: str
     more = f", … ({len(options):,} in all)" if len(options) > _MOST_KNOWN else ""
     problem = f"unknown {kind} {str(name)[:_MOST_SHOWN]!r}:{hint} Known: {known}{more}"
     return FernError(problem, argument=argument, where=where)
+
+
+def suggest_arguments(synonyms: Mapping[str, str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """A constructor that answers an unknown argument with the nearest right one.
+
+    ``synonyms`` are names that other libraries use.
+
+    Example:
+        >>> class Forecaster:
+        ...     @suggest_arguments({"h": "horizon"})
+        ...     def __init__(self, horizon: int) -> None:
+        ...         self.horizon = horizon
+        >>> Forecaster(h=12)
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: h: unknown argument, did you mean 'horizon'?
+    """
+
+    def decorate(constructor: Callable[P, None]) -> Callable[P, None]:
+        known = [name for name in inspect.signature(constructor).parameters if name != "self"]
+
+        @wraps(constructor)
+        def checked(*args: P.args, **values: P.kwargs) -> None:
+            for name in values:
+                if name in synonyms:
+                    raise FernError(f"unknown argument, did you mean {synonyms[name]!r}?", argument=name)
+                if name not in known:
+                    raise unknown_name("argument", name, known)
+            constructor(*args, **values)
+
+        return checked
+
+    return decorate
 
 
 def show_value(value: object) -> str:

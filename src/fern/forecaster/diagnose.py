@@ -46,12 +46,26 @@ class Diagnosis:
         warnings: stretches that a rule flags, with the rule's rates.
         rates: each rule's hit rate, false-alarm rate and lift where it was learnt and on later rows.
         coverage: the share of outcomes inside each kind of region at each level, beside n_eff and its error bar.
+        notes: what calibration decided, and for which regions and levels there is too little history.
     """
 
     profile: Any
     warnings: Any
     rates: Any
     coverage: Any
+    notes: tuple[str, ...] = ()
+
+
+def describe_shortage(calibration: Calibration, levels: Sequence[float]) -> str:
+    """One sentence where there is too little history to check intervals of these levels; empty where there is enough.
+
+    Which regions lack how many windows stands in `Diagnosis.notes`.
+    """
+    lacking = [level for level in levels if not calibration.radii.supports("margin", level)]
+    if not lacking:
+        return ""
+    which = "the" if 1 < len(lacking) == len(levels) else " and ".join(f"{level:g} %" for level in lacking)
+    return f"Too little history to check {which} intervals; treat them as rough."
 
 
 def diagnose(state: State, table: SeriesTable) -> Diagnosis:
@@ -106,6 +120,7 @@ def make_frames(state: State, findings: Findings | None) -> Diagnosis:
         _warnings(state, found.profiled) if found.profiled else None,
         _rates(state, found.profiled) if any(one.rules for one in found.profiled) else None,
         _coverage(state, found) if found.coverage else None,
+        () if state.calibration is None else state.calibration.notes,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from fern.calibration import Calibration, CalibrationSettings, fit_calibration
 from fern.data.series_table import Series, SeriesTable
 from fern.data.windows import Windows
-from fern.forecaster.diagnose import MOST_SERIES, PROFILE_WINDOWS, examine_fit
+from fern.forecaster.diagnose import MOST_SERIES, PROFILE_WINDOWS, describe_shortage, examine_fit
 from fern.forecaster.plan import HeldOut, Plan, TrainingSeries, make_plan, measure_scales
 from fern.forecaster.state import Findings, Scale, State, keep_recent
 from fern.models import FittedForecaster, Forecaster, build_model
@@ -197,7 +197,8 @@ def fit_model(
     how = settings.calibration if model.has_distribution else replace(settings.calibration, distribution_windows=0.0)
     calibration = fit_calibration(late, early, settings=how)
     findings = examine_fit(judged, series, learnt, late, early, how)
-    notes += calibration.notes
+    shortage = describe_shortage(calibration, (80.0, 95.0))
+    notes += [shortage] if shortage else []
     if result.stopped == "interrupted":
         notes.append(f"{INTERRUPTED}: the best weights so far are kept")
     return Fit(model, calibration, findings, recipe, tuple(notes), time.monotonic() - began, result.stopped)

@@ -5,18 +5,21 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern.checks import is_whole, require_memory, require_number, require_whole
 from fern.data.missing import Missing
-from fern.data.native import unwrap
-from fern.data.reading import Reading, table_source
+from fern.data.native import Native, unwrap
+from fern.data.reading import Reading, read_table, table_source
 from fern.data.series_table import SeriesTable, column_names, read_series
-from fern.errors import FernError, show_value, unknown_name
+from fern.errors import FernError, show_value, suggest_arguments, unknown_name
+from fern.forecaster.diagnose import describe_shortage
 from fern.forecaster.fit import FitSettings, fit_state
 from fern.forecaster.predict import (
     OutputColumns,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from fern.forecaster.diagnose import Diagnosis
     from fern.forecaster.predict_file import Engine
     from fern.forecaster.totals import How, Period
+    from fern.html.page import Page
 
 Floats = NDArray[np.float64]
 Numbers = Sequence[float] | float | None
@@ -88,6 +92,9 @@ class FernForecaster:
 
     _state: State | None = None
 
+    @suggest_arguments(
+        {"h": "horizon", "input_size": "context_length", "season_length": "season", "random_state": "seed"}
+    )
     def __init__(
         self,
         horizon: int,
@@ -381,16 +388,20 @@ class FernForecaster:
         self,
         df: Any = None,
         *,
+        path: str | Path | None = None,
         level: Sequence[float] | float = (80, 95),
         h: int | None = None,
         name: str = "your data",
         audit: "AuditReport | None" = None,
         command: str = "",
-    ) -> str:
+    ) -> "Page":
         """The forecast as one self-contained HTML page: fan, coverage with n_eff bars, diagnostics, data audit.
+
+        A notebook shows the page; it is also a text, and ``path`` writes it to a file.
 
         Arguments:
             df: rows to forecast from, as for `predict`.
+            path: an HTML file to write.
             level: central intervals in percent.
             h: number of steps; the horizon if not given.
             name: the name of the data in the title.
@@ -399,7 +410,10 @@ class FernForecaster:
         """
         from fern.forecaster.report import report_forecast
 
-        return report_forecast(self, df, level=level, h=h, name=name, audit=audit, command=command)
+        page = report_forecast(self, df, level=level, h=h, name=name, audit=audit, command=command)
+        if path is not None:
+            page.save(path)
+        return page
 
     # --- saving ---------------------------------------------------------------------------------------------
 
@@ -522,7 +536,9 @@ class FernForecaster:
             if not isinstance(value, str) and not (value is None and name == "time_col"):
                 raise FernError(argument=name, got=value, expected="the name of a column")
         targets = column_names("target_col", target_col)
-        frame, native = unwrap(df)
+        name, (frame, native) = "frame", _open(df)
+        if isinstance(df, str | Path):
+            name = str(df)
         long = id_col in frame.column_names
         if like is not None and long == like.table.long and not long and targets is None:
             targets = like.channel_names
@@ -535,7 +551,7 @@ class FernForecaster:
             forecast=True,
             ignore_columns=self.ignore_columns,
         )
-        source = table_source(frame, name="frame", reading=reading)
+        source = table_source(frame, name=name, reading=reading)
         table = read_series(source, grid=grid, missing=self.missing, native=native)
         if self.missing == "error":
             table.require_no_gaps()
@@ -580,12 +596,13 @@ class FernForecaster:
         if calibration is None:
             return
         levels = {*output.levels, *(abs(200 * quantile - 100) for quantile in output.quantiles if quantile != 0.5)}
-        lacking = sorted(level for level in levels if not calibration.radii.supports("margin", level))
-        if lacking:
-            listed = ", ".join(f"{level:g}" for level in lacking)
-            warnings.warn(
-                f"level {listed}: {calibration.radii.shortfall('margin', lacking[0])}; intervals there are Gaussian, "
-                "not calibrated",
-                FernWarning,
-                stacklevel=3,
-            )
+        shortage = describe_shortage(calibration, sorted(levels))
+        if shortage:
+            warnings.warn(f"{shortage} Details: diagnose().notes", FernWarning, stacklevel=3)
+
+
+def _open(df: Any) -> tuple[pa.Table, Native]:
+    """A frame, or the table of a CSV or Parquet file; forecasts of a file are pandas frames where pandas is there."""
+    if not isinstance(df, str | Path):
+        return unwrap(df)
+    return read_table(df), Native("pandas" if find_spec("pandas") is not None else "pyarrow")

@@ -46,6 +46,11 @@ class OutputColumns:
         if level is not None and quantiles is not None:
             raise FernError("got both, give one of them", argument="level, quantiles")
         levels = _numbers("level", level, low=0.0, high=100.0, example="80 for an 80 % interval")
+        for number in levels:
+            if number < 1:  # a probability: an interval of less than 1 % is of no use to anyone
+                raise FernError(
+                    f"got {number:g}, did you mean {100 * number:g}?", argument="level", expected="percent, such as 80"
+                )
         probabilities = _numbers("quantiles", quantiles, low=0.0, high=1.0, example="0.9")
         return cls(levels, probabilities)
 

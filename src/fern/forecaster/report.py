@@ -19,7 +19,7 @@ from fern.forecaster.plot import make_fans
 from fern.forecaster.state import Findings, State
 from fern.html.figures import drawing, live_drawing
 from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
-from fern.html.page import Section, command, details, download, page
+from fern.html.page import Page, Section, command, details, download, page
 from fern.plot.coverage import CoverageOverTime, Covered, coverage_figure
 from fern.plot.diagnostics import diagnostics_figure
 from fern.plot.forecasts import Fans
@@ -234,7 +234,7 @@ def report_forecast(
     name: str,
     audit: AuditReport | None,
     command: str,
-) -> str:
+) -> Page:
     """The page of `FernForecaster.report`."""
     state = forecaster._fitted()
     made, _ = unwrap(forecaster.predict(df, h=h, level=level))
@@ -246,7 +246,7 @@ def report_forecast(
         scales = {one.name: state.scale(one.name, one.values) for one in table.series}
         state = replace(state, table=table.without_rows(), scales=scales)
     found = findings or Findings()
-    return forecast_page(
+    text = forecast_page(
         ForecastShown(
             name=name,
             lead=f"{state.label}, {len(rows):,} rows ahead; each forecast sees {state.context_length:,} rows.",
@@ -267,6 +267,7 @@ def report_forecast(
             audit=audit,
         )
     )
+    return Page(text)
 
 
 def _two_steps(steps: int) -> tuple[int, int] | None:

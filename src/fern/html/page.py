@@ -7,14 +7,38 @@ to turn and zoom, Plotly's draws them and a third puts them in their places.
 
 import base64
 import hashlib
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from fern._version import __version__
+from fern.files import require_ending, write_whole
 from fern.html.figures import is_live, plotly_script
 from fern.html.markup import Html, element
+
+
+class Page(str):
+    """A whole page: a text that a notebook shows as a page, and that can be written to a file.
+
+    Example:
+        >>> Page("<!doctype html><p>1 < 2</p>")._repr_html_()[:30]
+        '<iframe srcdoc="&lt;!doctype h'
+    """
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own: its styles and scripts stay inside."""
+        return f'<iframe srcdoc="{html.escape(self)}" style="width:100%;height:640px;border:0"></iframe>'
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to an HTML file, whole or not at all."""
+        require_ending(Path(path), (".html", ".htm"), what="a page")
+        with write_whole(Path(path)) as temporary:
+            temporary.write_text(self, encoding="utf-8")
 
 
 @dataclass(frozen=True)
