@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,8 @@ class Place:
     """Where a model of ours stands among the published ones, over the tasks that it has run on.
 
     ``relative`` are geometric means of both measures over those of the published seasonal naive; ``rank`` is by the
-    second one, among ``models`` (ours included) that have all these tasks and were trained on none of them.
+    second one, among ``models`` (ours included) that have all these tasks and were trained on none of them;
+    ``seconds`` is the median over tasks of the processor seconds of fit and forecasts.
     """
 
     tasks: int
@@ -44,6 +45,7 @@ class Place:
     models: int
     best: str
     best_relative: tuple[float, float]
+    seconds: float
 
 
 def list_tasks() -> str:
@@ -91,8 +93,8 @@ def judge_public(results: Results) -> list[str]:
 def _judge(benchmark: Benchmark, results: Results) -> str:
     places = {model: find_place(benchmark, model, results) for model in list_models(results) if model != BASELINE}
     told = [
-        f"`{model}` {_shares(place.relative)} (rank {place.rank} of {place.models} on {place.tasks} tasks, best "
-        f"{place.best} {_shares(place.best_relative)})"
+        f"`{model}` {_shares(place.relative)} (rank {place.rank} of {place.models} on {place.tasks} tasks, "
+        f"{place.seconds:.2g} s a task, best {place.best} {_shares(place.best_relative)})"
         for model, place in places.items()
         if place is not None
     ]
@@ -117,7 +119,11 @@ def find_place(benchmark: Benchmark, model: str, results: Results) -> Place | No
     own = _relative(benchmark, tasks, {task.name: _means(benchmark, results, task.name, model) for task in tasks})
     best = min(others, key=lambda name: others[name][1])
     rank = 1 + sum(relative[1] < own[1] for relative in others.values())
-    return Place(len(tasks), own, rank, len(others) + 1, best, others[best])
+    seconds = median(
+        fmean(result["fit_seconds"] + result["predict_seconds"] for result in _own(results, task.name, model))
+        for task in tasks
+    )
+    return Place(len(tasks), own, rank, len(others) + 1, best, others[best], seconds)
 
 
 def published_means(benchmark: Benchmark, tasks: Sequence[Task]) -> dict[str, tuple[float, float]]:
