@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.paper import claims
 from benchmarks.public.table import judge_public, public_parts
 from benchmarks.sections import Part, Result, distributions, draw_table, libraries, percent, real, speed, tasks, trials
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -39,9 +39,9 @@ class Evidence:
     """The committed results, read when they are used."""
 
     @cached_property
-    def runs(self) -> Sequence[Row]:
+    def runs(self) -> Sequence[RunResult]:
         """The runs of the benchmark."""
-        return Store(ROOT / "benchmarks" / "runs").for_reading().contents().rows
+        return Store(ROOT / "benchmarks" / "runs").for_reading().contents().results
 
     def read(self, folder: str, within: str = ".") -> list[Result]:
         """The measurements of a folder of ``benchmarks``; ``*`` is within all of its folders."""

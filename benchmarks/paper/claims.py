@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.paper import titration
 from benchmarks.paper.variants import RESULTS as VARIANTS
 from benchmarks.paper.variants import read_results, table
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.store import Store
 from fern.benchmark.tables.published import paper_figures, paper_value
 from fern.benchmark.tasks import read_task
@@ -36,10 +36,10 @@ leaves open; what we took from them stands in [Decisions](decisions.md). *×* is
 
 
 def main() -> None:
-    PAGE.write_text(page(Store(RUNS).contents().rows), encoding="utf-8")
+    PAGE.write_text(page(Store(RUNS).contents().results), encoding="utf-8")
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[RunResult]) -> str:
     """The whole page."""
     done = [row for row in rows if row.status == "done"]
     sections = (
@@ -58,11 +58,11 @@ def page(rows: Sequence[Row]) -> str:
     return "\n\n".join(part.strip() for part in (HEAD, *sections)) + "\n"
 
 
-def _of(rows: Iterable[Row], task: str, model: str, preset: str | None = None) -> list[Row]:
+def _of(rows: Iterable[RunResult], task: str, model: str, preset: str | None = None) -> list[RunResult]:
     return [row for row in rows if (row.task, row.model) == (task, model) and (preset is None or row.preset == preset)]
 
 
-def _numbers(rows: Sequence[Row]) -> str:
+def _numbers(rows: Sequence[RunResult]) -> str:
     """The shock table: how often the printed MSE is reached, by the text and by the code."""
     names = [choice.dataset for choice in read_task("shock").datasets]
     lines = ["| system | paper | by the text | × | by the code | × |", "|---|---|---|---|---|---|"]
@@ -109,7 +109,7 @@ benchmarks.paper.variants`.
 """
 
 
-def _winners(rows: Sequence[Row]) -> str:
+def _winners(rows: Sequence[RunResult]) -> str:
     """19 of 21."""
     shock = paper_figures("shock")
     systems = sorted({place.dataset for place in shock if "_" in place.dataset})
@@ -147,7 +147,7 @@ not have, a nearest-neighbour forecast (`analog`) and a polynomial map of all ch
 SIX = ("timemixer", "patchtst", "dlinear", "koopa", "moderntcn", "pfnn")
 
 
-def _channels(rows: Sequence[Row]) -> str:
+def _channels(rows: Sequence[RunResult]) -> str:
     """Channel sharing."""
     lines = ["| system | noise | own channel | all channels | all / own |", "|---|---|---|---|---|"]
     found: dict[tuple[str, float], dict[str, float]] = {}
@@ -170,7 +170,7 @@ benchmarks/runs`.
 """
 
 
-def _reflections(rows: Sequence[Row]) -> str:
+def _reflections(rows: Sequence[RunResult]) -> str:
     """Monotone in the number of reflections."""
     counts = {"no-rotation": 0, "reflections-2": 2, "paper": 8, "reflections-24": 24}
     lines = ["| reflections | MSE | EPT | the paper's MSE |", "|---|---|---|---|"]
@@ -208,7 +208,7 @@ def _eigenvalues() -> str:
 """
 
 
-def _recency(rows: Sequence[Row]) -> str:
+def _recency(rows: Sequence[RunResult]) -> str:
     """Validation against test on ETTh1."""
     lines = [
         "| model | horizon | kept epoch | best by test | test MSE kept | test MSE best |",
@@ -230,7 +230,7 @@ run; what is lost by it is a few per cent. Command: `fern bench run recency --ou
 """
 
 
-def _last_batch(rows: Sequence[Row]) -> str:
+def _last_batch(rows: Sequence[RunResult]) -> str:
     """The detailed tables: of which windows?"""
     lines = ["| data | horizon | model | all windows, × | last batch, × |", "|---|---|---|---|---|"]
     for row in sorted(rows, key=lambda row: (row.dataset, row.horizon, row.model)):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks.sections import Part, draw_table
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.tables.cells import Case, fill_grid
 from fern.benchmark.tables.labels import labels_of_task
 from fern.benchmark.tables.published import paper_value
@@ -32,7 +32,7 @@ class Figures:
     ours: Mapping[tuple[Case, str, str], float]
 
     @classmethod
-    def of(cls, runs: Sequence[Row]) -> "Figures":
+    def of(cls, runs: Sequence[RunResult]) -> "Figures":
         """The figures of the task's runs."""
         grid = fill_grid([run for run in runs if run.task == TASK.name], expected=TASK)
         cells = grid.cells(["mse", "mae", "seconds_train_cpu"])
@@ -56,7 +56,7 @@ class Figures:
         return fmean(self.ours[case, model, metric] for case in cases)
 
 
-def real_part(runs: Sequence[Row]) -> Part:
+def real_part(runs: Sequence[RunResult]) -> Part:
     """The table of the task `real`."""
     figures = Figures.of(runs)
     own = [FERN, *TRAINED, *(name for name in OTHERS if name not in TRAINED)]
@@ -81,7 +81,7 @@ def real_part(runs: Sequence[Row]) -> Part:
     return Part(TASK.title, line, draw_table(heads, lines))
 
 
-def judge_real(runs: Sequence[Row]) -> str:
+def judge_real(runs: Sequence[RunResult]) -> str:
     """On how many cells Fern is at or below its peers, and what training costs."""
     figures = Figures.of(runs)
     everyone = (FERN, *TRAINED)

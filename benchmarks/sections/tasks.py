@@ -6,7 +6,7 @@ from statistics import fmean, median
 
 from benchmarks.sections import Part, draw_table
 from fern.benchmark.problem import NOISE
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.tables.build import build_table
 from fern.benchmark.tables.cells import lyapunov_times_a_step
 from fern.benchmark.tables.labels import dataset_label, model_label
@@ -39,7 +39,7 @@ REAL = "real series"
 Errors = Mapping[tuple[str, str], float]  # (model, dataset) -> mean over seeds
 
 
-def shock_parts(runs: Sequence[Row]) -> list[Part]:
+def shock_parts(runs: Sequence[RunResult]) -> list[Part]:
     """The shock table of the models that ran everywhere, and that of the paper's other baselines."""
     task = read_task("shock")
     # The author's reading has few runs yet: docs/paper_claims.md has them.
@@ -62,7 +62,7 @@ def shock_parts(runs: Sequence[Row]) -> list[Part]:
     ]
 
 
-def paper_parts(runs: Sequence[Row]) -> list[Part]:
+def paper_parts(runs: Sequence[RunResult]) -> list[Part]:
     """The paper's other tables, as far as they have been run."""
     parts = []
     for name in ("detailed", "ablation", "recency", "footprint"):
@@ -75,7 +75,7 @@ def paper_parts(runs: Sequence[Row]) -> list[Part]:
     return parts
 
 
-def chaos_parts(runs: Sequence[Row]) -> list[Part]:
+def chaos_parts(runs: Sequence[RunResult]) -> list[Part]:
     """Observation noise, horizons beyond what is predictable, and a field in space."""
     lines = {
         "noise": "Models learn from and see noisy rows and are scored on the true ones, 336 → 336, seed 7; the oracle "
@@ -92,7 +92,7 @@ def chaos_parts(runs: Sequence[Row]) -> list[Part]:
     return parts
 
 
-def training_part(runs: Sequence[Row]) -> Part:
+def training_part(runs: Sequence[RunResult]) -> Part:
     """Fern by the paper's protocol beside Fern by our default training."""
     task = read_task("training")
     lines = []
@@ -111,7 +111,7 @@ def training_part(runs: Sequence[Row]) -> Part:
     return Part(task.title, line, draw_table(heads, lines))
 
 
-def data_part(runs: Sequence[Row]) -> Part:
+def data_part(runs: Sequence[RunResult]) -> Part:
     """Fingerprints of the values that the runs were made of."""
     fingerprints: dict[tuple[str, str], set[str]] = {}
     for run in runs:
@@ -122,7 +122,7 @@ def data_part(runs: Sequence[Row]) -> Part:
     return Part("Data", line, draw_table(["dataset", "settings", "fingerprint"], lines, words=3))
 
 
-def count_wins(runs: Sequence[Row], models: Sequence[str] = COMPARED) -> dict[str, dict[str, int]]:
+def count_wins(runs: Sequence[RunResult], models: Sequence[str] = COMPARED) -> dict[str, dict[str, int]]:
     """By kind of dataset, how many each model wins on the lowest MSE; ``tie`` where several are within 1 %."""
     errors = average_errors(select_shock(runs))
     common = [name for name in ORDER if all((model, name) in errors for model in models)]
@@ -135,7 +135,7 @@ def count_wins(runs: Sequence[Row], models: Sequence[str] = COMPARED) -> dict[st
     return counts
 
 
-def judge_shocks(runs: Sequence[Row]) -> str:
+def judge_shocks(runs: Sequence[RunResult]) -> str:
     """Who wins on how many scenarios."""
     counts = count_wins(runs)
     return "Lowest MSE by the paper's protocol: " + "; ".join(
@@ -143,7 +143,7 @@ def judge_shocks(runs: Sequence[Row]) -> str:
     )
 
 
-def judge_baselines(runs: Sequence[Row]) -> str:
+def judge_baselines(runs: Sequence[RunResult]) -> str:
     """On how many scenarios Fern has a lower MSE than each of the paper's baselines."""
     errors = average_errors([run for run in select_shock(runs) if run.seed == BASELINE_SEED])
     counts = []
@@ -154,7 +154,7 @@ def judge_baselines(runs: Sequence[Row]) -> str:
     return f"Fern's MSE is lower than that of {', '.join(counts)} scenarios"
 
 
-def judge_paper(runs: Sequence[Row]) -> str:
+def judge_paper(runs: Sequence[RunResult]) -> str:
     """How near Fern by the paper's protocol comes to the paper's numbers."""
     errors = average_errors([run for run in select_shock(runs) if run.model == "fern"])
     printed = {name: paper_value("shock", "fern", name, 336, "mse") for name in ORDER}
@@ -169,7 +169,7 @@ def judge_paper(runs: Sequence[Row]) -> str:
     )
 
 
-def judge_training(runs: Sequence[Row]) -> str:
+def judge_training(runs: Sequence[RunResult]) -> str:
     """On how many series our default training beats the paper's protocol."""
     ratios = [
         ours.metrics["mse"] / theirs.metrics["mse"]
@@ -183,7 +183,7 @@ def judge_training(runs: Sequence[Row]) -> str:
     )
 
 
-def judge_noise(runs: Sequence[Row]) -> str:
+def judge_noise(runs: Sequence[RunResult]) -> str:
     """Who has the lowest MSE on how many chaotic flows, by observation noise."""
     said = []
     for share in sorted({_noise(run) for run in runs if run.task == "noise"}):
@@ -194,7 +194,7 @@ def judge_noise(runs: Sequence[Row]) -> str:
     return f"Lowest MSE on {len(ranked)} chaotic flows: {'; '.join(said)}"
 
 
-def judge_long(runs: Sequence[Row]) -> str:
+def judge_long(runs: Sequence[RunResult]) -> str:
     """Whose forecasts of a chaotic flow stay near the truth longest."""
     said = []
     for dataset, ept in rank_by_dataset([run for run in runs if run.task == "long"], "long", metric="ept").items():
@@ -210,7 +210,7 @@ def judge_long(runs: Sequence[Row]) -> str:
     return f"Longest EPT in Lyapunov times: {'; '.join(said)}"
 
 
-def judge_field(runs: Sequence[Row]) -> str:
+def judge_field(runs: Sequence[RunResult]) -> str:
     """Who has the lowest MSE on the field in space, by observation noise."""
     said = []
     for share in sorted({_noise(run) for run in runs if run.task == "field"}):
@@ -221,12 +221,12 @@ def judge_field(runs: Sequence[Row]) -> str:
     return f"Lowest MSE on a field of 64 points: {'; '.join(said)}"
 
 
-def select_shock(runs: Sequence[Row]) -> list[Row]:
+def select_shock(runs: Sequence[RunResult]) -> list[RunResult]:
     """Finished runs of the task `shock` with the models as they are, no variants."""
     return [run for run in runs if run.task == "shock" and run.status == "done" and run.preset in ("paper", "default")]
 
 
-def average_errors(runs: Sequence[Row], metric: str = "mse") -> Errors:
+def average_errors(runs: Sequence[RunResult], metric: str = "mse") -> Errors:
     """The mean over seeds of a metric, by model and dataset."""
     gathered: dict[tuple[str, str], list[float]] = {}
     for run in runs:
@@ -234,7 +234,7 @@ def average_errors(runs: Sequence[Row], metric: str = "mse") -> Errors:
     return {place: fmean(values) for place, values in gathered.items()}
 
 
-def rank_by_dataset(runs: Sequence[Row], task: str, *, metric: str = "mse") -> dict[str, dict[str, float]]:
+def rank_by_dataset(runs: Sequence[RunResult], task: str, *, metric: str = "mse") -> dict[str, dict[str, float]]:
     """The metric of every model but the oracle, lowest first, for each dataset of the task."""
     errors = average_errors([run for run in runs if run.model != ORACLE and run.status == "done"], metric)
     ranked = {}
@@ -245,7 +245,7 @@ def rank_by_dataset(runs: Sequence[Row], task: str, *, metric: str = "mse") -> d
     return ranked
 
 
-def pair_trainings(runs: Sequence[Row]) -> dict[str, tuple[Row, Row]]:
+def pair_trainings(runs: Sequence[RunResult]) -> dict[str, tuple[RunResult, RunResult]]:
     """By dataset Fern by the paper's protocol and by our default training, where both have run."""
     task = read_task("training")
     ran = {
@@ -266,11 +266,11 @@ def kind_of(dataset: str) -> str:
     return REAL if plan is None else KINDS[type(plan.source).__name__]
 
 
-def _noise(run: Row) -> float:
+def _noise(run: RunResult) -> float:
     return float(run.data_settings.get(NOISE, 0.0))
 
 
-def _table(runs: Sequence[Row], task: Task, *, paper: bool = True) -> list[str]:
+def _table(runs: Sequence[RunResult], task: Task, *, paper: bool = True) -> list[str]:
     """The lines of a task's table without its heading and notes."""
     models, datasets = ({choice.model for choice in task.models}, {choice.dataset for choice in task.datasets})
     own = [

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.speed.harness import Effort, Measurement
 from fern.benchmark.engines.local import LocalEngine
 from fern.benchmark.plan import Plan, make_plan
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.benchmark.sweep import Watcher, run_sweep
@@ -40,7 +40,7 @@ class Clock(Watcher):
     def __init__(self) -> None:
         self.ends: list[float] = []
 
-    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+    def on_run_end(self, run: Run, row: RunResult, *, elsewhere: bool) -> None:
         self.ends.append(time.perf_counter())
 
 
@@ -49,7 +49,7 @@ class Swept:
     """A sweep: its seconds, processes' start included, and of its runs when they ended and their rows."""
 
     seconds: float
-    runs: tuple[list[float], list[Row]]
+    runs: tuple[list[float], list[RunResult]]
 
 
 def keys(runs: Plan) -> list[str]:
@@ -67,8 +67,8 @@ def swept(runs: Plan, *, slots: int) -> Swept:
     finally:
         shutil.rmtree(folder)
     if summary.count("done") != len(runs.runs):
-        raise AssertionError([row.error for row in summary.rows])
-    return Swept(spent, (clock.ends, summary.rows))
+        raise AssertionError([row.error for row in summary.results])
+    return Swept(spent, (clock.ends, summary.results))
 
 
 def measure(effort: Effort) -> list[Measurement]:

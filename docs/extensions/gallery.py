@@ -27,7 +27,7 @@ from fern.benchmark.tasks import ORACLE, DatasetChoice, read_task
 from fern.cli.demo_page import Findings, errors_by_step, findings_of, window_figures
 from fern.data import audit, clean
 from fern.data.auditing.audit import audit_source
-from fern.data.auditing.page import audit_page, repair_of, repairs_of
+from fern.data.auditing.page import audit_page, find_repair, find_repairs
 from fern.data.reading import table_source
 from fern.data.samples import sample_load
 from fern.diagnostics import detect_alarms
@@ -156,7 +156,7 @@ def repair() -> "Figure":
     profile, scale = model.findings.profiled[0].profile, next(iter(model.scales.values()))  # type: ignore[union-attr]
     made = np.full(len(raw), np.nan)
     made[profile.first_row : profile.first_row + len(profile)] = scale.invert(profile.forecast)[:, 0]
-    shown = repair_of(
+    shown = find_repair(
         raw,
         cleaned["load"].to_numpy(),
         log,
@@ -184,7 +184,9 @@ def shock() -> "Figure":
 
 def errors() -> "Figure":
     """Every seed of every model on one dataset, beside the paper and the oracle."""
-    board = board_of("shock", [row for row in Store(ROWS).contents().rows if row.task == "shock"], read_task("shock"))
+    board = board_of(
+        "shock", [row for row in Store(ROWS).contents().results if row.task == "shock"], read_task("shock")
+    )
     case = next(case for case in board.grid.cases if case[0] == "OU_PARAM")
     shown = [
         ModelErrors(
@@ -202,7 +204,9 @@ def errors() -> "Figure":
 
 def critical_difference() -> "Figure":
     """Average ranks over the committed rows."""
-    board = board_of("shock", [row for row in Store(ROWS).contents().rows if row.task == "shock"], read_task("shock"))
+    board = board_of(
+        "shock", [row for row in Store(ROWS).contents().results if row.task == "shock"], read_task("shock")
+    )
     placed = standings(board.grid)
     ranks = [(one.model, one.rank) for one in placed.models if one.rank is not None]
     assert placed.critical_difference is not None
@@ -243,7 +247,7 @@ def _forecast_page() -> str:
 def _audit_page() -> str:
     source = table_source(faulty_table(), name="load.csv")
     report = audit_source(source)
-    return audit_page(report, repairs=repairs_of(source, report))
+    return audit_page(report, repairs=find_repairs(source, report))
 
 
 PAGES: dict[str, Callable[[], str]] = {"forecast": _forecast_page, "audit": _audit_page}

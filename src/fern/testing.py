@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fern.benchmark.stress.requirements import requirements_from
-from fern.benchmark.stress.stress_test import Report, ScenarioSource, StressSettings, stress_test
+from fern.benchmark.stress.run import Report, ScenarioSource, StressSettings, stress_test
 from fern.benchmark.stress.summary import as_text
 from fern.benchmark.stress.targets import Takes
 from fern.systems import Scenario

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fern.benchmark.engines.base import Finished
-from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
+from fern.benchmark.execute import Outcome, RunCache, RunContext, execute_run
 from fern.benchmark.plan import make_plan
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.benchmark.tasks import task_from_mapping
@@ -33,9 +33,9 @@ def tiny_plan(**changes):
     return make_plan(tiny_task(**changes))
 
 
-def row_for(run: Run, **changes) -> Row:
+def row_for(run: Run, **changes) -> RunResult:
     """A row as if the run had been done."""
-    return Row(**{**asdict(run.settings), "status": "done", "metrics": {"mse": 1.0}, **changes})
+    return RunResult(**{**asdict(run.settings), "status": "done", "metrics": {"mse": 1.0}, **changes})
 
 
 class InlineEngine:
@@ -44,7 +44,7 @@ class InlineEngine:
     slots, threads = 1, 1
 
     def __init__(self, folder: Path) -> None:
-        self._store, self._bench, self._next = Store(folder), Workbench(), None
+        self._store, self._bench, self._next = Store(folder), RunCache(), None
 
     def __enter__(self):
         return self
@@ -60,7 +60,7 @@ class InlineEngine:
             time.sleep(seconds / 50)
             return []
         run, self._next = self._next, None
-        place = Workplace(checkpoints=self._store.checkpoint_path(run.key))
+        place = RunContext(checkpoints=self._store.checkpoint_path(run.key))
         return [Finished(run.key, execute_run(run, place, self._bench))]
 
 

@@ -10,17 +10,17 @@ import pytest
 import fern.benchmark.plan as planning
 from fern.benchmark.plan import make_plan
 from fern.benchmark.problem import Dataset, load_dataset
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.store import Store
 from fern.benchmark.tasks import DatasetChoice, Task, read_task
 from fern.systems import SCENARIOS, scenario, simulate
 
 CONTENTS = Store(Path(__file__).parents[2] / "benchmarks" / "runs").contents()
-TASKS = sorted({row.task for row in CONTENTS.rows})
+TASKS = sorted({row.task for row in CONTENTS.results})
 
 
-def rows_of(task: str) -> dict[str, Row]:
-    return {row.key: row for row in CONTENTS.rows if row.task == task}
+def rows_of(task: str) -> dict[str, RunResult]:
+    return {row.key: row for row in CONTENTS.results if row.task == task}
 
 
 def on_committed_datasets(task: str) -> Task:
@@ -45,7 +45,7 @@ def as_recorded(task: str) -> Callable[[DatasetChoice], Dataset]:
 
 
 def test_every_committed_row_can_be_read() -> None:
-    assert CONTENTS.rows
+    assert CONTENTS.results
     assert not CONTENTS.damaged
 
 
@@ -58,7 +58,7 @@ def test_the_plan_of_a_task_has_every_committed_row(task: str, monkeypatch: pyte
 
 def test_every_system_simulated_today_has_the_fingerprint_of_its_committed_rows() -> None:
     recorded: dict[tuple[str, int], set[str]] = {}
-    for row in CONTENTS.rows:
+    for row in CONTENTS.results:
         if row.dataset in SCENARIOS and "noise" not in row.data_settings:
             recorded.setdefault((row.dataset, row.data_settings["steps"]), set()).add(row.data_fingerprint)
     assert recorded
@@ -69,7 +69,7 @@ def test_every_system_simulated_today_has_the_fingerprint_of_its_committed_rows(
 @pytest.mark.parametrize("model", ["analog", "polymap", "last-value", "oracle"])
 def test_what_draws_nothing_has_the_same_figures_under_every_seed(model: str) -> None:
     figures: dict[tuple[object, ...], list[dict[str, float]]] = {}
-    for row in CONTENTS.rows:
+    for row in CONTENTS.results:
         if row.model == model:
             place = (row.task, row.preset, row.dataset, row.horizon, row.data_settings.get("noise", 0.0))
             figures.setdefault(place, []).append(row.metrics)

@@ -8,8 +8,8 @@ import pytest
 from tests.benchmark.support import tiny_plan
 
 from fern.benchmark import execute as module
-from fern.benchmark.execute import LOCK, Workbench, Workplace, execute_run, lost
-from fern.benchmark.locks import locked
+from fern.benchmark.execute import LOCK, RunCache, RunContext, execute_run, fail_run
+from fern.benchmark.locks import hold_lock
 from fern.benchmark.scoring import score_model
 from fern.errors import FernError, NotWritten
 from fern.models import storage as tensorfile
@@ -37,13 +37,13 @@ def run_of(model="dlinear", **changes):
 
 
 def test_a_run_gives_the_figures_of_training_and_scoring_by_hand():
-    run, bench = run_of(), Workbench()
-    outcome = execute_run(run, Workplace(), bench)
+    run, bench = run_of(), RunCache()
+    outcome = execute_run(run, RunContext(), bench)
     problem = bench.problem(run)
     model = run.model(channels=1)
     result = train(model, problem.train, problem.validation, run.train_config(threads=1), progress="silent")
     by_hand = score_model(model, problem, seed=7)
-    row = outcome.row
+    row = outcome.result
     assert (row.status, row.error) == ("done", None)
     assert row.metrics == by_hand.metrics | bench.references(problem).compare(by_hand.metrics["mse"])
     assert (row.epochs, row.best_epoch) == (3, result.best_epoch)
@@ -58,40 +58,40 @@ def test_a_run_gives_the_figures_of_training_and_scoring_by_hand():
 
 @pytest.mark.parametrize("model", ["analog", "polymap"])
 def test_a_fitted_model_chooses_its_settings_on_all_validation_windows(model):
-    run, bench = run_of(model), Workbench()
-    row = execute_run(run, Workplace(), bench).row
+    run, bench = run_of(model), RunCache()
+    row = execute_run(run, RunContext(), bench).result
     problem, by_hand = bench.problem(run), run.model(channels=1)
     train(by_hand, problem.train, problem.validation, run.train_config(threads=1), progress="silent")
     hurried = run.model(channels=1)
-    train(hurried, problem.train, problem.one_validation_window, run.train_config(threads=1), progress="silent")
+    train(hurried, problem.train, problem.first_validation_window, run.train_config(threads=1), progress="silent")
     assert row.chosen == by_hand.chosen != hurried.chosen
     scored = score_model(by_hand, problem, seed=7).metrics
     assert {name: row.metrics[name] for name in scored} == scored
 
 
 def test_the_same_run_gives_the_same_row():
-    rows = [execute_run(run_of("fern"), Workplace(), Workbench()).row for _ in range(2)]
-    assert rows[0].result() == rows[1].result()
+    rows = [execute_run(run_of("fern"), RunContext(), RunCache()).result for _ in range(2)]
+    assert rows[0].reproducible() == rows[1].reproducible()
 
 
 @pytest.mark.parametrize("model", ["last-value", "training-mean", "oracle"])
 def test_what_is_not_trained_has_no_epochs(model, tmp_path):
-    row = execute_run(run_of(model), Workplace(checkpoints=tmp_path / "run"), Workbench()).row
+    row = execute_run(run_of(model), RunContext(checkpoints=tmp_path / "run"), RunCache()).result
     assert row.status == "done"
     assert not row.epochs
     assert not (tmp_path / "run").exists()
 
 
 def test_a_model_that_looks_at_the_training_windows_first_is_let():
-    row = execute_run(run_of({"model": "koopa", "settings": {"segment_length": 6}}), Workplace(), Workbench()).row
+    row = execute_run(run_of({"model": "koopa", "settings": {"segment_length": 6}}), RunContext(), RunCache()).result
     assert (row.status, row.error) == ("done", None)
 
 
 @pytest.mark.parametrize("model", ["dlinear", {"model": "fern", "settings": {"hidden": 8, "latent": 4}}])
 def test_an_interrupted_run_goes_on_where_it_was_to_the_same_row(tmp_path, model):
-    run, bench = run_of(model), Workbench()
-    whole = execute_run(run, Workplace(), bench)
-    place = Workplace(checkpoints=tmp_path / "run", progress=Watched(break_at=2))
+    run, bench = run_of(model), RunCache()
+    whole = execute_run(run, RunContext(), bench)
+    place = RunContext(checkpoints=tmp_path / "run", progress=Watched(break_at=2))
     with pytest.raises(KeyboardInterrupt):
         execute_run(run, place, bench)
     assert resumable(tmp_path / "run")
@@ -99,7 +99,7 @@ def test_an_interrupted_run_goes_on_where_it_was_to_the_same_row(tmp_path, model
     again = execute_run(run, replace(place, progress=second), bench)
     assert second.done > 0
     assert second.epochs == [2, 3]
-    assert again.row.result() == whole.row.result()
+    assert again.result.reproducible() == whole.result.reproducible()
     np.testing.assert_array_equal(again.windows["mse"], whole.windows["mse"])
 
 
@@ -107,21 +107,21 @@ def test_an_interrupted_run_goes_on_where_it_was_to_the_same_row(tmp_path, model
     "damage", [lambda data: data[:100], lambda data: data[:-99] + bytes(b ^ 255 for b in data[-99:])]
 )
 def test_a_damaged_checkpoint_is_thrown_away(tmp_path, damage):
-    run, bench = run_of(), Workbench()
+    run, bench = run_of(), RunCache()
     with pytest.raises(KeyboardInterrupt):
-        execute_run(run, Workplace(checkpoints=tmp_path, progress=Watched(break_at=3)), bench)
+        execute_run(run, RunContext(checkpoints=tmp_path, progress=Watched(break_at=3)), bench)
     last = tmp_path / "last.safetensors"
     last.write_bytes(damage(last.read_bytes()))
     watched = Watched()
-    row = execute_run(run, Workplace(checkpoints=tmp_path, progress=watched), bench).row
+    row = execute_run(run, RunContext(checkpoints=tmp_path, progress=watched), bench).result
     assert watched.epochs == [1, 2, 3]
-    assert row.result() == execute_run(run, Workplace(), bench).row.result()
+    assert row.reproducible() == execute_run(run, RunContext(), bench).result.reproducible()
 
 
 def test_a_failure_of_another_kind_leaves_the_checkpoint_where_it_was(tmp_path, monkeypatch):
-    run, bench = run_of(), Workbench()
+    run, bench = run_of(), RunCache()
     with pytest.raises(KeyboardInterrupt):
-        execute_run(run, Workplace(checkpoints=tmp_path, progress=Watched(break_at=2)), bench)
+        execute_run(run, RunContext(checkpoints=tmp_path, progress=Watched(break_at=2)), bench)
 
     def full(*args, **named):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -129,35 +129,38 @@ def test_a_failure_of_another_kind_leaves_the_checkpoint_where_it_was(tmp_path, 
     with monkeypatch.context() as patch:
         patch.setattr(tensorfile, "save_file", full)
         with pytest.raises(NotWritten, match="No space left on device"):
-            execute_run(run, Workplace(checkpoints=tmp_path), bench)
+            execute_run(run, RunContext(checkpoints=tmp_path), bench)
     watched = Watched()
-    again = execute_run(run, Workplace(checkpoints=tmp_path, progress=watched), bench).row
+    again = execute_run(run, RunContext(checkpoints=tmp_path, progress=watched), bench).result
     assert watched.done > 0
-    assert again.result() == execute_run(run, Workplace(), bench).row.result()
+    assert again.reproducible() == execute_run(run, RunContext(), bench).result.reproducible()
 
 
 def test_a_finished_run_whose_row_was_lost_is_scored_again_only(tmp_path):
-    run, bench, watched = run_of(), Workbench(), Watched()
-    first = execute_run(run, Workplace(checkpoints=tmp_path), bench).row
-    assert execute_run(run, Workplace(checkpoints=tmp_path, progress=watched), bench).row.result() == first.result()
+    run, bench, watched = run_of(), RunCache(), Watched()
+    first = execute_run(run, RunContext(checkpoints=tmp_path), bench).result
+    assert (
+        execute_run(run, RunContext(checkpoints=tmp_path, progress=watched), bench).result.reproducible()
+        == first.reproducible()
+    )
     assert watched.epochs == []
 
 
 def test_checkpoints_that_another_process_is_writing_are_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_LOCK_PATIENCE", 0.0)
-    with locked(tmp_path / LOCK):
-        row = execute_run(run_of(), Workplace(checkpoints=tmp_path), Workbench()).row
+    with hold_lock(tmp_path / LOCK):
+        row = execute_run(run_of(), RunContext(checkpoints=tmp_path), RunCache()).result
     assert row.status == "done"
     assert not resumable(tmp_path)
 
 
 def test_a_run_that_diverges_has_a_row_that_says_where(tmp_path):
     run = run_of(train={"preset": "shock", "epochs": 3, "grace": 0, "learning_rate": 1e37, "loss": "mse"})
-    outcome = execute_run(run, Workplace(checkpoints=tmp_path), Workbench())
-    assert outcome.row.status == "diverged"
-    assert outcome.row.error.startswith("diverged at epoch 1")
-    assert str(tmp_path) not in outcome.row.error
-    assert outcome.row.metrics == {}
+    outcome = execute_run(run, RunContext(checkpoints=tmp_path), RunCache())
+    assert outcome.result.status == "diverged"
+    assert outcome.result.error.startswith("diverged at epoch 1")
+    assert str(tmp_path) not in outcome.result.error
+    assert outcome.result.metrics == {}
     assert outcome.windows is None
 
 
@@ -173,7 +176,7 @@ def test_a_run_that_fails_has_a_row_with_its_error(monkeypatch, error, text):
         raise error
 
     monkeypatch.setattr(module, "train", fails)
-    row = execute_run(run_of(), Workplace(), Workbench()).row
+    row = execute_run(run_of(), RunContext(), RunCache()).result
     assert (row.status, row.metrics) == ("failed", {})
     assert row.error.startswith(text)
     assert "/" not in row.error
@@ -183,12 +186,12 @@ def test_a_worker_of_another_version_refuses_to_work():
     run = run_of()
     foreign = replace(run, settings=replace(run.settings, code_version="0.0.1+r1"))
     with pytest.raises(FernError, match="install the same version everywhere"):
-        execute_run(foreign, Workplace(), Workbench())
+        execute_run(foreign, RunContext(), RunCache())
 
 
 def test_rows_hold_the_figures_of_every_epoch_where_the_task_asks_for_them():
     none, validation, test = (
-        execute_run(run_of(epoch_figures=wanted), Workplace(), Workbench()).row
+        execute_run(run_of(epoch_figures=wanted), RunContext(), RunCache()).result
         for wanted in ("none", "validation", "test")
     )
     assert none.history is None
@@ -204,19 +207,19 @@ def test_a_bench_loads_a_dataset_once_for_many_runs(monkeypatch):
     loads = []
     plain = module.load_dataset
     monkeypatch.setattr(module, "load_dataset", lambda choice: loads.append(choice) or plain(choice))
-    bench = Workbench()
+    bench = RunCache()
     for run in tiny_plan(models=["last-value", "training-mean"], horizons=[6, 12]).runs:
-        assert execute_run(run, Workplace(), bench).row.status == "done"
+        assert execute_run(run, RunContext(), bench).result.status == "done"
     assert len(loads) == 1
 
 
 def test_a_bench_keeps_a_few_problems_only():
-    bench = Workbench()
+    bench = RunCache()
     for run in tiny_plan(models=["last-value"], horizons=list(range(1, 11))).runs:
         bench.references(bench.problem(run))
     assert len(bench._problems) == len(bench._references) == module._KEPT
 
 
 def test_a_lost_run_has_a_row_that_tells_it():
-    row = lost(run_of(), Workplace(), "killed").row
+    row = fail_run(run_of(), RunContext(), "killed").result
     assert (row.status, row.error) == ("failed", "killed")

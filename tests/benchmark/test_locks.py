@@ -12,7 +12,7 @@ import time
 import pytest
 
 from fern.benchmark import locks as module
-from fern.benchmark.locks import Claims, locked
+from fern.benchmark.locks import Claims, hold_lock
 from fern.errors import FernError
 
 HOLD = """
@@ -132,13 +132,13 @@ def test_many_claimants_never_hold_the_same_run_together(tmp_path):
 
 
 def test_a_lock_is_waited_for_no_longer_than_asked(tmp_path):
-    with locked(tmp_path / "lock") as mine:
+    with hold_lock(tmp_path / "lock") as mine:
         assert mine
         began = time.monotonic()
-        with locked(tmp_path / "lock", patience=0.2) as again:
+        with hold_lock(tmp_path / "lock", patience=0.2) as again:
             assert not again
         assert time.monotonic() - began >= 0.2
-    with locked(tmp_path / "lock") as free:
+    with hold_lock(tmp_path / "lock") as free:
         assert free
 
 
@@ -160,5 +160,5 @@ def test_a_file_system_without_locks_is_an_error_not_an_endless_wait(tmp_path, m
     monkeypatch.setattr(module.fcntl, "flock", no_locks)
     with Claims(tmp_path) as mine, pytest.raises(FernError, match="needs a file system with locks"):
         mine.take("ab")
-    with pytest.raises(FernError, match="No locks available"), locked(tmp_path / "lock"):
+    with pytest.raises(FernError, match="No locks available"), hold_lock(tmp_path / "lock"):
         pass

@@ -92,9 +92,9 @@ def test_the_data_can_be_taken_away_whole():
     store = stored()
     links = [given for tag, given in Seen(benchmark_page(store)).tags if tag == "a" and "download" in given]
     data = {link["download"]: base64.b64decode(link["href"].partition("base64,")[2]) for link in links}
-    assert len(data["figures.csv"].decode().splitlines()) == 1 + len(store.contents().rows)
+    assert len(data["figures.csv"].decode().splitlines()) == 1 + len(store.contents().results)
     rows = re.split(r"(?<=\n})\n", gzip.decompress(data["rows.json.gz"]).decode().strip() + "\n")
-    assert {json.loads(row)["key"] for row in rows if row} == {row.key for row in store.contents().rows}
+    assert {json.loads(row)["key"] for row in rows if row} == {row.key for row in store.contents().results}
 
 
 def test_figures_have_alternative_texts_that_give_the_numbers():
@@ -139,7 +139,7 @@ def test_a_folder_that_is_not_there_is_refused():
 
 def test_damaged_rows_are_told_and_the_rest_is_shown():
     store = stored()
-    path = store.row_path(store.contents().rows[0].key)
+    path = store.result_path(store.contents().results[0].key)
     path.write_text("{")
     seen = Seen(benchmark_page(store))
     assert f"Skipped: {path}" in seen.text

@@ -69,9 +69,9 @@ def test_a_file_that_bears_the_id_of_a_premade_scenario_is_told_apart_from_it(tm
     assert other.name == "LORENZ_BASE"
     assert other.settings["scenario"]["dt"] == 0.02
     file.write_text(text + "dt = 0.01\n")
-    same, premade = choose(str(file)), choose("LORENZ_BASE", steps=500)
-    assert same.settings == premade.settings == {"steps": 500, "cleaning": "none"}
-    assert same.fingerprint == premade.fingerprint
+    same, builtin = choose(str(file)), choose("LORENZ_BASE", steps=500)
+    assert same.settings == builtin.settings == {"steps": 500, "cleaning": "none"}
+    assert same.fingerprint == builtin.fingerprint
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tests.benchmark.support import ScriptedEngine, row_for, tiny_plan
 
 from fern.benchmark.engines.base import Finished, Lost
 from fern.benchmark.execute import Outcome
-from fern.benchmark.progress import Lines, LiveTable, Pace, in_words, watcher_for
+from fern.benchmark.progress import Lines, LiveTable, Pace, format_duration, make_watcher
 from fern.benchmark.store import Damaged
 from fern.benchmark.sweep import run_sweep
 
@@ -29,7 +29,7 @@ def on_terminal():
 def seen(watcher):
     """The live table as it stands."""
     console = Console(file=io.StringIO(), width=120)
-    console.print(watcher.picture())
+    console.print(watcher.render())
     return console.file.getvalue()
 
 
@@ -38,8 +38,8 @@ def timed(run, seconds, **changes):
 
 
 def test_a_terminal_gets_the_table_and_a_file_gets_lines():
-    assert isinstance(watcher_for(on_terminal()), LiveTable)
-    assert isinstance(watcher_for(on_file()), Lines)
+    assert isinstance(make_watcher(on_terminal()), LiveTable)
+    assert isinstance(make_watcher(on_file()), Lines)
 
 
 def test_lines_tell_each_run_with_its_error_and_the_time_left(plan, store):
@@ -60,20 +60,20 @@ def test_lines_tell_each_run_with_its_error_and_the_time_left(plan, store):
 
 def test_the_table_shows_what_is_under_way_what_was_done_and_how_far_it_is(plan):
     watcher = LiveTable(on_terminal())
-    watcher.start(runs=plan.runs, rows=(), damaged=(), slots=2)
+    watcher.start(runs=plan.runs, results=(), damaged=(), slots=2)
     try:
-        watcher.began(plan.runs[0])
-        watcher.began(plan.runs[1])
-        watcher.advanced(plan.runs[1], epoch=3, epochs=50)
+        watcher.on_run_start(plan.runs[0])
+        watcher.on_run_start(plan.runs[1])
+        watcher.on_epoch(plan.runs[1], epoch=3, epochs=50)
         assert "3/50" in seen(watcher)
         assert "0/4 runs" in seen(watcher)
         assert "left" not in seen(watcher)  # nothing is known yet
-        watcher.finished(plan.runs[0], timed(plan.runs[0], 100.0), elsewhere=False)
+        watcher.on_run_end(plan.runs[0], timed(plan.runs[0], 100.0), elsewhere=False)
         shown = seen(watcher)
         assert "last-value on OU_PARAM, 24 to 12, seed 1: mse 1, 1 min 40 s" in shown
         assert "1/4 runs" in shown
         assert "about 2 min 30 s remaining" in shown  # three runs of 100 s, two at a time
-        watcher.finished(
+        watcher.on_run_end(
             plan.runs[1], timed(plan.runs[1], 1.0, status="failed", error="boom", metrics={}), elsewhere=True
         )
         assert "1 failed" in seen(watcher)
@@ -85,7 +85,7 @@ def test_the_table_shows_what_is_under_way_what_was_done_and_how_far_it_is(plan)
 def test_damaged_and_failed_rows_are_told_at_the_start(plan, tmp_path):
     watcher = Lines(on_file())
     failed = row_for(plan.runs[0], status="failed", error="boom", metrics={})
-    watcher.start(runs=(), rows=(failed,), damaged=(Damaged(tmp_path, "rows/x.json: is not JSON"),), slots=1)
+    watcher.start(runs=(), results=(failed,), damaged=(Damaged(tmp_path, "rows/x.json: is not JSON"),), slots=1)
     text = watcher.console.file.getvalue()
     assert "1 of the finished runs failed or diverged; use --retry-failed to rerun them" in text
     assert "skipped: rows/x.json: is not JSON (use --retry-failed to rerun it)" in text
@@ -104,7 +104,7 @@ def test_a_lost_worker_is_told(plan, store):
 
 def test_a_run_that_another_sweep_has_is_told(plan):
     watcher = Lines(on_file())
-    watcher.taken(plan.runs[0])
+    watcher.on_run_taken(plan.runs[0])
     assert watcher.console.file.getvalue() == "last-value on OU_PARAM, 24 to 12, seed 1: being run by another process\n"
 
 
@@ -138,4 +138,4 @@ def test_failed_runs_tell_nothing_about_time_and_resumed_ones_count_whole(plan):
     ],
 )
 def test_lengths_of_time_in_words(seconds, text):
-    assert in_words(seconds) == text
+    assert format_duration(seconds) == text

@@ -6,7 +6,7 @@ from fern.benchmark.results import QUANTITIES, direction_of, title_of
 from fern.benchmark.store import Store
 from fern.benchmark.tables.build import KINDS
 
-ROWS = Store(Path(__file__).parents[2] / "benchmarks" / "runs").contents().rows
+ROWS = Store(Path(__file__).parents[2] / "benchmarks" / "runs").contents().results
 
 
 def test_every_metric_of_a_row_and_of_a_table_stands_in_it() -> None:

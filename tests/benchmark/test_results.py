@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fern.benchmark.results import Row, _checksum, row_from_json, row_to_json
+from fern.benchmark.results import RunResult, _checksum, result_from_json, result_to_json
 from fern.benchmark.runs import RunSettings, canonical
 from fern.errors import FernError
 
-ROW = Row(
+ROW = RunResult(
     task="tiny",
     model="dlinear",
     preset="paper",
@@ -36,7 +36,7 @@ finite = st.floats(-1e150, 1e150)
 @given(metrics=st.dictionaries(st.text(max_size=5), finite, max_size=4), seed=st.integers(0), error=st.text())
 def test_a_row_comes_back_from_json_to_the_bit(metrics, seed, error):
     row = replace(ROW, metrics={**metrics, "mse": 1.0}, seed=seed, error=error)
-    assert row_from_json(row_to_json(row), where="here") == row
+    assert result_from_json(result_to_json(row), where="here") == row
 
 
 def test_the_key_depends_on_every_setting_of_the_run_and_on_nothing_else():
@@ -65,9 +65,9 @@ def test_the_key_does_not_depend_on_the_order_of_settings():
 def test_rows_of_equal_results_agree_whatever_the_time_and_the_machine():
     other = replace(ROW, seconds={"total": 9.0}, machine={"cores": 4}, finished="later", versions={"commit": "x"})
     assert other != ROW
-    assert other.result() == ROW.result()
-    assert replace(ROW, metrics={"mse": 0.4}).result() != ROW.result()
-    mine, theirs = (json.loads(row_to_json(row)) for row in (replace(other, versions={}), ROW))
+    assert other.reproducible() == ROW.reproducible()
+    assert replace(ROW, metrics={"mse": 0.4}).reproducible() != ROW.reproducible()
+    mine, theirs = (json.loads(result_to_json(row)) for row in (replace(other, versions={}), ROW))
     assert mine["checksum"] == theirs["checksum"]
 
 
@@ -92,7 +92,7 @@ def test_rows_of_equal_results_agree_whatever_the_time_and_the_machine():
 )
 def test_a_damaged_row_is_refused_with_what_is_wrong(damage, message):
     with pytest.raises(FernError, match=message) as caught:
-        row_from_json(damage(row_to_json(ROW)), where="rows/ab.json")
+        result_from_json(damage(result_to_json(ROW)), where="rows/ab.json")
     assert "rows/ab.json" in str(caught.value)
 
 
@@ -105,7 +105,7 @@ def edited(text, **changes):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_metric_that_is_not_finite_never_becomes_a_row(bad):
     with pytest.raises(FernError, match=r"mse is (nan|inf)"):
-        Row(**{**asdict(ROW), "metrics": {"mse": bad}})
+        RunResult(**{**asdict(ROW), "metrics": {"mse": bad}})
 
 
 def test_a_run_that_failed_needs_its_reason():

@@ -10,7 +10,7 @@ import pytest
 from tests.benchmark.support import tiny_plan
 
 from fern.benchmark import runs
-from fern.benchmark.execute import Workbench, Workplace, execute_run
+from fern.benchmark.execute import RunCache, RunContext, execute_run
 from fern.benchmark.runs import REVISION, code_version_of, preset_contents
 from fern.models import model_names
 from fern.models.registry import model_entry
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:polymap. .* windows had values h
 
 
 def tiny_result(model):
-    outcome = execute_run(tiny_plan(models=[model], context_length=96).runs[0], Workplace(), Workbench())
-    assert outcome.row.status == "done", outcome.row.error
+    outcome = execute_run(tiny_plan(models=[model], context_length=96).runs[0], RunContext(), RunCache())
+    assert outcome.result.status == "done", outcome.result.error
     return outcome
 
 

@@ -16,7 +16,7 @@ from fern.errors import FernError
 def test_a_written_row_is_read_again_with_its_windows(store):
     store.write(ROW, {"mse": np.array([0.1, 0.2]), "mae": np.array([1.0, 2.0])})
     assert store.read(ROW.key) == ROW
-    assert store.contents().rows == (ROW,)
+    assert store.contents().results == (ROW,)
     errors = store.window_errors(ROW.key)
     assert {name: values.dtype for name, values in errors.items()} == {"mse": np.float32, "mae": np.float32}
     np.testing.assert_array_equal(errors["mae"], np.float32([1.0, 2.0]))
@@ -34,7 +34,7 @@ def test_a_row_that_replaces_another_leaves_none_of_it(store):
     store.write(ROW, {"mse": np.ones(2), "mae": np.ones(2)})
     failed = replace(ROW, status="failed", error="it broke", metrics={})
     store.write(failed)
-    assert store.contents().rows == (failed,)
+    assert store.contents().results == (failed,)
     assert store.window_errors(ROW.key) is None
 
 
@@ -57,10 +57,10 @@ def test_a_damaged_row_is_named_and_left_out(store):
     other = replace(ROW, seed=8)
     for row in (ROW, other):
         store.write(row)
-    store.row_path(other.key).write_text("{")
+    store.result_path(other.key).write_text("{")
     contents = store.contents()
-    assert contents.rows == (ROW,)
-    assert [file.path for file in contents.damaged] == [store.row_path(other.key)]
+    assert contents.results == (ROW,)
+    assert [file.path for file in contents.damaged] == [store.result_path(other.key)]
     assert "is not JSON" in contents.damaged[0].problem
     assert isinstance(store.read(other.key), Damaged)
 
@@ -68,7 +68,7 @@ def test_a_damaged_row_is_named_and_left_out(store):
 def test_a_row_under_another_rows_name_is_damage(store):
     store.write(ROW)
     wrong = "0" * len(ROW.key)
-    store.row_path(ROW.key).rename(store.row_path(wrong))
+    store.result_path(ROW.key).rename(store.result_path(wrong))
     assert "holds the row" in store.contents().damaged[0].problem
 
 
@@ -77,7 +77,7 @@ def test_files_that_are_no_rows_are_not_looked_at(store):
     for name in ("notes.json", ".abc.json", "README"):
         (store.folder / "rows" / name).write_text("{")
     contents = store.contents()
-    assert (contents.rows, contents.damaged) == ((ROW,), ())
+    assert (contents.results, contents.damaged) == ((ROW,), ())
 
 
 def test_what_killed_writers_left_is_swept_out_but_not_what_is_being_written(store):
@@ -86,7 +86,7 @@ def test_what_killed_writers_left_is_swept_out_but_not_what_is_being_written(sto
         path.write_text("{")
     two_hours_ago = time.time() - 7200
     os.utime(old, (two_hours_ago, two_hours_ago))
-    store.sweep_out()
+    store.remove_leftovers()
     assert not old.exists()
     assert new.exists()
 

@@ -24,7 +24,7 @@ def keys(rows):
 def test_a_sweep_makes_every_row_once_and_leaves_no_claim(plan, store):
     engine = ScriptedEngine()
     summary = run_sweep(plan, store, engine)
-    assert keys(summary.rows) == keys(store.contents().rows) == sorted(engine.submitted)
+    assert keys(summary.results) == keys(store.contents().results) == sorted(engine.submitted)
     assert summary.made == 6
     assert list((store.folder / "claims").iterdir()) == []
 
@@ -33,7 +33,7 @@ def test_a_second_sweep_does_nothing(plan, store):
     run_sweep(plan, store, ScriptedEngine())
     engine = ScriptedEngine()
     summary = run_sweep(plan, store, engine)
-    assert (engine.submitted, summary.made, len(summary.rows)) == ([], 0, 6)
+    assert (engine.submitted, summary.made, len(summary.results)) == ([], 0, 6)
 
 
 def test_a_sweep_does_only_what_is_missing(plan, store):
@@ -47,8 +47,10 @@ def test_a_sweep_does_only_what_is_missing(plan, store):
 def test_rows_are_those_of_the_runs_themselves(store):
     plan = tiny_plan()
     summary = run_sweep(plan, store, InlineEngine(store.folder))
-    assert {row.model: row.status for row in summary.rows} == dict.fromkeys(("dlinear", "last-value", "oracle"), "done")
-    for row in store.contents().rows:
+    assert {row.model: row.status for row in summary.results} == dict.fromkeys(
+        ("dlinear", "last-value", "oracle"), "done"
+    )
+    for row in store.contents().results:
         errors = store.window_errors(row.key)
         assert float(errors["mse"].mean()) == pytest.approx(row.metrics["mse"], rel=1e-5)
 
@@ -70,15 +72,15 @@ def test_a_failed_run_does_not_stop_the_others_and_is_done_again_on_request_only
 
 def test_a_damaged_row_is_named_left_out_and_done_again_on_request(plan, store):
     run_sweep(plan, store, ScriptedEngine())
-    path = store.row_path(plan.runs[0].key)
+    path = store.result_path(plan.runs[0].key)
     path.write_text(path.read_text()[:50])
     engine = ScriptedEngine()
     summary = run_sweep(plan, store, engine)
     assert [file.path for file in summary.damaged] == [path]
-    assert (engine.submitted, len(summary.rows)) == ([], 5)
+    assert (engine.submitted, len(summary.results)) == ([], 5)
     again = run_sweep(plan, store, engine, retry_failed=True)
     assert engine.submitted == [plan.runs[0].key]
-    assert (len(again.rows), again.damaged) == (6, ())
+    assert (len(again.results), again.damaged) == (6, ())
 
 
 def test_a_run_whose_worker_dies_is_given_to_another(plan, store):
@@ -107,14 +109,14 @@ def test_a_run_that_kills_every_worker_is_given_up_and_the_sweep_goes_on(plan, s
 
 
 class Interrupting(Watcher):
-    def finished(self, run, row, *, elsewhere):
+    def on_run_end(self, run, row, *, elsewhere):
         raise KeyboardInterrupt
 
 
 def test_an_interrupted_sweep_keeps_its_rows_and_gives_its_claims_back(plan, store):
     with pytest.raises(KeyboardInterrupt):
         run_sweep(plan, store, ScriptedEngine(), watcher=Interrupting())
-    assert len(store.contents().rows) == 1
+    assert len(store.contents().results) == 1
     assert list((store.folder / "claims").iterdir()) == []
 
 
@@ -123,10 +125,10 @@ def test_what_another_sweep_has_is_waited_for_and_its_row_taken_over(plan, store
     seen, taken = [], []
 
     class Noting(Watcher):
-        def taken(self, run):
+        def on_run_taken(self, run):
             taken.append(run.key)
 
-        def finished(self, run, row, *, elsewhere):
+        def on_run_end(self, run, row, *, elsewhere):
             seen.append((run.key, elsewhere))
             if len(seen) == 5:  # all but theirs: now they finish
                 store.write(row_for(theirs, metrics={"mse": 2.0}))
@@ -139,7 +141,7 @@ def test_what_another_sweep_has_is_waited_for_and_its_row_taken_over(plan, store
     assert taken == [theirs.key]
     assert theirs.key not in engine.submitted
     assert (theirs.key, True) in seen
-    assert len(summary.rows) == 6
+    assert len(summary.results) == 6
     assert store.read(theirs.key).metrics["mse"] == 2.0
 
 
@@ -148,7 +150,7 @@ def test_what_another_sweep_gave_up_is_done_here(plan, store):
     seen = []
 
     class Noting(Watcher):
-        def finished(self, run, row, *, elsewhere):
+        def on_run_end(self, run, row, *, elsewhere):
             seen.append(run.key)
             if len(seen) == 5:
                 other.release(theirs.key)
@@ -158,7 +160,7 @@ def test_what_another_sweep_gave_up_is_done_here(plan, store):
         other.take(theirs.key)
         run_sweep(plan, store, engine, watcher=Noting())
     assert engine.submitted[-1] == theirs.key
-    assert len(store.contents().rows) == 6
+    assert len(store.contents().results) == 6
 
 
 def test_many_sweeps_on_one_folder_do_no_run_twice_and_lose_none(store):
@@ -180,8 +182,8 @@ def test_many_sweeps_on_one_folder_do_no_run_twice_and_lose_none(store):
         thread.join()
     assert not errors
     done = [key for engine in engines for key in engine.submitted]
-    assert sorted(done) == keys(store.contents().rows)
-    assert all(len(summary.rows) == 60 for summary in summaries)
+    assert sorted(done) == keys(store.contents().results)
+    assert all(len(summary.results) == 60 for summary in summaries)
     assert sum(summary.made for summary in summaries) == 60
     assert sum(bool(engine.submitted) for engine in engines) > 1
 
@@ -205,13 +207,13 @@ def test_the_watcher_hears_of_everything(plan, store):
     heard = []
 
     class Hearing(Watcher):
-        def start(self, *, runs, rows, damaged, slots):
-            heard.append(("start", len(runs), len(rows), slots))
+        def start(self, *, runs, results, damaged, slots):
+            heard.append(("start", len(runs), len(results), slots))
 
-        def began(self, run):
+        def on_run_start(self, run):
             heard.append(("began", run.key))
 
-        def advanced(self, run, *, epoch, epochs):
+        def on_epoch(self, run, *, epoch, epochs):
             heard.append(("advanced", epoch, epochs))
 
         def stop(self):

@@ -1,9 +1,11 @@
 """A row as the benchmark would have written it."""
 
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 
 
-def row(model: str, dataset: str, mse: float, *, task: str = "shock", share: float = 0.0, **changes: object) -> Row:
+def row(
+    model: str, dataset: str, mse: float, *, task: str = "shock", share: float = 0.0, **changes: object
+) -> RunResult:
     given = {
         "task": task,
         "model": model,
@@ -20,4 +22,4 @@ def row(model: str, dataset: str, mse: float, *, task: str = "shock", share: flo
         "status": "done",
         "metrics": {"mse": mse, "mae": mse, "wd": mse, "ept": 30.0},
     }
-    return Row(**{**given, **changes})
+    return RunResult(**{**given, **changes})

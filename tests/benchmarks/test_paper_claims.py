@@ -6,7 +6,7 @@ from benchmarks.paper import claims
 
 from fern.benchmark.store import Store
 
-ROWS = Store(claims.RUNS).contents().rows
+ROWS = Store(claims.RUNS).contents().results
 
 
 def test_the_page_is_what_the_rows_make_it() -> None:

@@ -6,7 +6,7 @@ from benchmarks.sections import libraries, real, tasks
 from benchmarks.sections.tasks import average_errors, count_wins, rank_by_dataset, select_shock
 from tests.benchmarks.support import row
 
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 
 
 def test_the_lowest_mse_wins_and_a_lead_of_less_than_a_hundredth_is_a_tie() -> None:
@@ -71,9 +71,11 @@ REAL = {
 }
 
 
-def real_run(model: str, preset: str, horizon: int, mse: float, seconds: float) -> Row:
+def real_run(model: str, preset: str, horizon: int, mse: float, seconds: float) -> RunResult:
     metrics = {"mse": mse, "mae": 0.4}
-    return Row(**REAL, model=model, preset=preset, horizon=horizon, metrics=metrics, seconds={"train_cpu": seconds})
+    return RunResult(
+        **REAL, model=model, preset=preset, horizon=horizon, metrics=metrics, seconds={"train_cpu": seconds}
+    )
 
 
 def test_real_series_are_counted_cell_by_cell_beside_runs_and_papers() -> None:

@@ -13,10 +13,10 @@ from fern.benchmark.page import benchmark_page
 from fern.benchmark.store import Store
 from fern.data import audit
 from fern.data.auditing.audit import audit_source
-from fern.data.auditing.page import audit_page, repairs_of
+from fern.data.auditing.page import audit_page, find_repairs
 from fern.data.reading import table_source
 from fern.forecaster import FernForecaster
-from fern.html.figures import live_drawing
+from fern.html.figures import draw_live
 from fern.html.markup import Head, joined, listing
 from fern.html.page import Section, page
 from fern.plot import Attractor, CoverageOverTime, ErrorGrowth, Fan, Fans, Interval, Joint
@@ -49,7 +49,7 @@ def of_audit():
     load = np.where(np.arange(600) % 90 < 5, 0.0, np.arange(600) + 1.0)
     source = table_source(table().append_column(f"{HOSTILE} zeros", pa.array(load)), name=HOSTILE)
     report = audit_source(source)
-    return audit_page(report, repairs=repairs_of(source, report))
+    return audit_page(report, repairs=find_repairs(source, report))
 
 
 def of_live():
@@ -69,7 +69,7 @@ def of_live():
         CoverageOverTime(90.0, np.arange(12), 0.8 + steps / 100, 0.06, 40, 25.0, axis=LINK),
         Fans((fan, fan), label=LINK, left_out=3),
     ]
-    parts = [live_drawing(one, name=f"live-{place}", alt=HOSTILE, caption=LINK) for place, one in enumerate(shown)]
+    parts = [draw_live(one, name=f"live-{place}", alt=HOSTILE, caption=LINK) for place, one in enumerate(shown)]
     rows = listing([Head("name"), Head("n", numeric=True)], [["a", "1"], ["b", "2"]], caption="rows")
     return page(HOSTILE, [Section("one", HOSTILE, joined([*parts, rows]))])
 

@@ -51,7 +51,7 @@ def inline(monkeypatch):
 def test_run_makes_rows_and_says_what_is_next(fern, task, inline):
     ran = fern("bench", "run", task, "--out", "runs", "--jobs", 3, "--threads", 2)
     assert ran.code == 0, ran.err
-    assert {row.model for row in Store("runs").contents().rows} == {"dlinear", "last-value", "oracle"}
+    assert {row.model for row in Store("runs").contents().results} == {"dlinear", "last-value", "oracle"}
     assert "3 runs: 0 done, 3 remaining" in ran.out
     assert "[3/3]" in ran.out
     assert "dlinear on OU_PARAM, 24 to 12, seed 7: mse" in ran.out
@@ -62,7 +62,7 @@ def test_run_makes_rows_and_says_what_is_next(fern, task, inline):
 
 def test_results_go_to_a_folder_by_the_name_of_the_task_where_tables_and_pages_find_them(fern, task, inline):
     assert fern("bench", "run", task).code == 0
-    assert len(Store("runs/mine").contents().rows) == 3
+    assert len(Store("runs/mine").contents().results) == 3
     for name in (task, "mine"):
         table = fern("bench", "table", name, "--format", "md")
         assert table.code == 0, table.err
@@ -87,7 +87,7 @@ def test_options_narrow_and_widen_the_task(fern, task, inline):
         *("--horizons", "4", "--horizons", "6", "--datasets", "OU_PARAM", "--max-epochs", "1"),
     )
     assert ran.code == 0, ran.err
-    rows = Store("runs").contents().rows
+    rows = Store("runs").contents().results
     assert {(row.model, row.horizon, row.seed) for row in rows} == {
         (model, horizon, seed) for model in ("dlinear", "training-mean") for horizon in (4, 6) for seed in (1, 2)
     }
@@ -122,15 +122,15 @@ def test_a_diverged_run_is_a_result(fern, task, inline):
 
 def test_a_damaged_row_is_named_and_done_again_on_request(fern, task, inline):
     fern("bench", "run", task, "--out", "runs")
-    victim = next(row for row in Store("runs").contents().rows if row.model == "dlinear")
-    path = Store("runs").row_path(victim.key)
+    victim = next(row for row in Store("runs").contents().results if row.model == "dlinear")
+    path = Store("runs").result_path(victim.key)
     whole = json.loads(path.read_text())
     path.write_text(json.dumps({**whole, "metrics": {**whole["metrics"], "mse": 0.0}}))
     ran = fern("bench", "run", task, "--out", "runs")
     assert ran.code == 1
     assert f"skipped: {path}: the checksum does not match" in ran.out
     assert fern("bench", "run", task, "--out", "runs", "--retry-failed").code == 0
-    assert Store("runs").read(victim.key).result() == victim.result()
+    assert Store("runs").read(victim.key).reproducible() == victim.reproducible()
 
 
 @pytest.mark.parametrize(
@@ -226,6 +226,6 @@ def test_a_model_from_outside_stands_in_the_table_done_by_a_worker_process(fern,
     )
     ran = fern("bench", "run", task, "--models", "oracle", "--with", "somebodys:zero", "--out", "runs", "--jobs", 1)
     assert ran.code == 0, ran.err
-    assert {row.model for row in Store("runs").contents().rows} == {"oracle", "somebodys:zero"}
+    assert {row.model for row in Store("runs").contents().results} == {"oracle", "somebodys:zero"}
     shown = fern("bench", "table", task, "--runs", "runs", "--format", "md")
     assert "somebodys:zero" in shown.out

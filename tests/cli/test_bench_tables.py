@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.store import Store
 from fern.cli import bench_tables
 from fern.cli.bench import bench
@@ -21,7 +21,7 @@ def runs(tmp_path):
     for dataset in ("OU_BASE", "OU_PARAM", "GARCH_BASE"):
         for model, level in (("fern", 1.0), ("dlinear", 2.0)):
             errors = (level + 0.1 * rng.normal(size=120)).astype(np.float32)
-            row = Row(
+            row = RunResult(
                 task="shock",
                 model=model,
                 preset="paper",

@@ -7,7 +7,7 @@ import pytest
 from tests.benchmark.stress.support import TINY_FILE
 
 from fern.benchmark.stress.requirements import DEMANDED
-from fern.benchmark.stress.stress_test import DEFAULT_SCENARIOS
+from fern.benchmark.stress.run import DEFAULT_SCENARIOS
 
 MINE = """
 import numpy as np

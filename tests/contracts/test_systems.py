@@ -1,10 +1,10 @@
-"""What every system must satisfy, premade or registered by a user."""
+"""What every system must satisfy, builtin or registered by a user."""
 
 import numpy as np
 import pytest
 
 from fern.errors import FernError
-from fern.systems import Flow, Scenario, monte_carlo_oracle, oracle, register_system, simulate, system_named
+from fern.systems import Flow, Scenario, get_system, monte_carlo_oracle, oracle, register_system, simulate
 from fern.systems.noise import draw_noise
 from fern.systems.registry import PREMADE
 
@@ -32,7 +32,7 @@ def _a_users_system():
 
 @pytest.fixture(params=NAMES)
 def system(request):
-    return system_named(request.param)
+    return get_system(request.param)
 
 
 def advance(system, states, steps, *, first_step=0, seed=3, dt=0.01):
@@ -123,7 +123,7 @@ def test_a_parameter_that_is_not_a_finite_number_is_an_error(system, value):
 )
 def test_an_impossible_parameter_says_what_it_takes(name, params):
     with pytest.raises(FernError, match="needs"):
-        system_named(name).complete(params)
+        get_system(name).complete(params)
 
 
 def test_a_premade_system_cannot_be_replaced():

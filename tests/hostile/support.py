@@ -51,7 +51,7 @@ def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> Ran:
     return Ran(code, captured.out, captured.err)
 
 
-def lay_out(files: Mapping[str, str | bytes | Callable[[Path], Any]]) -> None:
+def write_files(files: Mapping[str, str | bytes | Callable[[Path], Any]]) -> None:
     for name, content in files.items():
         path = Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def snapshot(folder: Path = Path()) -> dict[str, object]:
 
 def check(case: Case, capsys: pytest.CaptureFixture[str]) -> Ran:
     """Run the case, and hold it against all that it promises."""
-    lay_out(case.files)
+    write_files(case.files)
     before = snapshot()
     ran = run(*case.command, capsys=capsys)
     said = ran.out + ran.err

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from tests.benchmark.support import tiny_plan
-from tests.hostile.support import SCENARIO, lay_out, leave_a_note, run, snapshot
+from tests.hostile.support import SCENARIO, leave_a_note, run, snapshot, write_files
 
 import fern
-from fern.benchmark.adapters.outside import imported, look_in
-from fern.benchmark.execute import Workbench, Workplace, execute_run, lost
-from fern.benchmark.locks import Claims, locked
+from fern.benchmark.adapters.outside import add_search_folder, import_object
+from fern.benchmark.execute import RunCache, RunContext, execute_run, fail_run
+from fern.benchmark.locks import Claims, hold_lock
 from fern.benchmark.store import Store
 from fern.benchmark.stress.targets import open_target
 from fern.errors import FernError
@@ -84,7 +84,7 @@ def test_a_process_is_born_without_the_modules_of_the_current_folder(tmp_path, m
 def test_a_target_that_names_no_code_leaves_the_path_alone(target, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = list(sys.path)
-    lay_out({"saved.safetensors": "no model"})
+    write_files({"saved.safetensors": "no model"})
     try:
         open_target(target, folder=str(tmp_path))
     except FernError:
@@ -94,20 +94,22 @@ def test_a_target_that_names_no_code_leaves_the_path_alone(target, tmp_path, mon
 
 def test_the_named_module_is_looked_for_last(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    lay_out({"named_in_a_test.py": FORECASTER, "json.py": FORECASTER})
+    write_files({"named_in_a_test.py": FORECASTER, "json.py": FORECASTER})
     assert callable(open_target("named_in_a_test:forecast", folder=str(tmp_path)).source)
     assert sys.path[-1] == str(tmp_path)
     with pytest.raises(FernError, match=r"json is another module than json\.py in the current folder"):
-        imported("json:forecast")
+        import_object("json:forecast")
     before = list(sys.path)
-    look_in(str(tmp_path))
+    add_search_folder(str(tmp_path))
     assert sys.path == before
 
 
 def test_a_response_of_a_registered_model_imports_nothing_from_the_folder(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = list(sys.path)
-    lay_out({"s.toml": SCENARIO.replace("60", "400") + '[[shocks]]\nkind = "param"\nat = 0.9\nparams = { mu = 3.0 }\n'})
+    write_files(
+        {"s.toml": SCENARIO.replace("60", "400") + '[[shocks]]\nkind = "param"\nat = 0.9\nparams = { mu = 3.0 }\n'}
+    )
     ran = run("bench", "response", "last-value", "s.toml", "--context-length", 8, "--horizon", 4, capsys=capsys)
     assert ran.code == 0, ran.err
     assert sys.path == before
@@ -116,7 +118,7 @@ def test_a_response_of_a_registered_model_imports_nothing_from_the_folder(tmp_pa
 @pytest.fixture
 def others() -> Path:
     """Somebody's folder with a model, to which the checkpoints of a run are linked."""
-    lay_out({"theirs/best.safetensors": "a month of work", "theirs/last.safetensors": "and another"})
+    write_files({"theirs/best.safetensors": "a month of work", "theirs/last.safetensors": "and another"})
     return Path("theirs").absolute()
 
 
@@ -126,11 +128,11 @@ def test_a_run_whose_checkpoint_folder_is_a_link_leaves_the_other_folder_alone(o
     work = tiny_plan(models=["dlinear"]).runs[0]
     link = store.checkpoint_path(work.key)
     link.symlink_to(others)
-    outcome = execute_run(work, Workplace(checkpoints=link), Workbench())
-    assert outcome.row.status == "done", outcome.row.error
+    outcome = execute_run(work, RunContext(checkpoints=link), RunCache())
+    assert outcome.result.status == "done", outcome.result.error
     assert snapshot(others) == before
     assert not link.is_symlink()
-    store.write(outcome.row, outcome.windows)
+    store.write(outcome.result, outcome.windows)
     assert not link.exists()
 
 
@@ -159,12 +161,12 @@ def test_links_inside_dropped_checkpoints_are_not_followed(others: Path) -> None
 def test_a_row_file_that_is_a_link_is_replaced_and_not_what_it_points_to(others: Path) -> None:
     before = snapshot(others)
     store = Store("runs").for_writing()
-    outcome = lost(tiny_plan(models=["last-value"]).runs[0], Workplace(), "it was lost")
-    path = store.row_path(outcome.row.key)
+    outcome = fail_run(tiny_plan(models=["last-value"]).runs[0], RunContext(), "it was lost")
+    path = store.result_path(outcome.result.key)
     path.symlink_to(others / "best.safetensors")
-    store.write(outcome.row)
+    store.write(outcome.result)
     assert not path.is_symlink()
-    assert store.read(outcome.row.key) == outcome.row
+    assert store.read(outcome.result.key) == outcome.result
     assert snapshot(others) == before
 
 
@@ -188,7 +190,7 @@ def test_a_claim_that_is_a_pipe_is_refused_and_does_not_wait() -> None:
 
 def test_a_lock_is_not_taken_through_a_link(others: Path) -> None:
     Path("lock").symlink_to(others / "best.safetensors")
-    with pytest.raises(OSError, match="symbolic links"), locked(Path("lock")):
+    with pytest.raises(OSError, match="symbolic links"), hold_lock(Path("lock")):
         pass
 
 
@@ -200,7 +202,7 @@ def test_only_half_written_files_of_ours_are_swept_out() -> None:
         path = store.folder / "rows" / name
         path.touch()
         os.utime(path, (time.time() - 1e5,) * 2)
-    store.sweep_out()
+    store.remove_leftovers()
     assert sorted(path.name for path in (store.folder / "rows").iterdir()) == sorted(kept)
 
 
@@ -220,9 +222,9 @@ def test_only_half_written_files_of_ours_are_swept_out() -> None:
 def test_a_module_that_cannot_be_imported_is_a_mistake(program, says, tmp_path, monkeypatch) -> None:
     name = f"broken_{abs(hash(program))}"
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    lay_out({f"{name}.py": textwrap.dedent(program)})
+    write_files({f"{name}.py": textwrap.dedent(program)})
     with pytest.raises(FernError, match=says):
-        imported(f"{name}:forecast")
+        import_object(f"{name}:forecast")
 
 
 def test_no_process_is_left_over() -> None:

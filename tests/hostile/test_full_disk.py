@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.benchmark.support import InlineEngine, tiny_plan
-from tests.hostile.support import SCENARIO, Case, cases, check, hourly, lay_out, run, snapshot
+from tests.hostile.support import SCENARIO, Case, cases, check, hourly, run, snapshot, write_files
 
 from fern.benchmark.engines.local import LocalEngine
-from fern.benchmark.execute import Workbench, Workplace, execute_run
+from fern.benchmark.execute import RunCache, RunContext, execute_run
 from fern.benchmark.store import Store
 from fern.benchmark.sweep import run_sweep
 from fern.errors import FernError, NotWritten
@@ -56,7 +56,7 @@ def room_for(count: int) -> Iterator[None]:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_result_that_does_not_fit_is_told_and_the_former_one_stays(command, output, room, capsys) -> None:
-    lay_out({**TABLE, "s.toml": SCENARIO.replace("60", "4000"), output: "the former result"})
+    write_files({**TABLE, "s.toml": SCENARIO.replace("60", "4000"), output: "the former result"})
     before = snapshot()
     with room_for(room):
         ran = run(*command, capsys=capsys)
@@ -86,7 +86,7 @@ def _refuse(*arguments: object, **options: object) -> None:
 
 
 def test_a_disk_that_is_found_full_only_when_it_syncs_leaves_the_former_file(monkeypatch) -> None:
-    lay_out({"kept": "old"})
+    write_files({"kept": "old"})
     before = snapshot()
     monkeypatch.setattr("os.fsync", _refuse)
     with pytest.raises(NotWritten, match="kept: was not written"), write_whole(Path("kept")) as temporary:
@@ -117,7 +117,7 @@ def test_a_folder_that_finds_no_room_is_told(monkeypatch) -> None:
 
 
 def test_a_sweep_without_room_for_its_row_ends_with_exit_code_1_and_names_it(capsys, monkeypatch) -> None:
-    lay_out({"t.toml": TASK, "s.toml": SCENARIO.replace("60", "200")})
+    write_files({"t.toml": TASK, "s.toml": SCENARIO.replace("60", "200")})
     monkeypatch.setattr("fern.benchmark.engines.open_engine", lambda name, plan, out, **options: InlineEngine(out))
     Store("runs").for_writing()
     with room_for(100):
@@ -133,8 +133,8 @@ def test_a_run_without_room_for_its_checkpoint_leaves_no_row_that_says_failed() 
     work = tiny_plan(models=["dlinear"]).runs[0]
     store = Store("runs").for_writing()
     with room_for(300), pytest.raises(NotWritten, match="safetensors: was not written"):
-        execute_run(work, Workplace(checkpoints=store.checkpoint_path(work.key)), Workbench())
-    assert store.contents().rows == ()
+        execute_run(work, RunContext(checkpoints=store.checkpoint_path(work.key)), RunCache())
+    assert store.contents().results == ()
 
 
 def test_a_sweep_without_room_for_a_claim_ends() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.hostile.support import SCENARIO, Case, cases, check, hourly, lay_out, run, snapshot
+from tests.hostile.support import SCENARIO, Case, cases, check, hourly, run, snapshot, write_files
 
 from fern.cli import console as screen
 from fern.errors import FernError, NotWritten
@@ -170,7 +170,7 @@ def test_a_named_pipe_gets_the_result_and_stays_one(command, begins, capsys) -> 
 
 @pytest.mark.usefixtures("m")
 def test_a_forecast_behind_a_link_replaces_what_it_points_to(capsys) -> None:
-    lay_out({"t": "old", "l.csv": linked("t")})
+    write_files({"t": "old", "l.csv": linked("t")})
     before = snapshot()
     ran = run(*FORECAST, "-o", "l.csv", capsys=capsys)
     assert ran.code == 0, ran.err
@@ -242,7 +242,7 @@ def test_foreign_names_reach_terminal_plot_and_page_as_text(capsys) -> None:
     names = list(ODD_NAMES.values())
     wide = pa.Table.from_arrays([HOURS, *([pa.array(WAVE)] * len(names))], ["date", *names])
     tall = pa.concat_tables(long(name).slice(0, ROWS) for name in names)
-    lay_out({"w.parquet": parquet(wide), "l.parquet": parquet(tall)})
+    write_files({"w.parquet": parquet(wide), "l.parquet": parquet(tall)})
     sizes = ("--model", "last-value", "--horizon", 3, "--context-length", 8)
     for command in (
         ("forecast", "w.parquet", *sizes, "-o", "f.csv", "--plot", "f.svg"),
@@ -306,7 +306,7 @@ def test_odd_values_and_sizes_are_refused_in_a_line(case: Case, capsys) -> None:
 def test_views_of_text_are_text(capsys) -> None:
     names = pa.array(["a"] * ROWS, pa.string_view())
     stamps = pa.array([f"{stamp:%Y-%m-%d %H:%M}" for stamp in HOURS.to_pylist()], pa.string_view())
-    lay_out({"v.parquet": parquet(pa.table({"unique_id": names, "ds": stamps, "y": WAVE}))})
+    write_files({"v.parquet": parquet(pa.table({"unique_id": names, "ds": stamps, "y": WAVE}))})
     ran = run("forecast", "v.parquet", "--model", "last-value", "--horizon", 2, "--context-length", 8, capsys=capsys)
     assert ran.code == 0, ran.err
     assert ran.out.splitlines()[1].startswith("a,1970-01-06 00:00,")
@@ -368,7 +368,7 @@ def _interrupt(*arguments: object, **options: object) -> Any:
 )
 @pytest.mark.usefixtures("m")
 def test_an_interrupt_leaves_nothing_half_written(at: str, command: tuple[str, ...], monkeypatch, capsys) -> None:
-    lay_out(EXPORT)
+    write_files(EXPORT)
     before = snapshot()
     monkeypatch.setattr(at, _interrupt)
     ran = run(*command, capsys=capsys)
@@ -393,7 +393,7 @@ def test_an_interrupt_while_commands_are_loaded_is_no_traceback(monkeypatch) -> 
 @pytest.fixture
 def many(fitted: dict[str, Path]) -> FernForecaster:
     """A forecaster of a long table, whose file is ``many.parquet`` and, once more, in the folder ``parts``."""
-    lay_out({"many.parquet": parquet(long()), "parts/many.parquet": parquet(long())})
+    write_files({"many.parquet": parquet(long()), "parts/many.parquet": parquet(long())})
     return FernForecaster.load(fitted["long"])
 
 
@@ -413,7 +413,7 @@ OUTPUTS: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_forecast_of_many_series_keeps_the_rule_of_outputs(name: str, many: FernForecaster) -> None:
     source, out, says = OUTPUTS[name]
-    lay_out({"link.parquet": linked("many.parquet"), "d.parquet/x": ""})
+    write_files({"link.parquet": linked("many.parquet"), "d.parquet/x": ""})
     os.link("many.parquet", "hard.parquet")
     before = snapshot()
     with pytest.raises(FernError, match=says):
@@ -459,7 +459,7 @@ SOURCES: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_table_of_many_series_that_cannot_be_read_is_a_mistake(name: str, many: FernForecaster) -> None:
     content, says = SOURCES[name]
-    lay_out({"bad.parquet": content})
+    write_files({"bad.parquet": content})
     before = snapshot()
     with pytest.raises(FernError, match=says):
         many.predict_file("bad.parquet", "f.parquet")

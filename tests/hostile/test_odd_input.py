@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.hostile.support import SCENARIO, Case, cases, check, hourly, lay_out, run, snapshot
+from tests.hostile.support import SCENARIO, Case, cases, check, hourly, run, snapshot, write_files
 
 from fern.caching import cached_njit
 from fern.cli.app import main
@@ -152,7 +152,7 @@ DEEP = 5000
 )  # fmt: skip
 def test_odd_input_is_read_or_refused_in_a_line(case: Case, capsys) -> None:
     if "--policy" in case.command:
-        lay_out({"deep.toml": f"a = {'[' * DEEP}{']' * DEEP}\n"})
+        write_files({"deep.toml": f"a = {'[' * DEEP}{']' * DEEP}\n"})
     check(case, capsys)
 
 
@@ -162,7 +162,7 @@ NAME = os.fsdecode(b"caf\xe9")  # Latin-1 in a file name: no UTF-8
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_file_whose_name_is_not_utf_8_is_read(ending: str, capsys) -> None:
     try:
-        lay_out({NAME + ending: hourly() if ending == ".csv" else parquet(a=NUMBERS)})
+        write_files({NAME + ending: hourly() if ending == ".csv" else parquet(a=NUMBERS)})
     except OSError:
         pytest.skip("this file system takes UTF-8 alone")
     before = snapshot()
@@ -233,7 +233,7 @@ def _on(stream: Any, *arguments: object, monkeypatch: pytest.MonkeyPatch) -> int
 
 @pytest.mark.parametrize("command", [("scenarios", "--json"), ("scenarios",), ("audit", "x.csv"), ("bench", "tasks")])
 def test_a_terminal_that_knows_ascii_alone_gets_codes(command: tuple[str, ...], monkeypatch, capsys) -> None:
-    lay_out({"x.csv": hourly()})
+    write_files({"x.csv": hourly()})
     held = io.BytesIO()
     stream = io.TextIOWrapper(held, encoding="ascii")
     assert _on(stream, *command, monkeypatch=monkeypatch) == 0
@@ -246,7 +246,7 @@ def test_a_terminal_that_knows_ascii_alone_gets_codes(command: tuple[str, ...], 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no device that is always full")
 @pytest.mark.parametrize("command", [("scenarios", "--json"), ("scenarios",), ("audit", "x.csv"), ("--version",)])
 def test_a_full_standard_output_is_exit_code_1(command: tuple[str, ...], monkeypatch, capsys) -> None:
-    lay_out({"x.csv": hourly()})
+    write_files({"x.csv": hourly()})
     monkeypatch.setattr("fern.cli.app._abandon_output", lambda: None)
     stream = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115
     assert _on(stream, *command, monkeypatch=monkeypatch) == 1

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.hostile.support import SCENARIO, Case, Ran, cases, check, hourly, lay_out, run, snapshot
+from tests.hostile.support import SCENARIO, Case, Ran, cases, check, hourly, run, snapshot, write_files
 
 from fern.errors import FernError, NotWritten
 from fern.files import check_folder, check_outputs, check_writable, require_ending, write_whole
@@ -117,7 +117,7 @@ def test_no_output_takes_the_place_of_an_input_or_of_another_output(case: Case, 
          {**TABLE, "l.csv": linked("t")}),
 )  # fmt: skip
 def test_behind_a_link_the_file_is_replaced_and_the_link_stays(case: Case, capsys) -> None:
-    lay_out(case.files)
+    write_files(case.files)
     before = snapshot()
     ran = run(*case.command, capsys=capsys)
     assert (ran.code, ran.err.count("Traceback")) == (case.code, 0), ran.err
@@ -148,7 +148,7 @@ def _through_a_pipe(*command: object, capsys) -> tuple[bytes, Ran]:
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
 )
 def test_a_named_pipe_is_written_through_and_stays_one(command, begins, capsys) -> None:
-    lay_out({**TABLE, "s.toml": SCENARIO})
+    write_files({**TABLE, "s.toml": SCENARIO})
     received, ran = _through_a_pipe(*command, capsys=capsys)
     assert ran.code == 0, ran.err
     assert received.lower().startswith(begins.lower())
@@ -181,7 +181,7 @@ def null() -> Path:
     ids=" ".join,
 )
 def test_a_device_is_written_through_and_stays_one(command, null: Path, capsys) -> None:
-    lay_out({**TABLE, "s.toml": SCENARIO})
+    write_files({**TABLE, "s.toml": SCENARIO})
     before = snapshot()
     ran = run(*(word.format(null) for word in command), capsys=capsys)
     assert ran.code == 0, ran.err
@@ -190,7 +190,7 @@ def test_a_device_is_written_through_and_stays_one(command, null: Path, capsys) 
 
 
 def test_the_file_of_standard_output_is_no_output(capsys, monkeypatch) -> None:
-    lay_out(TABLE)
+    write_files(TABLE)
     with Path("out.txt").open("w") as file:
         monkeypatch.setattr("sys.stdout", file)
         with pytest.raises(FernError, match="standard output goes there already"):
@@ -198,7 +198,7 @@ def test_the_file_of_standard_output_is_no_output(capsys, monkeypatch) -> None:
 
 
 def test_the_file_of_standard_input_is_no_output(monkeypatch) -> None:
-    lay_out(TABLE)
+    write_files(TABLE)
     with Path("x.csv").open() as file:
         monkeypatch.setattr("sys.stdin", file)
         with pytest.raises(FernError, match="is standard input"):
@@ -216,7 +216,7 @@ def test_a_replaced_file_keeps_its_permissions() -> None:
 
 @pytest.mark.parametrize("failing", [ValueError, OSError(28, "No space left on device"), KeyboardInterrupt])
 def test_a_write_that_fails_leaves_the_former_file_and_nothing_else(failing) -> None:
-    lay_out({"kept": "old"})
+    write_files({"kept": "old"})
     before = snapshot()
     with (
         pytest.raises((ValueError, KeyboardInterrupt)),

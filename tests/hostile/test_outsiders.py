@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from tests.benchmark.support import InlineEngine, tiny_plan
-from tests.hostile.support import SCENARIO, lay_out, run
+from tests.hostile.support import SCENARIO, run, write_files
 
-from fern.benchmark.execute import Workbench, Workplace, execute_run
-from fern.benchmark.plan import LookFromAfar, Sight, _look, make_plan
+from fern.benchmark.execute import RunCache, RunContext, execute_run
+from fern.benchmark.plan import Inspection, IsolatedInspector, _serve_inspections, make_plan
 from fern.benchmark.store import Store
-from fern.benchmark.stress.targets import names_code
+from fern.benchmark.stress.targets import is_code
 from fern.benchmark.sweep import run_sweep
 from fern.benchmark.tasks import read_task
 from fern.errors import FernError
@@ -43,7 +43,7 @@ def on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("on_the_path")
 def test_models_that_die_while_they_are_planned_are_failed_rows_and_the_sweep_goes_on(capsys, monkeypatch) -> None:
-    lay_out({
+    write_files({
         "t.toml": TASK,
         "s.toml": SCENARIO.replace("60", "200"),
         "exits.py": forecaster("os._exit(7)"),
@@ -54,7 +54,7 @@ def test_models_that_die_while_they_are_planned_are_failed_rows_and_the_sweep_go
     ran = run(*command, capsys=capsys)
     assert ran.code == 1, ran.err
     assert "3 rows in runs (2 failed)" in ran.out
-    told = {row.model: (row.status, row.error) for row in Store("runs").contents().rows}
+    told = {row.model: (row.status, row.error) for row in Store("runs").contents().results}
     assert told == {
         "last-value": ("done", None),
         "exits:forecast": ("failed", f"its process exited with code 7 {PLANNED}"),
@@ -89,13 +89,13 @@ class FakePipe:
 )
 def test_a_model_that_leaves_is_in_trouble_and_its_source_is_known(body, trouble, monkeypatch) -> None:
     name = f"leaver_{abs(hash(body))}"
-    lay_out({f"{name}.py": forecaster(body)})
+    write_files({f"{name}.py": forecaster(body)})
     monkeypatch.setattr("fern.benchmark.plan.serve_alone", lambda: None)
     pipe = FakePipe((f"{name}:forecast", SIZES))
-    _look(pipe)
+    _serve_inspections(pipe)
     fingerprint, sight = pipe.sent
     assert len(fingerprint) == 12
-    assert sight == Sight(fingerprint, trouble=trouble)
+    assert sight == Inspection(fingerprint, trouble=trouble)
 
 
 @pytest.mark.usefixtures("on_the_path")
@@ -110,10 +110,10 @@ def test_a_model_that_leaves_is_in_trouble_and_its_source_is_known(body, trouble
 )
 def test_a_mistake_in_the_name_or_the_model_is_still_a_mistake(text, says, monkeypatch) -> None:
     broken = "def raises(context, horizon):\n    1 / 0\n\n\ndef shapeless(context, horizon):\n    return 3\n"
-    lay_out({"leaver_named.py": broken})
+    write_files({"leaver_named.py": broken})
     monkeypatch.setattr("fern.benchmark.plan.serve_alone", lambda: None)
     pipe = FakePipe((text, SIZES))
-    _look(pipe)
+    _serve_inspections(pipe)
     assert isinstance(pipe.sent[-1], FernError)
     assert says in str(pipe.sent[-1])
 
@@ -136,18 +136,18 @@ class Dead:
 
 def test_a_model_that_hangs_while_it_is_planned_is_in_trouble(monkeypatch) -> None:
     monkeypatch.setattr("fern.benchmark.plan.Servant", Dead)
-    with LookFromAfar(limit=3) as look:
+    with IsolatedInspector(limit=3) as look:
         assert look("mine:forecast", SIZES).trouble == f"was not ready within 3 s of being asked {PLANNED}"
 
 
 def test_a_run_in_trouble_is_not_begun(monkeypatch) -> None:
-    lay_out({"t.toml": TASK, "s.toml": SCENARIO.replace("60", "200")})
+    write_files({"t.toml": TASK, "s.toml": SCENARIO.replace("60", "200")})
     plan = make_plan(
-        read_task("t.toml").beside(["ghost:f"]), look=lambda text, sizes: Sight("ab", trouble="is a ghost")
+        read_task("t.toml").beside(["ghost:f"]), inspect=lambda text, sizes: Inspection("ab", trouble="is a ghost")
     )
     store = Store("runs").for_writing()
     summary = run_sweep(plan, store, InlineEngine(store.folder))
-    assert [(row.status, row.error) for row in summary.rows] == [("done", None), ("failed", "is a ghost")]
+    assert [(row.status, row.error) for row in summary.results] == [("done", None), ("failed", "is a ghost")]
     assert list((store.folder / "claims").iterdir()) == []
 
 
@@ -158,12 +158,12 @@ def test_a_run_in_trouble_is_not_begun(monkeypatch) -> None:
 )
 def test_a_model_that_changed_since_it_was_planned_is_a_failed_row(after, error, monkeypatch) -> None:
     name = f"turncoat_{abs(hash(after))}"
-    lay_out({f"{name}.py": after})
+    write_files({f"{name}.py": after})
     work = tiny_plan(models=["last-value"]).runs[0]
     from dataclasses import replace
 
     changed = replace(work, settings=replace(work.settings, model=f"{name}:f"))
-    row = execute_run(changed, Workplace(), Workbench()).row
+    row = execute_run(changed, RunContext(), RunCache()).result
     assert row.status == "failed"
     assert error in row.error
 
@@ -175,7 +175,7 @@ def test_a_model_that_exits_while_it_is_run_is_a_failed_row(monkeypatch) -> None
         raise SystemExit(5)
 
     monkeypatch.setattr("fern.benchmark.execute.score_model", leave)
-    row = execute_run(work, Workplace(), Workbench()).row
+    row = execute_run(work, RunContext(), RunCache()).result
     assert (row.status, row.error) == ("failed", "the model called sys.exit(5)")
 
 
@@ -183,7 +183,7 @@ SHOCKED = SCENARIO.replace("60", "400") + '[[shocks]]\nkind = "param"\nat = 0.9\
 
 
 def test_a_response_of_a_target_that_hangs_ends(capsys) -> None:
-    lay_out({"s.toml": SHOCKED, "hangs_here.py": forecaster("time.sleep(1000)")})
+    write_files({"s.toml": SHOCKED, "hangs_here.py": forecaster("time.sleep(1000)")})
     began = time.monotonic()
     command = ("bench", "response", "hangs_here:forecast", "s.toml", "--context-length", 8, "--horizon", 4)
     ran = run(*command, "--time-limit", 1, capsys=capsys)
@@ -194,7 +194,7 @@ def test_a_response_of_a_target_that_hangs_ends(capsys) -> None:
 
 @pytest.mark.parametrize("limit", ["0", "-1", "nan"])
 def test_a_time_limit_is_a_number_above_0(limit, capsys) -> None:
-    lay_out({"s.toml": SHOCKED})
+    write_files({"s.toml": SHOCKED})
     ran = run("bench", "response", "last-value", "s.toml", f"--time-limit={limit}", capsys=capsys)
     assert (ran.code, "needs a number of seconds above 0" in ran.err) == (2, True)
 
@@ -212,7 +212,7 @@ def test_a_process_that_a_stressed_forecaster_leaves_behind_ends_with_the_test(c
         "left = subprocess.Popen(['sleep', '500'], start_new_session=True)\n"
         "    open('left', 'a').write(f'{left.pid}\\n')"
     )
-    lay_out({"s.toml": SCENARIO.replace("60", "400"), "leaves_one.py": forecaster(leaves)})
+    write_files({"s.toml": SCENARIO.replace("60", "400"), "leaves_one.py": forecaster(leaves)})
     command = ("stress", "leaves_one:forecast", "--scenario", "s.toml", "--context-length", 8, "--horizon", 4)
     ran = run(*command, capsys=capsys)
     left = [int(line) for line in Path("left").read_text().split()]
@@ -229,5 +229,5 @@ def test_a_process_that_a_stressed_forecaster_leaves_behind_ends_with_the_test(c
 
 
 def test_only_module_and_callable_name_code() -> None:
-    lay_out({"a:b": ""})
-    assert [names_code(text) for text in ("dlinear", "m.safetensors", "a:b", "mine:forecast")] == [False] * 3 + [True]
+    write_files({"a:b": ""})
+    assert [is_code(text) for text in ("dlinear", "m.safetensors", "a:b", "mine:forecast")] == [False] * 3 + [True]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.hostile.support import SCENARIO, Case, cases, check, hourly, lay_out
+from tests.hostile.support import SCENARIO, Case, cases, check, hourly, write_files
 
 from fern.benchmark.engines.base import share_threads
 from fern.checks import memory_size, require_memory
@@ -137,7 +137,7 @@ def test_the_table_of_common_values_grows_with_what_it_holds() -> None:
 
 @pytest.mark.parametrize("width", [131_073, 300_000])
 def test_a_header_and_a_cell_may_be_longer_than_pythons_limit(width: int, capsys) -> None:
-    lay_out({"x.csv": f"date,{'n' * width}\n" + "\n".join(f"2020-01-0{i},{i}" for i in range(1, 8)) + "\n"})
+    write_files({"x.csv": f"date,{'n' * width}\n" + "\n".join(f"2020-01-0{i},{i}" for i in range(1, 8)) + "\n"})
     assert len(audit("x.csv").series[0].columns) == 1
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.benchmark.support import InlineEngine, row_for, tiny_plan
 from tests.hostile.support import examples, run
 
-from fern.benchmark.results import Row, row_from_json, row_to_json
+from fern.benchmark.results import RunResult, result_from_json, result_to_json
 from fern.benchmark.runs import canonical
 from fern.benchmark.store import Damaged, Store
 from fern.benchmark.sweep import run_sweep
@@ -39,7 +39,7 @@ def changed(**changes: Any) -> bytes:
     """The victim's file with other fields, under a checksum that fits where there can be one."""
     from fern.benchmark.results import _checksum
 
-    whole = {**json.loads(row_to_json(VICTIM)), **changes}
+    whole = {**json.loads(result_to_json(VICTIM)), **changes}
     try:
         whole["checksum"] = _checksum(whole)
     except ValueError:
@@ -51,7 +51,7 @@ def deep(levels: int) -> bytes:
     return b'{"schema": 1, "history": ' + b"[" * levels + b"]" * levels + b"}"
 
 
-TEXT = row_to_json(VICTIM)
+TEXT = result_to_json(VICTIM)
 BAD_ROWS: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "is not JSON"),
     "cut off": (TEXT[:200], "is not JSON"),
@@ -91,7 +91,7 @@ BAD_ROWS: dict[str, tuple[bytes, str]] = {
     "schema as text": (changed(schema="1"), "schema is '1'"),
     "schema as truth": (changed(schema=True), "schema is True"),
     "a foreign key": (changed(key="0" * 16), "its settings give the key"),
-    "settings of another row": (row_to_json(GOOD), "holds the row"),
+    "settings of another row": (result_to_json(GOOD), "holds the row"),
     "no checksum": (TEXT.replace(b'"checksum"', b'"checksam"'), "has no checksum"),
     "another figure": (TEXT.replace(b'"mse": 2.0', b'"mse": 0.0'), "the checksum does not match"),
     "too large": (b" " * (1 << 24) + TEXT, "at most 16,777,216 are read"),
@@ -101,16 +101,16 @@ BAD_ROWS: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("name", BAD_ROWS)
 def test_a_bad_row_is_named_and_left_out_and_counted(name: str, store: Store, capsys) -> None:
     content, says = BAD_ROWS[name]
-    store.row_path(VICTIM.key).write_bytes(content)
+    store.result_path(VICTIM.key).write_bytes(content)
     found = store.contents()
-    assert found.rows == (GOOD,)
+    assert found.results == (GOOD,)
     assert len(found.damaged) == 1
     assert re.search(says, found.damaged[0].problem), found.damaged[0].problem
     ran = run("bench", "table", "tiny", "--runs", "runs", "--format", "md", capsys=capsys)
     assert ran.code == 0, ran.err
     assert "1 damaged row file was skipped" in ran.out
     assert VICTIM.key in ran.out
-    assert store.row_path(VICTIM.key).read_bytes() == content
+    assert store.result_path(VICTIM.key).read_bytes() == content
 
 
 def _fifo(path: Path) -> None:
@@ -128,7 +128,7 @@ def _fifo(path: Path) -> None:
     ids=["a pipe", "a folder", "an endless device", "a link to itself"],
 )
 def test_what_is_no_file_does_not_hang_the_table(put: Callable[[Path], Any], store: Store, capsys) -> None:
-    path = store.row_path(VICTIM.key)
+    path = store.result_path(VICTIM.key)
     path.unlink()
     put(path)
     assert len(store.contents().damaged) == 1
@@ -220,7 +220,7 @@ def test_a_pipe_in_place_of_a_window_file_does_not_hang(store: Store, capsys) ->
 
 @pytest.mark.parametrize("damage", ["row", "windows", "pipe"])
 def test_damaged_runs_are_done_again_when_that_is_asked_for(damage: str, store: Store) -> None:
-    path = store.windows_path(VICTIM.key) if damage == "windows" else store.row_path(VICTIM.key)
+    path = store.windows_path(VICTIM.key) if damage == "windows" else store.result_path(VICTIM.key)
     path.unlink()
     if damage == "pipe":
         os.mkfifo(path)
@@ -229,8 +229,8 @@ def test_damaged_runs_are_done_again_when_that_is_asked_for(damage: str, store: 
     kept = run_sweep(PLAN, store, InlineEngine(store.folder))
     assert (kept.made, len(kept.damaged)) == (0, int(damage != "windows"))
     again = run_sweep(PLAN, store, InlineEngine(store.folder), retry_failed=True)
-    assert (again.made, len(again.rows), again.damaged) == (1, 2, ())
-    assert isinstance(store.read(VICTIM.key), Row)
+    assert (again.made, len(again.results), again.damaged) == (1, 2, ())
+    assert isinstance(store.read(VICTIM.key), RunResult)
     assert set(store.window_errors(VICTIM.key) or ()) == {"mse", "mae"}
 
 
@@ -263,21 +263,21 @@ values = st.recursive(
 def test_any_json_is_a_row_or_a_mistake(changes: dict[str, Any], honest: bool) -> None:
     text = changed(**changes) if honest else json.dumps(changes).encode()
     try:
-        row = row_from_json(text, where="it")
+        row = result_from_json(text, where="it")
     except FernError:
         return
-    assert row_from_json(row_to_json(row), where="again") == row
-    canonical({"key": row.key, "epochs": len(row.epochs_trained())})
+    assert result_from_json(result_to_json(row), where="again") == row
+    canonical({"key": row.key, "epochs": len(row.epoch_history())})
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_row_or_a_mistake(data: bytes) -> None:
     with pytest.raises(FernError):
-        row_from_json(data, where="it")
+        result_from_json(data, where="it")
 
 
 def test_a_damaged_row_is_told_by_its_path(store: Store) -> None:
-    store.row_path(VICTIM.key).write_bytes(b"{")
+    store.result_path(VICTIM.key).write_bytes(b"{")
     found = store.read(VICTIM.key)
     assert isinstance(found, Damaged)
     assert str(found.path) in found.problem

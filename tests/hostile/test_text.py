@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.benchmark.support import row_for, tiny_plan
-from tests.hostile.support import SCENARIO, Case, cases, check, hourly, lay_out, run
+from tests.hostile.support import SCENARIO, Case, cases, check, hourly, run, write_files
 
 from fern.benchmark.store import Store
 from fern.benchmark.tables.build import Column, Line, Table
@@ -152,7 +152,7 @@ def test_figures_draw_foreign_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_the_page_of_an_audit_escapes_foreign_names(name: str) -> None:
-    lay_out({"x.parquet": table_with(name)})
+    write_files({"x.parquet": table_with(name)})
     page = audit_page(audit("x.parquet"))
     assert page.count("<script>") == 1
     assert not [mark for mark in MARKS if mark in page]

@@ -12,7 +12,7 @@ from tests.html.support import Seen
 from fern.benchmark.page import benchmark_page
 from fern.benchmark.store import Store
 from fern.html import figures as live
-from fern.html.figures import live_drawing
+from fern.html.figures import draw_live
 from fern.html.markup import joined
 from fern.html.page import Section, page
 from fern.plot.forecasts import Fan, Fans
@@ -24,7 +24,7 @@ needs_plotly = pytest.mark.skipif(not has_plotly(), reason="needs the extra repo
 
 
 def page_of(*figures):
-    parts = [live_drawing(one, name=f"f{place}", alt="errors", caption="Errors.") for place, one in enumerate(figures)]
+    parts = [draw_live(one, name=f"f{place}", alt="errors", caption="Errors.") for place, one in enumerate(figures)]
     return page("One", [Section("one", "One", joined(parts))])
 
 
@@ -60,7 +60,7 @@ def test_the_still_figure_is_there_for_print_and_where_no_script_runs():
 
 @needs_plotly
 def test_the_data_of_a_figure_can_be_read_and_ends_no_script():
-    made = live_drawing(ErrorGrowth({"</script><b>": np.arange(1.0, 5.0)}), name="f", alt="", caption="")
+    made = draw_live(ErrorGrowth({"</script><b>": np.arange(1.0, 5.0)}), name="f", alt="", caption="")
     held = re.search(r'<script type="application/json" class="live">(.*?)</script>', made, re.S)[1]
     assert "<" not in held
     assert json.loads(held)["data"][0]["name"] == "&lt;/script&gt;&lt;b&gt;"

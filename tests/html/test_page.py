@@ -18,12 +18,12 @@ from fern.benchmark.tables.cells import Cell
 from fern.benchmark.tables.rendering import render
 from fern.data import audit
 from fern.data.auditing.audit import audit_source
-from fern.data.auditing.page import audit_page, repairs_of
+from fern.data.auditing.page import audit_page, find_repairs
 from fern.data.reading import table_source
 from fern.diagnostics import Alarm, EigenProfile
 from fern.errors import FernError
 from fern.forecaster.report import ForecastShown, Profile, forecast_page
-from fern.html.figures import drawing, live_drawing
+from fern.html.figures import draw_live, drawing
 from fern.html.markup import Entry, Head, element, joined, listing
 from fern.html.page import Section, content_security_policy, page
 from fern.plot.attractor import Attractor
@@ -80,7 +80,7 @@ def of_repairs(name):
     hours = np.datetime64("2024-01-01", "ns") + np.arange(300) * np.timedelta64(1, "h")
     source = table_source(pa.table({"ds": hours, name: load}), name=name)
     report = audit_source(source)
-    return audit_page(report, repairs=repairs_of(source, report))
+    return audit_page(report, repairs=find_repairs(source, report))
 
 
 def of_forecast(name):
@@ -113,7 +113,7 @@ def of_live(name):
         ErrorGrowth({name: np.arange(1.0, 9.0)}, oracle=np.ones(8), lyapunov_times_a_step=0.1, label=name),
         Fans((Fan(name, np.arange(8), cloud[:8, 0], np.arange(8, 12), cloud[:4, 1]),) * 2, label=name, left_out=3),
     ]
-    parts = [live_drawing(one, name=f"live-{place}", alt=name, caption=name) for place, one in enumerate(shown)]
+    parts = [draw_live(one, name=f"live-{place}", alt=name, caption=name) for place, one in enumerate(shown)]
     return page(name, [Section("one", name, joined(parts))])
 
 

@@ -6,10 +6,10 @@ import pytest
 from tests.errors import raises_error
 
 from fern.data import clean
-from fern.data.auditing.page import repair_of
+from fern.data.auditing.page import find_repair
 from fern.errors import FernError
 from fern.plot.audit import repair_figure
-from fern.plot.canvas import outlined
+from fern.plot.canvas import outline
 from fern.plot.coverage import CoverageOverTime, coverage_over_time_figure
 from fern.plot.forecasts import Ellipse, Fan, Fans, Interval, Joint, fan_figure
 from fern.plot.scores import TrainingCurve, training_curves_figure
@@ -97,8 +97,8 @@ def column():
 def test_a_repair_shows_what_was_found_and_what_is_left():
     table, load = column()
     frame, log = clean(table)
-    found = repair_of(load, frame["load"].to_numpy(), log, column="load", stuck_after=24)
-    assert {kind: np.flatnonzero(mask).tolist() for kind, mask in found.found.items()} == {
+    found = find_repair(load, frame["load"].to_numpy(), log, column="load", stuck_after=24)
+    assert {kind: np.flatnonzero(mask).tolist() for kind, mask in found.masks.items()} == {
         "zeros": [20, *range(100, 112)],
         "missing-value code": [200],
         "stuck": list(range(300, 340)),
@@ -120,7 +120,7 @@ def test_a_column_that_goes_is_shown_with_the_reason_and_a_reconstruction_beside
     load = np.where(np.arange(4000) % 4 == 0, 0.0, load)
     frame, log = clean(table.set_column(1, "load", pa.array(load)))
     assert "load" not in frame.column_names
-    found = repair_of(load, None, log, column="load", reconstruction=load + 1)
+    found = find_repair(load, None, log, column="load", reconstruction=load + 1)
     first, second = repair_figure(found).axes
     assert "dropped: zeros in" in first.get_title(loc="left")
     truth, made = second.lines
@@ -135,13 +135,13 @@ def test_a_cleaned_column_of_another_length_is_refused():
     table, load = column()
     _, log = clean(table)
     with raises_error("cleaned"):
-        repair_of(load, load, log, column="load")
+        find_repair(load, load, log, column="load")
 
 
 def test_a_long_line_keeps_its_peaks_and_its_gaps():
     values = np.zeros(10_000)
     values[4321], values[777], values[5000:5100] = 9.0, -3.0, np.nan
-    places = outlined(values, 500)
+    places = outline(values, 500)
     assert len(places) < 700
     assert {777, 4321, 0, 9999} <= set(places.tolist())
     assert np.isnan(values[places]).any()

@@ -1,4 +1,4 @@
-"""The premade scenarios are the paper's table; scenario files are strict."""
+"""The builtin scenarios are the paper's table; scenario files are strict."""
 
 from pathlib import Path
 

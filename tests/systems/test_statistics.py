@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fern.errors import FernError
-from fern.systems import Scenario, largest_lyapunov_exponent, simulate, system_named
+from fern.systems import Scenario, get_system, largest_lyapunov_exponent, simulate
 
 # Sprott, Chaos and Time-Series Analysis (2003), appendix A: the classical parameters of both.
 LITERATURE = {"lorenz63": 0.9056, "rossler": 0.0714}
@@ -12,19 +12,19 @@ LITERATURE = {"lorenz63": 0.9056, "rossler": 0.0714}
 
 @pytest.mark.parametrize(("name", "dt"), [("lorenz63", 0.01), ("rossler", 0.05)])
 def test_the_largest_lyapunov_exponent_is_that_of_the_literature_within_5_percent(name, dt):
-    found = largest_lyapunov_exponent(system_named(name), dt=dt, steps=400_000, renormalise_every=50)
+    found = largest_lyapunov_exponent(get_system(name), dt=dt, steps=400_000, renormalise_every=50)
     assert found == pytest.approx(LITERATURE[name], rel=0.05)
 
 
 @pytest.mark.parametrize("name", LITERATURE)
 def test_the_exponent_a_system_states_is_that_of_the_literature(name):
-    assert system_named(name).lyapunov_exponent == pytest.approx(LITERATURE[name], rel=0.01)
+    assert get_system(name).lyapunov_exponent == pytest.approx(LITERATURE[name], rel=0.01)
 
 
 @pytest.mark.parametrize(("name", "dt"), [("chua", 0.005), ("lorenz96", 0.007)])
 def test_an_exponent_that_is_not_in_the_literature_is_the_measured_one(name, dt):
-    found = largest_lyapunov_exponent(system_named(name), dt=dt, steps=400_000, renormalise_every=50)
-    assert system_named(name).lyapunov_exponent == pytest.approx(found, rel=0.05)
+    found = largest_lyapunov_exponent(get_system(name), dt=dt, steps=400_000, renormalise_every=50)
+    assert get_system(name).lyapunov_exponent == pytest.approx(found, rel=0.05)
 
 
 def batch_means_error(series, batches=100):
@@ -105,4 +105,4 @@ def test_kuramoto_sivashinsky_agrees_with_a_finite_difference_right_hand_side():
 
 def test_an_exponent_of_a_noisy_system_is_refused():
     with pytest.raises(FernError, match="driven by noise"):
-        largest_lyapunov_exponent(system_named("garch"), dt=1.0, steps=1000)
+        largest_lyapunov_exponent(get_system("garch"), dt=1.0, steps=1000)

@@ -18,9 +18,9 @@ from fern.systems import (
     Scenario,
     StateShock,
     SwitchShock,
+    get_system,
     scenario,
     simulate,
-    system_named,
     twin,
 )
 from fern.systems.trajectory import fingerprint_of
@@ -28,7 +28,7 @@ from fern.systems.trajectory import fingerprint_of
 
 def step_from(system, state, params=None, *, dt):
     """One step of a deterministic system from a state, computed on its own."""
-    source = system_named(system)
+    source = get_system(system)
     full = source.complete(params or {})
     return source.advance(np.asarray(state, dtype=float)[None], full, dt=dt, first_step=0, noise=np.empty((1, 1, 0)))[
         0, 0

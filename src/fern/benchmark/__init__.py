@@ -3,9 +3,9 @@
 Names are imported when they are first used. Tables of the rows are made by `fern.benchmark.tables`.
 
 Example:
-    >>> from fern.benchmark import Workbench, Workplace, execute_run, make_plan, read_task
+    >>> from fern.benchmark import RunCache, RunContext, execute_run, make_plan, read_task
     >>> task = read_task("quick").narrowed(models=["last-value"], datasets=["OU_PARAM"])
-    >>> [execute_run(run, Workplace(), Workbench()).row.status for run in make_plan(task).runs]
+    >>> [execute_run(run, RunContext(), RunCache()).result.status for run in make_plan(task).runs]
     ['done']
 """
 
@@ -15,11 +15,11 @@ from fern._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fern.benchmark.engines import open_engine
-    from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
+    from fern.benchmark.execute import Outcome, RunCache, RunContext, execute_run
     from fern.benchmark.fev_tasks import export_tasks
     from fern.benchmark.plan import Plan, make_plan
     from fern.benchmark.problem import Dataset, Problem, load_dataset
-    from fern.benchmark.results import Row
+    from fern.benchmark.results import RunResult
     from fern.benchmark.runs import Run, RunSettings
     from fern.benchmark.store import Store
     from fern.benchmark.sweep import run_sweep
@@ -29,11 +29,11 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
         __name__,
         {
             "fern.benchmark.engines": ["open_engine"],
-            "fern.benchmark.execute": ["Outcome", "Workbench", "Workplace", "execute_run"],
+            "fern.benchmark.execute": ["Outcome", "RunCache", "RunContext", "execute_run"],
             "fern.benchmark.fev_tasks": ["export_tasks"],
             "fern.benchmark.plan": ["Plan", "make_plan"],
             "fern.benchmark.problem": ["Dataset", "Problem", "load_dataset"],
-            "fern.benchmark.results": ["Row"],
+            "fern.benchmark.results": ["RunResult"],
             "fern.benchmark.runs": ["Run", "RunSettings"],
             "fern.benchmark.store": ["Store"],
             "fern.benchmark.sweep": ["run_sweep"],
@@ -55,13 +55,13 @@ __all__ = [
     "Outcome",
     "Plan",
     "Problem",
-    "Row",
     "Run",
+    "RunCache",
+    "RunContext",
+    "RunResult",
     "RunSettings",
     "Store",
     "Task",
-    "Workbench",
-    "Workplace",
     "execute_run",
     "export_tasks",
     "load_dataset",

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.benchmark.locks import locked
+from fern.benchmark.locks import hold_lock
 from fern.benchmark.problem import Dataset, Problem, load_dataset
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.runs import Run, code_version_of, machine, versions
 from fern.benchmark.scoring import References, find_references, score_model, score_oracle
 from fern.benchmark.tasks import ORACLE
@@ -38,12 +38,12 @@ _KEPT = 4  # problems a process keeps for further runs
 class Outcome:
     """What a run leaves: its row and, where it got so far, the errors of each test window."""
 
-    row: Row
+    result: RunResult
     windows: dict[str, NDArray[np.float32]] | None = None
 
 
 @dataclass(frozen=True)
-class Workplace:
+class RunContext:
     """Where a run is done: threads, the folder for its checkpoints (None keeps none), and who hears of its progress."""
 
     threads: int = 1
@@ -51,7 +51,7 @@ class Workplace:
     progress: Progress = field(default_factory=Silent)
 
 
-class Workbench:
+class RunCache:
     """The datasets, problems and references that the runs of one process share."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Workbench:
         self._references: dict[Problem, References] = {}
         self._datasets: dict[str, Dataset] = {}
 
-    def lay_out(self, dataset: Dataset) -> None:
+    def add_dataset(self, dataset: Dataset) -> None:
         """Have a dataset at hand that need not be loaded again."""
         _keep(self._datasets, dataset.fingerprint, dataset)
 
@@ -72,7 +72,7 @@ class Workbench:
             if settings.data_fingerprint not in self._datasets:
                 loaded = load_dataset(run.source)
                 run.problem(loaded)  # refuses other values than the planned ones
-                self.lay_out(loaded)
+                self.add_dataset(loaded)
             _keep(self._problems, place, run.problem(self._datasets[settings.data_fingerprint]))
         return self._problems[place]
 
@@ -83,91 +83,93 @@ class Workbench:
         return self._references[problem]
 
 
-def execute_run(run: Run, place: Workplace, bench: Workbench) -> Outcome:
+def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
     """Do a run. An error in it becomes a row that tells it; the sweep goes on.
 
     Example:
         >>> from fern.benchmark.plan import make_plan
         >>> from fern.benchmark.tasks import read_task
         >>> plan = make_plan(read_task("quick").narrowed(models=["oracle"], datasets=["OU_PARAM"]))
-        >>> outcome = execute_run(plan.runs[0], Workplace(), Workbench())
-        >>> outcome.row.status, outcome.row.metrics["regret"]
+        >>> outcome = execute_run(plan.runs[0], RunContext(), RunCache())
+        >>> outcome.result.status, outcome.result.metrics["regret"]
         ('done', 0.0)
     """
     began = time.perf_counter()
     try:
         present = code_version_of(run.settings.model, run.settings.preset)
     except FernError as problem:  # a model from outside that could be imported when it was planned
-        return Outcome(_row(run, place, began, status="failed", error=str(problem)))
+        return Outcome(_make_result(run, context, began, status="failed", error=str(problem)))
     if run.settings.code_version != present:
         raise FernError(
             f"this worker has code version {present}, but {run.settings.describe()} was planned with "
             f"{run.settings.code_version}; install the same version everywhere"
         )
     try:
-        with torch_threads(place.threads):
-            return _scored(run, place, bench, began)
+        with torch_threads(context.threads):
+            return _train_and_score(run, context, cache, began)
     except Diverged as problem:
         where = f"epoch {problem.epoch}" + ("" if problem.step is None else f", step {problem.step}")
         text = f"diverged at {where}: {problem.what}"
-        return Outcome(_row(run, place, began, status="diverged", error=text, epochs=problem.epoch))
+        return Outcome(_make_result(run, context, began, status="diverged", error=text, epochs=problem.epoch))
     except NotWritten:
         raise  # a full disk is no fault of the run, whose row would say so for good
     except FernError as problem:
-        return Outcome(_row(run, place, began, status="failed", error=str(problem)))
+        return Outcome(_make_result(run, context, began, status="failed", error=str(problem)))
     except SystemExit as problem:
         error = f"the model called sys.exit({problem.code!r})"
-        return Outcome(_row(run, place, began, status="failed", error=error))
+        return Outcome(_make_result(run, context, began, status="failed", error=error))
     except Exception as problem:  # noqa: BLE001  a defect in one model must not end the sweep; its row tells it
-        return Outcome(_row(run, place, began, status="failed", error=_in_words(problem)))
+        return Outcome(_make_result(run, context, began, status="failed", error=_describe_error(problem)))
 
 
-def lost(run: Run, place: Workplace, reason: str) -> Outcome:
+def fail_run(run: Run, context: RunContext, reason: str) -> Outcome:
     """The outcome of a run whose workers died: a row that tells it."""
-    return Outcome(_row(run, place, time.perf_counter(), status="failed", error=reason))
+    return Outcome(_make_result(run, context, time.perf_counter(), status="failed", error=reason))
 
 
-def _scored(run: Run, place: Workplace, bench: Workbench, began: float) -> Outcome:
-    problem = bench.problem(run)
-    found: dict[str, Any] = {}
+def _train_and_score(run: Run, context: RunContext, cache: RunCache, began: float) -> Outcome:
+    problem = cache.problem(run)
+    fields: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     if run.settings.model != ORACLE:
         model = run.model(channels=len(problem.dataset.channel_names))
-        result = _trained(model, run, problem, place)
-        found = {
-            "epochs": sum(record.epoch > 0 for record in result.history),
-            "best_epoch": result.best_epoch,
+        trained = _train(model, run, problem, context)
+        fields = {
+            "epochs": sum(record.epoch > 0 for record in trained.history),
+            "best_epoch": trained.best_epoch,
             "parameters": parameter_count(model),
             "multiply_adds": multiply_adds(model),
             "chosen": model.chosen if isinstance(model, FittedForecaster) else {},
-            "history": _epochs(result.history, run.settings.epoch_figures),
+            "history": _epochs(trained.history, run.settings.epoch_figures),
         }
-        seconds = _train_seconds(result)
+        seconds = _train_seconds(trained)
     scoring = time.perf_counter()
     score = (
         score_oracle(problem) if run.settings.model == ORACLE else score_model(model, problem, seed=run.settings.seed)
     )
-    metrics = score.metrics | bench.references(problem).compare(score.metrics["mse"])
+    metrics = score.metrics | cache.references(problem).compare(score.metrics["mse"])
     seconds["evaluate"] = round(time.perf_counter() - scoring, 3)
-    row = _row(run, place, began, status="done", metrics=metrics, windows=score.windows, seconds=seconds, **found)
-    return Outcome(row, {"mse": score.mse, "mae": score.mae})
+    result = _make_result(
+        run, context, began, status="done", metrics=metrics, windows=score.windows, seconds=seconds, **fields
+    )
+    return Outcome(result, {"mse": score.mse, "mae": score.mae})
 
 
-def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) -> TrainResult:
+def _train(model: Forecaster, run: Run, problem: Problem, context: RunContext) -> TrainResult:
     """Train, from the run's checkpoint where there is one; a checkpoint that cannot be used is thrown away."""
-    config = run.train_config(threads=place.threads)
+    config = run.train_config(threads=context.threads)
     test, last = (problem.test, problem.last_batch) if run.settings.epoch_figures == "test" else (None, None)
-    folder = place.checkpoints if model.trainable else None
+    folder = context.checkpoints if model.trainable else None
     with ExitStack() as held:
         if folder is not None:
             if folder.is_symlink():
                 folder.unlink()  # what it points to is nobody's checkpoint
             make_folder(folder)
-            if not held.enter_context(locked(folder / LOCK, patience=_LOCK_PATIENCE)):
+            if not held.enter_context(hold_lock(folder / LOCK, patience=_LOCK_PATIENCE)):
                 folder = None  # an executor cut off from its sweep is still at it: leave its files alone
         validation = problem.validation
         if not model.chooses and run.settings.epoch_figures == "none":  # figures that nobody would read
-            validation = problem.one_validation_window
+            validation = problem.first_validation_window
         go = partial(
             train,
             model,
@@ -176,7 +178,7 @@ def _trained(model: Forecaster, run: Run, problem: Problem, place: Workplace) ->
             config,
             windows_test=test,
             windows_last=last,
-            progress=place.progress,
+            progress=context.progress,
         )
         if folder is not None and resumable(folder):
             try:
@@ -205,20 +207,22 @@ def _train_seconds(result: TrainResult) -> dict[str, float]:
     return {"train": round(result.seconds, 3), "train_cpu": round(result.processor_seconds, 3), **mean}
 
 
-def _in_words(problem: Exception) -> str:
+def _describe_error(problem: Exception) -> str:
     """A defect in a model or in fern: what it is and the place in the code, without the machine's paths."""
     frames = traceback.extract_tb(problem.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(problem).__name__}: {problem}{place}"
 
 
-def _row(run: Run, place: Workplace, began: float, *, seconds: dict[str, float] | None = None, **found: Any) -> Row:
-    return Row(
+def _make_result(
+    run: Run, context: RunContext, began: float, *, seconds: dict[str, float] | None = None, **fields: Any
+) -> RunResult:
+    return RunResult(
         **asdict(run.settings),
-        **found,
+        **fields,
         seconds={**(seconds or {}), "total": round(time.perf_counter() - began, 3)},
         versions=versions(),
-        machine=machine(threads=place.threads, accelerator=run.accelerator),
+        machine=machine(threads=context.threads, accelerator=run.accelerator),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fern.benchmark.problem import NOISE, Dataset, Problem, load_dataset, scenario_named
+from fern.benchmark.problem import NOISE, Dataset, Problem, find_scenario, load_dataset
 from fern.benchmark.tasks import DatasetChoice, Task
 from fern.checks import require_whole
 from fern.errors import FernError, show_value
@@ -40,7 +40,7 @@ def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[d
         ('OU_PARAM_96', 96, 5)
     """
     require_whole("windows", windows, 1)
-    chosen = [choice for choice in task.datasets if scenario_named(choice.dataset) is not None]
+    chosen = [choice for choice in task.datasets if find_scenario(choice.dataset) is not None]
     if not chosen:
         raise FernError(f"task {task.name}: has no simulated dataset; only those can be exported")
     folder = Path(folder)

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fern.benchmark.results import Row, direction_of, title_of
+from fern.benchmark.results import RunResult, direction_of, title_of
 from fern.benchmark.tables.build import KINDS, kind_of
-from fern.benchmark.tables.cells import Case, Cell, Grid, Spot, best_marked, fill_grid
+from fern.benchmark.tables.cells import Case, Cell, Grid, Spot, fill_grid, mark_best
 from fern.benchmark.tables.labels import seen_by
 from fern.benchmark.tables.published import beside_paper, compared_figures, has_table
 from fern.benchmark.tables.ranking import AgainstBest, Standings
@@ -43,15 +43,15 @@ class Board:
             model for model in self.grid.models if any(Spot(*case, model, name) in self.cells for name in self.metrics)
         ]
 
-    def runs(self, case: Case, model: str) -> list[Row]:
+    def runs(self, case: Case, model: str) -> list[RunResult]:
         """The runs of a model on a case, by seed."""
         names = self.grid.names
         mine = [
-            row
-            for row in self.grid.rows
-            if (names[row.key].dataset, row.horizon, names[row.key].model) == (*case, model)
+            result
+            for result in self.grid.results
+            if (names[result.key].dataset, result.horizon, names[result.key].model) == (*case, model)
         ]
-        return sorted(mine, key=lambda row: row.seed)
+        return sorted(mine, key=lambda result: result.seed)
 
     def paper(self, spot: Spot) -> float | None:
         """The paper's number."""
@@ -59,20 +59,20 @@ class Board:
         return None if cell is None else cell.paper
 
 
-def board_of(name: str, rows: Sequence[Row], task: Task | None) -> Board:
+def board_of(name: str, results: Sequence[RunResult], task: Task | None) -> Board:
     """The board of a task's rows; with the task itself, runs that are not there yet are shown as missing."""
-    kind = kind_of(name, rows)
-    grid = fill_grid(rows, expected=task)
-    known = {metric for row in grid.rows for metric in Grid.figures_of(row)}
+    kind = kind_of(name, results)
+    grid = fill_grid(results, expected=task)
+    known = {metric for result in grid.results for metric in Grid.figures_of(result)}
     metrics = tuple(metric for metric in KINDS[kind].metrics if metric in known) or ("mse",)
     if "ept_lyapunov" in known and "ept" in metrics:
         place = metrics.index("ept") + 1
         metrics = (*metrics[:place], "ept_lyapunov", *metrics[place:])
-    cells = best_marked(grid.cells((*metrics, *_FLOORS, *compared_figures(kind))))
+    cells = mark_best(grid.cells((*metrics, *_FLOORS, *compared_figures(kind))))
     return Board(name, kind, grid, metrics, beside_paper(kind, cells) if has_table(kind) else cells)
 
 
-def standings_part(found: Standings, *, name: str) -> Html:
+def standings_part(ranking: Standings, *, name: str) -> Html:
     """The models of a task in order, what the tests say, and the diagram of ranks."""
     heads = [
         Head("model"),
@@ -83,26 +83,29 @@ def standings_part(found: Standings, *, name: str) -> Html:
     ]
     rows = [
         [
-            Entry(one.model),
-            Entry("–" if one.rank is None else f"{one.rank:.2f}", "" if one.rank is None else one.rank),
-            Entry(str(one.wins)),
-            Entry(str(one.cases)),
+            Entry(standing.model),
             Entry(
-                "–" if one.relative is None else f"×{one.relative:.3g}", "" if one.relative is None else one.relative
+                "–" if standing.rank is None else f"{standing.rank:.2f}", "" if standing.rank is None else standing.rank
+            ),
+            Entry(str(standing.wins)),
+            Entry(str(standing.cases)),
+            Entry(
+                "–" if standing.relative is None else f"×{standing.relative:.3g}",
+                "" if standing.relative is None else standing.relative,
             ),
         ]
-        for one in found.models
+        for standing in ranking.models
     ]
-    parts = [listing(heads, rows, caption=f"Standings by {title_of(found.metric)}"), element("p", {}, found.words)]
-    if found.critical_difference is not None:
-        ranks = [(one.model, one.rank) for one in found.models if one.rank is not None]
-        drawn = critical_difference_figure(ranks, critical_difference=found.critical_difference, alike=found.alike)
-        told = ", ".join(f"{model} {rank:.2f}" for model, rank in ranks)
+    parts = [listing(heads, rows, caption=f"Standings by {title_of(ranking.metric)}"), element("p", {}, ranking.words)]
+    if ranking.critical_difference is not None:
+        ranks = [(standing.model, standing.rank) for standing in ranking.models if standing.rank is not None]
+        drawn = critical_difference_figure(ranks, critical_difference=ranking.critical_difference, alike=ranking.alike)
+        ranks_text = ", ".join(f"{model} {rank:.2f}" for model, rank in ranks)
         parts.append(
             drawing(
                 drawn,
                 name=f"{name}-ranks",
-                alt=f"Critical-difference diagram. Average ranks: {told}.",
+                alt=f"Critical-difference diagram. Average ranks: {ranks_text}.",
                 caption="Average ranks, best on the left. A thick bar joins models that the test cannot tell apart.",
             )
         )
@@ -220,8 +223,8 @@ def _figure(board: Board, case: Case, metric: str, cell: Cell | None) -> Entry:
 def _tested(verdict: AgainstBest) -> Entry:
     if verdict.p_value is None:
         return Entry("not tested", "", "short", verdict.words)
-    told = "differs" if verdict.differs else "not told apart"
-    return Entry(f"{told}, p = {verdict.p_value:.2g}", None, "short", verdict.words)
+    verdict_text = "differs" if verdict.differs else "not told apart"
+    return Entry(f"{verdict_text}, p = {verdict.p_value:.2g}", None, "short", verdict.words)
 
 
 def _plain(cell: Cell | None) -> Entry:
@@ -231,7 +234,7 @@ def _plain(cell: Cell | None) -> Entry:
 def _shade(board: Board, case: Case, metric: str, cell: Cell) -> str | None:
     """How close a figure is to the best of its case, where it is an error above 0."""
     others = [board.cells.get(Spot(*case, model, metric)) for model in board.grid.models if model != ORACLE]
-    means = [one.mean for one in others if one is not None and one.mean is not None]
+    means = [other.mean for other in others if other is not None and other.mean is not None]
     if direction_of(metric) >= 0 or cell.mean is None or not means or min(means) <= 0 or len(means) < 2:
         return None
     ratio = cell.mean / min(means)

@@ -77,7 +77,7 @@ class Claims:
         if key in self._held:
             return False
         try:
-            handle = _opened(path)
+            handle = _open_lock_file(path)
         except OSError as error:
             raise FernError(f"cannot be claimed ({error.strerror})", where=path) from None
         try:
@@ -133,19 +133,19 @@ class Claims:
 
 
 @contextmanager
-def locked(path: Path, *, patience: float = 0.0) -> Iterator[bool]:
+def hold_lock(path: Path, *, patience: float = 0.0) -> Iterator[bool]:
     """Hold the lock of a file within the block; gives False when it is still another's after ``patience`` seconds.
 
     Example:
         >>> import tempfile
         >>> file = Path(tempfile.mkdtemp()) / "lock"
-        >>> with locked(file) as mine, locked(file) as again:
+        >>> with hold_lock(file) as mine, hold_lock(file) as again:
         ...     mine, again
         (True, False)
     """
     until = time.monotonic() + patience
     while True:
-        handle = _opened(path)
+        handle = _open_lock_file(path)
         try:
             mine = _lock(handle, path)
             if mine or time.monotonic() >= until:
@@ -156,7 +156,7 @@ def locked(path: Path, *, patience: float = 0.0) -> Iterator[bool]:
         time.sleep(0.05)
 
 
-def _opened(path: Path) -> int:
+def _open_lock_file(path: Path) -> int:
     """The file of a lock, made where it is not there. Links are not followed: what they point to is no lock."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     if not stat.S_ISREG(os.fstat(handle).st_mode):

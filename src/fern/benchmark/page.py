@@ -10,7 +10,7 @@ from typing import Any
 
 from fern.benchmark.leaderboard import Board, board_of, heat_map_part, leaderboard_part, standings_part
 from fern.benchmark.problem import NOISE
-from fern.benchmark.results import Row, row_to_json
+from fern.benchmark.results import RunResult, result_to_json
 from fern.benchmark.runs import REVISION
 from fern.benchmark.store import Contents, Store
 from fern.benchmark.tables.build import build_table
@@ -41,32 +41,34 @@ def built_in(name: str) -> Task | None:
     return read_task(name) if name in task_names() else None
 
 
-def command_for(rows: Sequence[Row]) -> str:
+def command_for(results: Sequence[RunResult]) -> str:
     """What makes runs of one model on one dataset at one horizon again, under all of their seeds.
 
     Example:
-        >>> command_for([Row(task="shock", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
-        ...     context_length=336, horizon=336, split="shock", scaling="none", code_version="1", status="done",
-        ...     metrics={"mse": 1.0}, seed=seed) for seed in (7, 8)])
+        >>> command_for([RunResult(task="shock", model="dlinear", preset="paper", dataset="OU_BASE",
+        ...     data_fingerprint="ab", context_length=336, horizon=336, split="shock", scaling="none",
+        ...     code_version="1", status="done", metrics={"mse": 1.0}, seed=seed) for seed in (7, 8)])
         'fern bench run shock --models dlinear --datasets OU_BASE --horizons 336 --seeds 7,8 --out runs'
     """
-    row = rows[0]
-    words = ["fern", "bench", "run", row.task if row.task in task_names() else f"{row.task}.toml"]
-    words += ["--with", row.model] if is_outside(row.model) else ["--models", _model(row)]
-    words += ["--datasets", row.dataset, "--horizons", str(row.horizon)]
-    if NOISE in row.data_settings:
-        words += ["--noise", repr(row.data_settings[NOISE])]
-    epochs = row.train_settings.get("epochs")
+    result = results[0]
+    words = ["fern", "bench", "run", result.task if result.task in task_names() else f"{result.task}.toml"]
+    words += ["--with", result.model] if is_outside(result.model) else ["--models", _model(result)]
+    words += ["--datasets", result.dataset, "--horizons", str(result.horizon)]
+    if NOISE in result.data_settings:
+        words += ["--noise", repr(result.data_settings[NOISE])]
+    epochs = result.train_settings.get("epochs")
     if isinstance(epochs, int):
         words += ["--max-epochs", str(epochs)]
-    words += ["--seeds", ",".join(str(seed) for seed in sorted({one.seed for one in rows})), "--out", OUT]
+    words += ["--seeds", ",".join(str(seed) for seed in sorted({other.seed for other in results})), "--out", OUT]
     return shlex.join(words)
 
 
-def _model(row: Row) -> str:
+def _model(result: RunResult) -> str:
     """The model as the command takes it: with its preset where that does not go without saying."""
-    plain = row.preset in _USUAL or row.preset == row.dataset.partition(":")[0].lower() or row.model == ORACLE
-    return row.model if plain else f"{row.model}:{row.preset}"
+    plain = (
+        result.preset in _USUAL or result.preset == result.dataset.partition(":")[0].lower() or result.model == ORACLE
+    )
+    return result.model if plain else f"{result.model}:{result.preset}"
 
 
 _MOST_DATA = 2_000_000  # bytes; longer addresses are refused by browsers
@@ -95,65 +97,65 @@ def runs_part(board: Board, cases: Sequence[Case]) -> Html:
     rows = []
     for case in cases:
         for model in board.lines(case):
-            for row in board.runs(case, model):
-                mse, seconds = row.metrics.get("mse"), row.seconds.get("total")
-                status = row.status if row.error is None else f"{row.status}: {row.error}"
+            for result in board.runs(case, model):
+                mse, seconds = result.metrics.get("mse"), result.seconds.get("total")
+                status = result.status if result.error is None else f"{result.status}: {result.error}"
                 rows.append(
                     [
                         Entry(model),
-                        Entry(str(row.horizon)),
-                        Entry(str(row.seed)),
-                        Entry(status, kind="short" if row.status == "done" else "trouble"),
+                        Entry(str(result.horizon)),
+                        Entry(str(result.seed)),
+                        Entry(status, kind="short" if result.status == "done" else "trouble"),
                         _number(mse),
-                        _number(row.windows),
-                        _number(row.epochs),
+                        _number(result.windows),
+                        _number(result.epochs),
                         _number(seconds),
-                        Entry(row.code_version, kind="short"),
-                        Entry(row.versions.get("commit", "")),
-                        Entry(row.versions.get("torch", "")),
+                        Entry(result.code_version, kind="short"),
+                        Entry(result.versions.get("commit", "")),
+                        Entry(result.versions.get("torch", "")),
                         Entry(
-                            f"{row.machine.get('processor', '')}, threads: {row.machine.get('threads', '?')}",
+                            f"{result.machine.get('processor', '')}, threads: {result.machine.get('threads', '?')}",
                             kind="short",
                         ),
-                        Entry(row.data_fingerprint[:12], title=row.data_fingerprint),
-                        Entry(row.finished[:19].replace("T", " "), kind="short"),
-                        Entry(row.key),
+                        Entry(result.data_fingerprint[:12], title=result.data_fingerprint),
+                        Entry(result.finished[:19].replace("T", " "), kind="short"),
+                        Entry(result.key),
                     ]
                 )
     return listing(heads, rows, caption="Runs behind these numbers")
 
 
-def downloads_part(rows: Sequence[Row], folder: str) -> Html:
+def downloads_part(results: Sequence[RunResult], folder: str) -> Html:
     """The figures for a spreadsheet and the rows whole; where they are too many for a link, where they lie."""
     links = []
     left_out = []
-    whole = b"".join(row_to_json(row) for row in rows)
+    whole = b"".join(result_to_json(result) for result in results)
     for text, name, data, kind in (
-        ("figures.csv, one line a run", "figures.csv", figures_csv(rows).encode(), "text/csv;charset=utf-8"),
+        ("figures.csv, one line a run", "figures.csv", figures_csv(results).encode(), "text/csv;charset=utf-8"),
         ("rows.json.gz, everything", "rows.json.gz", gzip.compress(whole, mtime=0), "application/gzip"),
     ):
         if len(data) <= _MOST_DATA * 3 // 4:
             links.append(download(text, name, data, kind))
         else:
             left_out.append(name)
-    told = f"Too large for a page: {', '.join(left_out)}; the rows lie in {folder}." if left_out else ""
-    return element("p", {}, "Data: ", joined(links, " "), told)
+    note = f"Too large for a page: {', '.join(left_out)}; the rows lie in {folder}." if left_out else ""
+    return element("p", {}, "Data: ", joined(links, " "), note)
 
 
-def figures_csv(rows: Sequence[Row]) -> str:
+def figures_csv(results: Sequence[RunResult]) -> str:
     """One record for each run: its settings, every figure it has, and where it was computed."""
     settings = ("task", "model", "preset", "dataset", "context_length", "horizon", "split", "scaling", "seed", "status")
-    figures = list(dict.fromkeys(name for row in rows for name in Grid.figures_of(row)))
+    figures = list(dict.fromkeys(name for result in results for name in Grid.figures_of(result)))
     last = ("windows", "epochs", "best_epoch", "code_version", "commit", "data_fingerprint", "finished", "key", "error")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*settings, *(safe_text(name, "csv") for name in figures), *last])
-    for row in rows:
-        found = Grid.figures_of(row)
-        told: list[Any] = [getattr(row, name) for name in settings]
-        told += [found.get(name) for name in figures]
-        told += [row.versions.get(name) if name == "commit" else getattr(row, name) for name in last]
-        writer.writerow([safe_text(value, "csv") if isinstance(value, str) else value for value in told])
+    for result in results:
+        metrics = Grid.figures_of(result)
+        record: list[Any] = [getattr(result, name) for name in settings]
+        record += [metrics.get(name) for name in figures]
+        record += [result.versions.get(name) if name == "commit" else getattr(result, name) for name in last]
+        writer.writerow([safe_text(value, "csv") if isinstance(value, str) else value for value in record])
     return out.getvalue()
 
 
@@ -174,7 +176,7 @@ def benchmark_page(folder: Store | str) -> str:
         >>> import tempfile
         >>> from pathlib import Path
         >>> store = Store(Path(tempfile.mkdtemp()) / "runs").for_writing()
-        >>> "holds no row" in benchmark_page(store)
+        >>> "holds no result" in benchmark_page(store)
         True
     """
     store = folder if isinstance(folder, Store) else Store(folder)
@@ -185,46 +187,47 @@ def benchmark_page(folder: Store | str) -> str:
     there = (store.folder / "rows").is_dir()
     contents = store.contents() if there else Contents((), ())
     name = store.folder.resolve().name
-    by_task: dict[str, list[Row]] = {}
-    for row in contents.rows:
-        by_task.setdefault(row.task, []).append(row)
+    by_task: dict[str, list[RunResult]] = {}
+    for result in contents.results:
+        by_task.setdefault(result.task, []).append(result)
     problems = [entry.problem for entry in contents.damaged]
     if not there:
         problems.append(f"{store.folder}: has no folder 'rows'")
-    parts = [_missing(problems, contents.rows, store)]
-    if contents.rows:
-        parts.append(downloads_part(contents.rows, str(store.folder)))
-    sections = [Section("summary", "Summary", joined([_summary(contents.rows), *parts]))]
-    for place, (task, rows) in enumerate(sorted(by_task.items(), key=_most_first), start=1):
-        sections += _sections(task, rows, store, prefix=f"t{place}")
-    return page(f"Benchmark results: {name}", sections, lead=_lead(contents.rows))
+    parts = [_missing(problems, contents.results, store)]
+    if contents.results:
+        parts.append(downloads_part(contents.results, str(store.folder)))
+    sections = [Section("summary", "Summary", joined([_summary(contents.results), *parts]))]
+    for place, (task, results) in enumerate(sorted(by_task.items(), key=_most_first), start=1):
+        sections += _sections(task, results, store, prefix=f"t{place}")
+    return page(f"Benchmark results: {name}", sections, lead=_lead(contents.results))
 
 
-def _most_first(task: tuple[str, Sequence[Row]]) -> tuple[int, str]:
+def _most_first(task: tuple[str, Sequence[RunResult]]) -> tuple[int, str]:
     return -len(task[1]), task[0]
 
 
-def _lead(rows: Sequence[Row]) -> str:
-    if not rows:
+def _lead(results: Sequence[RunResult]) -> str:
+    if not results:
         return "This results folder holds no row."
-    last = max(row.finished for row in rows)[:16].replace("T", " ")
-    models, datasets = {row.model for row in rows}, {row.dataset for row in rows}
-    return (
-        f"{len(rows):,} runs: {len(models)} models on {len(datasets)} datasets. The newest ended {last or 'unknown'}."
-    )
+    last = max(result.finished for result in results)[:16].replace("T", " ")
+    models, datasets = {result.model for result in results}, {result.dataset for result in results}
+    count = f"{len(results):,} runs: {len(models)} models on {len(datasets)} datasets"
+    return f"{count}. The newest ended {last or 'unknown'}."
 
 
-def _summary(rows: Sequence[Row]) -> Html:
-    if not rows:
+def _summary(results: Sequence[RunResult]) -> Html:
+    if not results:
         return element(
             "p", {}, "There is nothing to show yet. ", command("fern bench run quick --out runs"), " makes rows."
         )
-    counts = {status: sum(row.status == status for row in rows) for status in ("done", "diverged", "failed")}
-    told = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
-    return element("p", {}, f"Runs: {told}. Every number below is made again by the command that stands with it.")
+    counts = {status: sum(result.status == status for result in results) for status in ("done", "diverged", "failed")}
+    counts_text = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
+    return element(
+        "p", {}, f"Runs: {counts_text}. Every number below is made again by the command that stands with it."
+    )
 
 
-def _missing(problems: Sequence[str], rows: Sequence[Row], store: Store) -> Html:
+def _missing(problems: Sequence[str], results: Sequence[RunResult], store: Store) -> Html:
     """What is not as it should be: damaged files, other versions, errors of windows that were not kept."""
     said = [f"Skipped: {problem}" for problem in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:
@@ -232,13 +235,13 @@ def _missing(problems: Sequence[str], rows: Sequence[Row], store: Store) -> Html
     if problems:
         said.append("fern bench run --retry-failed does such runs again.")
     others: dict[str, int] = {}
-    for row in rows:
-        if not is_outside(row.model) and row.code_version != REVISION:
-            others[row.code_version] = others.get(row.code_version, 0) + 1
+    for result in results:
+        if not is_outside(result.model) and result.code_version != REVISION:
+            others[result.code_version] = others.get(result.code_version, 0) + 1
     for version, count in sorted(others.items()):
         said.append(f"{count:,} runs are of another version of fern ({version}; this one is {REVISION}).")
-    done = [row for row in rows if row.status == "done"]
-    without = sum(not store.windows_path(row.key).is_file() for row in done)
+    done = [result for result in results if result.status == "done"]
+    without = sum(not store.windows_path(result.key).is_file() for result in done)
     if without:
         said.append(
             f"{without:,} of {len(done):,} runs come without the errors of each window ({store.folder / 'windows'}): "
@@ -247,15 +250,15 @@ def _missing(problems: Sequence[str], rows: Sequence[Row], store: Store) -> Html
     return joined([element("h3", {}, "What is missing"), listed(said, kind="notes")]) if said else Html("")
 
 
-def _sections(task: str, rows: Sequence[Row], store: Store, *, prefix: str) -> list[Section]:
+def _sections(task: str, results: Sequence[RunResult], store: Store, *, prefix: str) -> list[Section]:
     """The leaderboard of a task, then a section for each of its datasets."""
     known = built_in(task)
     title = (known.title if known is not None else "") or f"Task {task}"
-    board = board_of(task, rows, known)
+    board = board_of(task, results, known)
     against = against_best(board.grid, store)
     datasets = list(dict.fromkeys(dataset for dataset, _ in board.grid.cases))
     anchors = {dataset: f"{prefix}-{place}-{_slug(dataset)}" for place, dataset in enumerate(datasets, start=1)}
-    notes = build_table(rows, task=known or task, paper=True).notes
+    notes = build_table(results, task=known or task, paper=True).notes
     links = joined((element("a", {"href": f"#{anchors[dataset]}"}, dataset) for dataset in datasets), " · ")
     body = [
         standings_part(standings(board.grid), name=f"{prefix}-standings"),
@@ -265,14 +268,14 @@ def _sections(task: str, rows: Sequence[Row], store: Store, *, prefix: str) -> l
         listed(notes, kind="notes"),
         element("p", {}, "Datasets: ", links),
     ]
-    found = [Section(prefix, title, joined(body))]
+    sections = [Section(prefix, title, joined(body))]
     parts = [
         element(
             "section", {"id": anchors[dataset]}, element("h3", {}, dataset), _dataset(board, dataset, against, anchors)
         )
         for dataset in datasets
     ]
-    return [*found, Section(f"{prefix}-datasets", f"{title}: datasets", joined(parts))]
+    return [*sections, Section(f"{prefix}-datasets", f"{title}: datasets", joined(parts))]
 
 
 def _dataset(
@@ -282,8 +285,8 @@ def _dataset(
     drawn = [errors for case in cases if (errors := _errors(board, case)).models]
     parts: list[Html] = []
     if drawn:
-        told = "; ".join(
-            f"{case.title}: " + ", ".join(f"{one.model} {number(one.mean)}" for one in case.models)
+        alt = "; ".join(
+            f"{case.title}: " + ", ".join(f"{entry.model} {number(entry.mean)}" for entry in case.models)
             + (f", oracle {number(case.oracle)}" if case.oracle is not None else "")
             for case in drawn
         )  # fmt: skip
@@ -291,7 +294,7 @@ def _dataset(
             drawing(
                 errors_figure(drawn),
                 name=f"{anchors[dataset]}-errors",
-                alt=f"Test MSE on {dataset}. {told}.",
+                alt=f"Test MSE on {dataset}. {alt}.",
                 caption="Test MSE: a dot is a seed, a bar the mean, a diamond the paper's number, the dashed line the "
                 "error of the best possible forecast.",
             )
@@ -335,13 +338,13 @@ def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Htm
         curves = [
             TrainingCurve.of(model, history)
             for model in board.lines((dataset, horizon))
-            for row in board.runs((dataset, horizon), model)
-            if (history := row.epochs_trained()) and all("mse" in (one.test or {}) for one in history)
+            for result in board.runs((dataset, horizon), model)
+            if (history := result.epoch_history()) and all("mse" in (epoch.test or {}) for epoch in history)
         ]
         if not curves:
             continue
         costs = [(curve.name, curve.at(BY_VALIDATION), curve.at(BY_TEST)) for curve in curves]
-        told = "; ".join(
+        alt = "; ".join(
             f"{model}: epoch {chosen} by validation, test MSE {number(error)}, epoch {best} by test, {number(least)}"
             for model, (chosen, error), (best, least) in costs
         )
@@ -349,7 +352,7 @@ def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Htm
             drawing(
                 training_curves_figure(curves),
                 name=f"{name}-epochs-{horizon}",
-                alt=f"Errors by epoch on {dataset}, {horizon} steps. {told}.",
+                alt=f"Errors by epoch on {dataset}, {horizon} steps. {alt}.",
                 caption=f"{horizon} steps: the error of every epoch. A square is the epoch that validation chooses, a "
                 "star the one with the least test error; the distance between them is the price of the choice.",
             )
@@ -360,10 +363,10 @@ def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Htm
 def _errors(board: Board, case: tuple[str, int]) -> CaseErrors:
     """The test MSE of every run that is done; the oracle's, from its own run or from what another's row says."""
     models = []
-    runs = [row for model in board.lines(case) for row in board.runs(case, model)]
-    floors = [row.metrics["oracle_mse"] for row in runs if "oracle_mse" in row.metrics]
+    runs = [result for model in board.lines(case) for result in board.runs(case, model)]
+    floors = [result.metrics["oracle_mse"] for result in runs if "oracle_mse" in result.metrics]
     for model in board.lines(case):
-        values = tuple(row.metrics["mse"] for row in board.runs(case, model) if row.status == "done")
+        values = tuple(result.metrics["mse"] for result in board.runs(case, model) if result.status == "done")
         if model == ORACLE:
             floors = [*values, *floors]
         elif values:

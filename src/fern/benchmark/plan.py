@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fern.benchmark.adapters.outside import outside_model, source_fingerprint
+from fern.benchmark.adapters.outside import build_outside_model, source_fingerprint
 from fern.benchmark.problem import Dataset, load_dataset
 from fern.benchmark.runs import NEUTRAL_VALUES, REVISION, Run, RunSettings, canonical, code_version_of, outside_version
 from fern.benchmark.tasks import BY_DATASET, ORACLE, DatasetChoice, ModelChoice, Task, is_outside
@@ -27,7 +27,7 @@ LIMIT = 300.0
 
 
 @dataclass(frozen=True)
-class Sight:
+class Inspection:
     """``fingerprint`` of its source, whether it is ``trainable``, and the ``trouble`` that keeps it from being run."""
 
     fingerprint: str
@@ -35,17 +35,17 @@ class Sight:
     trouble: str | None = None
 
 
-Look = Callable[[str, ModelConfig], Sight]
+Inspect = Callable[[str, ModelConfig], Inspection]
 """Finds out about the model that ``module:callable`` names, in these sizes. A mistake in the name is a `FernError`."""
 
 
-def look_here(text: str, sizes: ModelConfig) -> Sight:
+def inspect_here(text: str, sizes: ModelConfig) -> Inspection:
     """In this process: quick, and whatever the model does happens here."""
-    model = outside_model(text, sizes, seed=0)
-    return Sight(source_fingerprint(text), model.trainable)
+    model = build_outside_model(text, sizes, seed=0)
+    return Inspection(source_fingerprint(text), model.trainable)
 
 
-class LookFromAfar:
+class IsolatedInspector:
     """In a process of its own: a model that exits, crashes or hangs is in trouble, and nobody else."""
 
     def __init__(self, *, limit: float = LIMIT) -> None:
@@ -60,10 +60,10 @@ class LookFromAfar:
     ) -> None:
         self._end()
 
-    def __call__(self, text: str, sizes: ModelConfig) -> Sight:
+    def __call__(self, text: str, sizes: ModelConfig) -> Inspection:
         """Ask the process, which is started where there is none."""
         if self._servant is None:
-            self._servant = Servant(_look, name="fern plan")
+            self._servant = Servant(_serve_inspections, name="fern plan")
         self._servant.send((text, sizes))
         fingerprint = hashlib.sha256(text.encode()).hexdigest()[:12]
         try:
@@ -71,7 +71,7 @@ class LookFromAfar:
                 message = self._servant.take(self._limit)
                 if isinstance(message, FernError):
                     raise message
-                if isinstance(message, Sight):
+                if isinstance(message, Inspection):
                     return message
                 fingerprint = message
         except TimeoutError:
@@ -79,7 +79,7 @@ class LookFromAfar:
         except EOFError as death:
             trouble = str(death)
         self._end()
-        return Sight(fingerprint, trouble=f"{trouble} while the run was planned")
+        return Inspection(fingerprint, trouble=f"{trouble} while the run was planned")
 
     def _end(self) -> None:
         if self._servant is not None:
@@ -87,7 +87,7 @@ class LookFromAfar:
             servant.end()
 
 
-def _look(pipe: Connection) -> None:
+def _serve_inspections(pipe: Connection) -> None:
     """The life of that process: first the fingerprint, which needs nothing executed, then the model itself."""
     serve_alone()
     with suppress(EOFError, OSError):
@@ -97,13 +97,15 @@ def _look(pipe: Connection) -> None:
             if fingerprint is not None:
                 pipe.send(fingerprint)
             try:
-                answer: Sight | FernError = look_here(text, sizes)
+                answer: Inspection | FernError = inspect_here(text, sizes)
             except FernError as error:
                 answer = FernError(str(error))
             except SystemExit as error:
-                answer = Sight(fingerprint or "", trouble=f"called sys.exit({error.code!r}) while the run was planned")
+                answer = Inspection(
+                    fingerprint or "", trouble=f"called sys.exit({error.code!r}) while the run was planned"
+                )
             except KeyboardInterrupt:
-                answer = Sight(fingerprint or "", trouble="raised KeyboardInterrupt while the run was planned")
+                answer = Inspection(fingerprint or "", trouble="raised KeyboardInterrupt while the run was planned")
             pipe.send(answer)
 
 
@@ -127,11 +129,11 @@ class Plan:
     datasets: Mapping[str, Dataset]
 
 
-def make_plan(task: Task, *, max_epochs: int | None = None, look: Look = look_here) -> Plan:
+def make_plan(task: Task, *, max_epochs: int | None = None, inspect: Inspect = inspect_here) -> Plan:
     """The runs of a task: seed by seed, so that a table can be drawn early; then dataset, horizon, model.
 
     ``max_epochs`` caps the epochs of every run, and with them the grace period, which must be shorter. ``look`` finds
-    out about models from outside: in this process, unless it is a `fern.benchmark.plan.LookFromAfar`.
+    out about models from outside: in this process, unless it is a `fern.benchmark.plan.IsolatedInspector`.
 
     Example:
         >>> from fern.benchmark.tasks import read_task
@@ -141,7 +143,7 @@ def make_plan(task: Task, *, max_epochs: int | None = None, look: Look = look_he
     """
     if max_epochs is not None and max_epochs < 1:
         raise FernError(argument="max_epochs", got=max_epochs, expected="at least 1")
-    resolver = _Resolver(task, max_epochs, look)
+    resolver = _Resolver(task, max_epochs, inspect)
     loaded = [(choice, load_dataset(choice)) for choice in task.datasets]
     runs: dict[str, Run] = {}
     for seed in task.seeds:
@@ -167,8 +169,8 @@ class _Resolved:
 class _Resolver:
     """Completes the settings of runs; what does not depend on seed or data is resolved once."""
 
-    def __init__(self, task: Task, max_epochs: int | None, look: Look) -> None:
-        self._task, self._max_epochs, self._look = task, max_epochs, look
+    def __init__(self, task: Task, max_epochs: int | None, inspect: Inspect) -> None:
+        self._task, self._max_epochs, self._serve_inspections = task, max_epochs, inspect
         self._known: dict[tuple[object, ...], _Resolved] = {}
         for choice in task.models:
             _require_model(choice)
@@ -188,37 +190,37 @@ class _Resolver:
             "epoch_figures": task.epoch_figures,
             "seed": seed,
         }
-        found = []
+        runs = []
         for choice in task.models:
             if choice.model == ORACLE and dataset.trajectory is None:
                 continue  # nobody knows the true process of a published dataset
-            named = _for_dataset(choice, dataset.name)
+            named = _choose_preset(choice, dataset.name)
             model = self._model(named, place["context_length"], horizon, len(dataset.channel_names))
             settings = RunSettings(**place, **model.settings, code_version=model.version)
-            found.append(Run(settings, source, model.computing, model.trouble))
-        if found:
-            problem = found[0].problem(dataset)
+            runs.append(Run(settings, source, model.computing, model.trouble))
+        if runs:
+            problem = runs[0].problem(dataset)
             _ = problem.train, problem.validation, problem.test  # an error where one has no window
-        return found
+        return runs
 
     def _model(self, choice: ModelChoice, context_length: int, horizon: int, channels: int) -> "_Resolved":
         """What is known of the model in these sizes."""
         known = (canonical(asdict(choice)), context_length, horizon, channels)
         if known not in self._known:
-            self._known[known] = self._resolved(choice, context_length, horizon, channels)
+            self._known[known] = self._resolve(choice, context_length, horizon, channels)
         return self._known[known]
 
-    def _resolved(self, choice: ModelChoice, context_length: int, horizon: int, channels: int) -> "_Resolved":
+    def _resolve(self, choice: ModelChoice, context_length: int, horizon: int, channels: int) -> "_Resolved":
         named: dict[str, Any] = {"model": choice.model, "preset": "default", "model_settings": choice.settings}
         if choice.model == ORACLE:
             return _Resolved(named)
         sizes: dict[str, Any] = {"context_length": context_length, "horizon": horizon, "channels": channels}
-        given = {**self._task.train, **choice.train}
-        computing = {name: value for name, value in given.items() if name in FREE_TO_CHANGE}
+        train = {**self._task.train, **choice.train}
+        computing = {name: value for name, value in train.items() if name in FREE_TO_CHANGE}
         if is_outside(choice.model):
-            sight = self._look(choice.model, ModelConfig(**sizes))
+            sight = self._serve_inspections(choice.model, ModelConfig(**sizes))
             # Only its builder knows how its weights begin.
-            settings = {**self._train_settings(given), "start": "given"}
+            settings = {**self._train_settings(train), "start": "given"}
             whole = named | {"train_settings": settings} if sight.trainable else named
             return _Resolved(whole, computing, outside_version(sight.fingerprint), sight.trouble)
         presets = model_entry(choice.model).presets
@@ -226,17 +228,17 @@ class _Resolver:
             self._task.model_preset if self._task.model_preset in presets else "default"
         )
         model = outline_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
-        settings = self._train_settings(given)
+        settings = self._train_settings(train)
         whole = named | {"train_settings": settings} if model.trainable else named
         return _Resolved(whole, computing, code_version_of(choice.model, named["preset"]))
 
-    def _train_settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _train_settings(self, train: Mapping[str, Any]) -> dict[str, Any]:
         """The training settings that decide what is computed, where they are not neutral."""
-        if given.get("start", "fresh") != "fresh":
+        if train.get("start", "fresh") != "fresh":
             raise FernError(
-                f"task {self._task.name}: train.start: got {given['start']!r}, runs start 'fresh' from a seed"
+                f"task {self._task.name}: train.start: got {train['start']!r}, runs start 'fresh' from a seed"
             )
-        config = from_mapping(TrainConfig, given, where=f"task {self._task.name}: train")
+        config = from_mapping(TrainConfig, train, where=f"task {self._task.name}: train")
         if config.devices > 1:
             raise FernError(
                 f"task {self._task.name}: train.devices: got {config.devices}; a run of the benchmark computes in one "
@@ -244,7 +246,7 @@ class _Resolver:
             )
         if self._max_epochs is not None and self._max_epochs < config.epochs:
             capped = {"epochs": self._max_epochs, "grace": min(config.grace, self._max_epochs - 1)}
-            config = from_mapping(TrainConfig, {**given, **capped}, where=f"task {self._task.name}: train")
+            config = from_mapping(TrainConfig, {**train, **capped}, where=f"task {self._task.name}: train")
         return {
             name: value
             for name, value in config.to_mapping().items()
@@ -254,7 +256,7 @@ class _Resolver:
         }
 
 
-def _for_dataset(choice: ModelChoice, dataset: str) -> ModelChoice:
+def _choose_preset(choice: ModelChoice, dataset: str) -> ModelChoice:
     """The choice with its preset for this dataset."""
     return replace(choice, preset=dataset.partition(":")[0].lower()) if choice.preset == BY_DATASET else choice
 

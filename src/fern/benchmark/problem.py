@@ -13,7 +13,7 @@ from fern.data.scaling import Scaler, fit_scaler
 from fern.data.splits import Part, Split, split
 from fern.errors import FernError, unknown_name
 from fern.systems import SCENARIOS, Scenario, Trajectory, is_scenario_file, observed, open_scenario, oracle, simulate
-from fern.systems.scenarios import is_premade
+from fern.systems.scenarios import is_builtin
 from fern.systems.trajectory import fingerprint_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
         >>> dataset.values.shape, dataset.settings, dataset.fingerprint == dataset.trajectory.fingerprint
         ((2000, 1), {'steps': 2000, 'cleaning': 'none'}, True)
     """
-    plan = scenario_named(choice.dataset)
+    plan = find_scenario(choice.dataset)
     if plan is not None:
         return _simulated(plan, choice)
     if choice.noise:
@@ -85,8 +85,8 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
     return _published(choice.dataset, choice.cleaning)
 
 
-def scenario_named(name: str) -> Scenario | None:
-    """The premade scenario, or the one a TOML file defines; None for a published dataset."""
+def find_scenario(name: str) -> Scenario | None:
+    """The built-in scenario, or the one a TOML file defines; None for a published dataset."""
     from fern.data.datasets import PUBLISHED
 
     if name.partition(":")[0] in PUBLISHED:
@@ -118,7 +118,7 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
     if choice.steps is not None:
         plan = replace(plan, steps=choice.steps)
     settings: dict[str, Any] = {"steps": plan.steps, "cleaning": "none"}
-    if not is_premade(plan):  # a file may bear the id of a premade one
+    if not is_builtin(plan):  # a file may bear the id of a built-in one
         settings["scenario"] = asdict(plan)
     if choice.start:
         settings[START] = choice.start
@@ -240,7 +240,7 @@ class Problem:
         return self._windows("test", rows=Part(part.start + skipped, part.stop))
 
     @cached_property
-    def one_validation_window(self) -> "Windows":
+    def first_validation_window(self) -> "Windows":
         """The first of the validation windows, for models that nothing is chosen of."""
         return self._windows("validation", stride=len(self.dataset.values))
 
@@ -266,5 +266,5 @@ class Problem:
         """The oracle's forecasts, in the units of `values`."""
         if self.dataset.trajectory is None:
             raise FernError("has no oracle, because its true process is not known", argument=self.dataset.name)
-        found: NDArray[np.float64] = self.scaler.apply(oracle(self.dataset.trajectory, starts, self.horizon))
-        return found
+        forecasts: NDArray[np.float64] = self.scaler.apply(oracle(self.dataset.trajectory, starts, self.horizon))
+        return forecasts

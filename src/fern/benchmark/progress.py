@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Damaged
 from fern.benchmark.sweep import Watcher
@@ -23,21 +23,21 @@ class Pace:
     """Estimates from finished runs: those of the same model and dataset, else of the same model, else of all.
 
     Example:
-        >>> in_words(4000)
+        >>> format_duration(4000)
         '1 h 6 min'
     """
 
-    def __init__(self, rows: Iterable[Row] = ()) -> None:
+    def __init__(self, results: Iterable[RunResult] = ()) -> None:
         self._seen: dict[tuple[str, ...], list[float]] = {}
-        for row in rows:
-            self.add(row)
+        for result in results:
+            self.add(result)
 
-    def add(self, row: Row) -> None:
+    def add(self, result: RunResult) -> None:
         """Learn from a finished run; failed runs are ignored."""
-        if row.status != "done" or "total" not in row.seconds:
+        if result.status != "done" or "total" not in result.seconds:
             return
-        spent = max(row.seconds["total"], row.seconds.get("train", 0.0) + row.seconds.get("evaluate", 0.0))
-        for place in ((row.model, row.dataset), (row.model,), ()):
+        spent = max(result.seconds["total"], result.seconds.get("train", 0.0) + result.seconds.get("evaluate", 0.0))
+        for place in ((result.model, result.dataset), (result.model,), ()):
             self._seen.setdefault(place, []).append(spent)
 
     def seconds(self, run: Run) -> float | None:
@@ -57,11 +57,11 @@ class Pace:
         return max(sum(known) / slots, max(known))
 
 
-def in_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A length of time in two units at most.
 
     Example:
-        >>> in_words(9.4), in_words(75), in_words(200_000)
+        >>> format_duration(9.4), format_duration(75), format_duration(200_000)
         ('9 s', '1 min 15 s', '2 d 7 h')
     """
     whole = round(seconds)
@@ -74,7 +74,7 @@ def in_words(seconds: float) -> str:
 _RECENT = 8  # finished runs that a live table keeps in sight
 
 
-def watcher_for(console: "Console") -> Watcher:
+def make_watcher(console: "Console") -> Watcher:
     """The live table where the console is a terminal, lines elsewhere."""
     return LiveTable(console) if console.is_terminal else Lines(console)
 
@@ -91,40 +91,42 @@ class _Counting(Watcher):
         self.total = self.done = self.bad = 0
         self.slots = 1
 
-    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
+    def start(
+        self, *, runs: Sequence[Run], results: Sequence[RunResult], damaged: Sequence[Damaged], slots: int
+    ) -> None:
         """Count the remaining runs, and say what is skipped."""
-        self.pace = Pace(rows)
+        self.pace = Pace(results)
         self.waiting = {run.key: run for run in runs}
-        self.done, self.bad, self.slots = len(rows), sum(row.status != "done" for row in rows), slots
-        self.total = len(runs) + len(rows) + len(damaged)
-        self.say(f"{self.total} runs: {len(rows)} done, {len(runs)} remaining, {slots} in parallel")
+        self.done, self.bad, self.slots = len(results), sum(result.status != "done" for result in results), slots
+        self.total = len(runs) + len(results) + len(damaged)
+        self.say(f"{self.total} runs: {len(results)} done, {len(runs)} remaining, {slots} in parallel")
         if self.bad:
             self.say(f"{self.bad} of the finished runs failed or diverged; use --retry-failed to rerun them")
         for file in damaged:
             self.say(f"skipped: {file.problem} (use --retry-failed to rerun it)")
 
-    def began(self, run: Run) -> None:
+    def on_run_start(self, run: Run) -> None:
         """A run moves from waiting to under way."""
         self.waiting.pop(run.key, None)
         self.under_way[run.key] = (run, time.monotonic())
 
-    def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
+    def on_epoch(self, run: Run, *, epoch: int, epochs: int) -> None:
         """Note the epoch."""
         self.epochs[run.key] = f"{epoch}/{epochs}"
 
-    def taken(self, run: Run) -> None:
+    def on_run_taken(self, run: Run) -> None:
         """Say that another process is doing the run."""
         self.say(f"{run.settings.describe()}: being run by another process")
 
-    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+    def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
         """A run is done."""
         self.waiting.pop(run.key, None)
         self.under_way.pop(run.key, None)
         self.done += 1
-        self.bad += row.status != "done"
-        self.pace.add(row)
+        self.bad += result.status != "done"
+        self.pace.add(result)
 
-    def lost(self, run: Run, reason: str, *, again: bool) -> None:
+    def on_worker_lost(self, run: Run, reason: str, *, again: bool) -> None:
         """Say what happened."""
         self.say(f"{run.settings.describe()}: {reason}; {'restarting' if again else 'giving up'}")
 
@@ -137,17 +139,17 @@ class _Counting(Watcher):
         now = time.monotonic()
         under_way = [(run, now - began) for run, began in self.under_way.values()]
         seconds = self.pace.remaining(self.waiting.values(), under_way, slots=self.slots)
-        return "" if seconds is None else f"about {in_words(seconds)} remaining"
+        return "" if seconds is None else f"about {format_duration(seconds)} remaining"
 
 
 class Lines(_Counting):
     """A plain line for each finished run."""
 
-    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+    def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
         """The run's line."""
-        super().finished(run, row, elsewhere=elsewhere)
+        super().on_run_end(run, result, elsewhere=elsewhere)
         self.say(
-            "  ".join(part for part in (f"[{self.done}/{self.total}]", _line(row, elsewhere), self.left()) if part)
+            "  ".join(part for part in (f"[{self.done}/{self.total}]", _line(result, elsewhere), self.left()) if part)
         )
 
 
@@ -157,24 +159,26 @@ class LiveTable(_Counting):
     def __init__(self, console: "Console") -> None:
         super().__init__(console)
         self._recent: list[Text] = []
-        self._live = Live(console=console, get_renderable=self.picture, refresh_per_second=2, transient=True)
+        self._live = Live(console=console, get_renderable=self.render, refresh_per_second=2, transient=True)
 
-    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
+    def start(
+        self, *, runs: Sequence[Run], results: Sequence[RunResult], damaged: Sequence[Damaged], slots: int
+    ) -> None:
         """Show the table."""
-        super().start(runs=runs, rows=rows, damaged=damaged, slots=slots)
+        super().start(runs=runs, results=results, damaged=damaged, slots=slots)
         self._live.start()
 
-    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+    def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
         """Add the run to the recently finished ones."""
-        super().finished(run, row, elsewhere=elsewhere)
-        style = "" if row.status == "done" else "red"
-        self._recent = [*self._recent, Text(_line(row, elsewhere), style=style)][-_RECENT:]
+        super().on_run_end(run, result, elsewhere=elsewhere)
+        style = "" if result.status == "done" else "red"
+        self._recent = [*self._recent, Text(_line(result, elsewhere), style=style)][-_RECENT:]
 
     def stop(self) -> None:
         """Remove the table; the summary follows."""
         self._live.stop()
 
-    def picture(self) -> Group:
+    def render(self) -> Group:
         """The table as it is now."""
         now = time.monotonic()
         table = Table("model", "dataset", "horizon", "seed", "epoch", "time", box=None, header_style="bold")
@@ -187,7 +191,7 @@ class LiveTable(_Counting):
                 str(settings.horizon),
                 str(settings.seed),
                 self.epochs.get(run.key, "-"),
-                in_words(now - began),
+                format_duration(now - began),
             )
         failed = f", {self.bad} failed" if self.bad else ""
         bar = Table.grid(padding=(0, 1))
@@ -199,10 +203,11 @@ class LiveTable(_Counting):
         return Group(*self._recent, table, bar)
 
 
-def _line(row: Row, elsewhere: bool) -> str:
+def _line(result: RunResult, elsewhere: bool) -> str:
     """A finished run in one line."""
     whose = " (by another process)" if elsewhere else ""
-    if row.status != "done":
-        return f"{row.describe()}: {row.status}: {row.error}{whose}"
-    skill = f", skill {row.metrics['skill']:.3f}" if "skill" in row.metrics else ""
-    return f"{row.describe()}: mse {row.metrics['mse']:.4g}{skill}, {in_words(row.seconds['total'])}{whose}"
+    if result.status != "done":
+        return f"{result.describe()}: {result.status}: {result.error}{whose}"
+    skill = f", skill {result.metrics['skill']:.3f}" if "skill" in result.metrics else ""
+    seconds = format_duration(result.seconds["total"])
+    return f"{result.describe()}: mse {result.metrics['mse']:.4g}{skill}, {seconds}{whose}"

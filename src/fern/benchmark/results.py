@@ -93,7 +93,7 @@ Status = Literal["done", "failed", "diverged"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(RunSettings):
+class RunResult(RunSettings):
     """The record of one finished run; the fields are those of its JSON file.
 
     ``metrics``  only those that apply: ``mse mae wd swd ept``; with known truth ``oracle_mse excess_mse regret``
@@ -133,7 +133,7 @@ class Row(RunSettings):
         for place, record in enumerate(self.history or ()):
             _check_epoch(f"history[{place}]", record)
 
-    def epochs_trained(self) -> History:
+    def epoch_history(self) -> History:
         """The figures of every epoch, where the row has them; no epoch 0, which a model without training has."""
         return History(
             EpochRecord(
@@ -149,7 +149,7 @@ class Row(RunSettings):
             if record["epoch"] > 0
         )
 
-    def result(self) -> dict[str, Any]:
+    def reproducible(self) -> dict[str, Any]:
         """What two runs of the same settings must agree on: all but timings, the machine and the commit."""
         whole = {name: value for name, value in asdict(self).items() if name not in _CIRCUMSTANCES}
         whole["versions"] = {name: value for name, value in self.versions.items() if name != "commit"}
@@ -173,18 +173,18 @@ def _check_epoch(where: str, record: Mapping[str, Any]) -> None:
 _CIRCUMSTANCES = ("seconds", "machine", "finished")
 
 
-def row_to_json(row: Row) -> bytes:
+def result_to_json(result: RunResult) -> bytes:
     """The row as it stands in its file: with its schema, its key and a checksum."""
-    whole = {"schema": SCHEMA, "key": row.key, **asdict(row)}
+    whole = {"schema": SCHEMA, "key": result.key, **asdict(result)}
     try:
         whole["checksum"] = _checksum(whole)
         return json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
-        raise FernError(f"row {row.key}: cannot be written as JSON ({error})") from None
+        raise FernError(f"row {result.key}: cannot be written as JSON ({error})") from None
 
 
-def row_from_json(text: bytes, *, where: str) -> Row:
-    """The row that `row_to_json` wrote; anything else is an error that says what is wrong with it."""
+def result_from_json(text: bytes, *, where: str) -> RunResult:
+    """The row that `result_to_json` wrote; anything else is an error that says what is wrong with it."""
     whole = read_json(text, where=where)
     if not isinstance(whole, dict):
         raise FernError(expected=f"a JSON object, got {type(whole).__name__}", where=where)
@@ -196,13 +196,12 @@ def row_from_json(text: bytes, *, where: str) -> Row:
     if checksum != _checksum({"schema": schema, "key": key, **whole}):
         raise FernError("the checksum does not match: the file was changed after it was written", where=where)
     try:
-        row = from_mapping(Row, whole, where=where)
+        result = from_mapping(RunResult, whole, where=where)
     except FernError as error:
-        told = str(error)
-        raise FernError(told if told.startswith(where) else f"{where}: {told}") from None
-    if row.key != key:
-        raise FernError(f"its settings give the key {row.key}, but it says {key!r}", where=where)
-    return row
+        raise (error if error.where.startswith(where) else error.within(where)) from None
+    if result.key != key:
+        raise FernError(f"its settings give the key {result.key}, but it says {key!r}", where=where)
+    return result
 
 
 def _checksum(whole: Mapping[str, Any]) -> str:

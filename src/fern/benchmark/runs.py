@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fern._version import __version__
-from fern.benchmark.adapters.outside import outside_model, source_fingerprint
+from fern.benchmark.adapters.outside import build_outside_model, source_fingerprint
 from fern.benchmark.problem import Dataset, Problem
 from fern.benchmark.tasks import ORACLE, DatasetChoice, is_outside
 from fern.errors import FernError
@@ -211,7 +211,7 @@ class Run:
         settings = self.settings
         if is_outside(settings.model):
             sizes = ModelConfig(context_length=settings.context_length, horizon=settings.horizon, channels=channels)
-            return outside_model(settings.model, sizes, seed=settings.seed)
+            return build_outside_model(settings.model, sizes, seed=settings.seed)
         return build_model(
             settings.model,
             context_length=settings.context_length,

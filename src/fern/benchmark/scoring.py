@@ -72,17 +72,17 @@ class References:
             >>> References(naive_mse=2.0, oracle_mse=0.5, variance=5.0).compare(1.0)
             {'oracle_mse': 0.5, 'excess_mse': 0.5, 'regret': 0.1, 'relative_regret': 1.0, 'skill': 0.5}
         """
-        found = {}
+        figures = {}
         if self.oracle_mse is not None:
             excess = mse - self.oracle_mse
-            found = {"oracle_mse": self.oracle_mse, "excess_mse": excess}
+            figures = {"oracle_mse": self.oracle_mse, "excess_mse": excess}
             if self.variance > 0.0:
-                found["regret"] = excess / self.variance
+                figures["regret"] = excess / self.variance
             if self.oracle_mse > NO_FLOOR * self.variance:
-                found["relative_regret"] = mse / self.oracle_mse - 1.0
+                figures["relative_regret"] = mse / self.oracle_mse - 1.0
         if self.naive_mse > 0.0:
-            found["skill"] = 1.0 - mse / self.naive_mse
-        return found
+            figures["skill"] = 1.0 - mse / self.naive_mse
+        return figures
 
 
 def score_model(model: Forecaster, problem: Problem, *, seed: int) -> Score:

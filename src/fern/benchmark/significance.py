@@ -268,10 +268,10 @@ def _differences(first: ArrayLike, second: ArrayLike, *, horizon: int) -> Floats
             ),
             argument="errors",
         )
-    found: Floats = a - b
-    if not np.isfinite(found).all():
+    differences: Floats = a - b
+    if not np.isfinite(differences).all():
         raise FernError("some are not finite", argument="errors")
-    return found
+    return differences
 
 
 def _block_length(count: int, horizon: int) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 from numpy.typing import NDArray
 
-from fern.benchmark.results import Row, row_from_json, row_to_json
+from fern.benchmark.results import RunResult, result_from_json, result_to_json
 from fern.benchmark.runs import KEY_LENGTH
 from fern.errors import FernError
 from fern.files import check_folder, make_folder, read_plain, write_whole
@@ -49,7 +49,7 @@ class Damaged:
 class Contents:
     """The rows of a store, and the files that should be rows and are not."""
 
-    rows: tuple[Row, ...]
+    results: tuple[RunResult, ...]
     damaged: tuple[Damaged, ...]
 
     @property
@@ -82,11 +82,11 @@ class Store:
     Example:
         >>> import tempfile
         >>> store = Store(Path(tempfile.mkdtemp()) / "runs").for_writing()
-        >>> row = Row(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
+        >>> row = RunResult(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
         ...     context_length=96, horizon=24, split="shock", scaling="none", seed=7, code_version="1",
         ...     status="done", metrics={"mse": 0.25})
         >>> store.write(row)
-        >>> store.contents().rows == (row,)
+        >>> store.contents().results == (row,)
         True
     """
 
@@ -123,7 +123,7 @@ class Store:
             )
         return self
 
-    def row_path(self, key: str) -> Path:
+    def result_path(self, key: str) -> Path:
         """The file of a row."""
         return self.folder / "rows" / f"{key}.json"
 
@@ -135,50 +135,50 @@ class Store:
         """The folder of a run's checkpoints."""
         return self.folder / "checkpoints" / key
 
-    def read(self, key: str) -> Row | Damaged | None:
+    def read(self, key: str) -> RunResult | Damaged | None:
         """The row of this key, what is wrong with its file, or None when there is no file."""
-        path = self.row_path(key)
+        path = self.result_path(key)
         try:
-            row = row_from_json(read_plain(path, most=_MOST_ROW), where=str(path))
+            result = result_from_json(read_plain(path, most=_MOST_ROW), where=str(path))
         except FileNotFoundError:
             return None
         except OSError as error:
             return Damaged(path, f"{path}: cannot be read ({error.strerror})")
         except FernError as error:
             return Damaged(path, str(error))
-        if row.key != key:
-            return Damaged(path, f"{path}: holds the row {row.key}")
-        return row
+        if result.key != key:
+            return Damaged(path, f"{path}: holds the row {result.key}")
+        return result
 
     def contents(self) -> Contents:
         """All rows by name of their files, and the damaged ones."""
         self.for_reading()
         names = sorted(path.stem for path in (self.folder / "rows").glob("*.json") if _KEY.fullmatch(path.stem))
-        found = [self.read(name) for name in names]
+        read = [self.read(name) for name in names]
         return Contents(
-            rows=tuple(row for row in found if isinstance(row, Row)),
-            damaged=tuple(row for row in found if isinstance(row, Damaged)),
+            results=tuple(result for result in read if isinstance(result, RunResult)),
+            damaged=tuple(result for result in read if isinstance(result, Damaged)),
         )
 
-    def write(self, row: Row, windows: WindowErrors | None = None) -> None:
+    def write(self, result: RunResult, windows: WindowErrors | None = None) -> None:
         """Put a row into the store in place of an earlier one of its key, then drop the run's checkpoints.
 
         The windows' errors come first: a row that is there has everything that belongs to it. Of a run that failed
         the checkpoints stay: done again, it goes on from there.
         """
-        for own in (self.windows_path(row.key), self.row_path(row.key)):
+        for own in (self.windows_path(result.key), self.result_path(result.key)):
             if own.is_symlink() or own.is_fifo():
                 own.unlink()  # a file that is linked belongs to somebody else, and nobody reads a pipe here
-        path = self.windows_path(row.key)
+        path = self.windows_path(result.key)
         if windows is None:
             path.unlink(missing_ok=True)
         else:
             with write_whole(path) as temporary:
                 np.savez(temporary, mse=np.float32(windows["mse"]), mae=np.float32(windows["mae"]))
-        with write_whole(self.row_path(row.key)) as temporary:
-            temporary.write_bytes(row_to_json(row))
-        if row.status != "failed":
-            self.drop_checkpoints(row.key)
+        with write_whole(self.result_path(result.key)) as temporary:
+            temporary.write_bytes(result_to_json(result))
+        if result.status != "failed":
+            self.drop_checkpoints(result.key)
 
     def window_errors(self, key: str) -> dict[str, NDArray[np.float32]] | None:
         """The errors of each test window, or None where they were not kept."""
@@ -195,7 +195,7 @@ class Store:
     def text(self, key: str) -> bytes | None:
         """What stands in a row's file, whatever that is; None where it cannot be read."""
         try:
-            return read_plain(self.row_path(key), most=_MOST_ROW)
+            return read_plain(self.result_path(key), most=_MOST_ROW)
         except (OSError, FernError):
             return None
 
@@ -206,7 +206,7 @@ class Store:
             path.unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
 
-    def sweep_out(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove temporary files that killed writers left behind."""
         horizon = time.time() - _ABANDONED_AFTER
         for name in ("rows", "windows"):
@@ -220,7 +220,7 @@ class Store:
 
 def _arrays(data: bytes) -> dict[str, NDArray[np.float32]]:
     """The arrays of an NPZ file: lists of finite float32, as `Store.write` writes them, and nothing else."""
-    found = {}
+    arrays = {}
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
             if info.file_size > _MOST_WINDOWS:
@@ -235,5 +235,5 @@ def _arrays(data: bytes) -> dict[str, NDArray[np.float32]]:
             values = np.frombuffer(content, np.float32, offset=stream.tell())
             if not np.isfinite(values).all():
                 raise FernError(f"{info.filename} holds values that are not finite")
-            found[info.filename.removesuffix(".npy")] = values
-    return found
+            arrays[info.filename.removesuffix(".npy")] = values
+    return arrays

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fern.benchmark.engines.base import Advanced, Engine, Event, Finished, Lost
-from fern.benchmark.execute import Outcome, Workplace, lost
+from fern.benchmark.execute import Outcome, RunContext, fail_run
 from fern.benchmark.locks import Claims
 from fern.benchmark.plan import Plan
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Damaged, Store
 from fern.errors import FernError, NotWritten
@@ -22,22 +22,24 @@ _GLANCE = 0.5  # seconds between two looks at what other sweeps have done
 class Watcher:
     """Is notified of everything that happens in a sweep and shows nothing; subclasses override what they show."""
 
-    def start(self, *, runs: Sequence[Run], rows: Sequence[Row], damaged: Sequence[Damaged], slots: int) -> None:
+    def start(
+        self, *, runs: Sequence[Run], results: Sequence[RunResult], damaged: Sequence[Damaged], slots: int
+    ) -> None:
         """The sweep starts: these runs remain, these rows exist already."""
 
-    def began(self, run: Run) -> None:
+    def on_run_start(self, run: Run) -> None:
         """This process has started a run."""
 
-    def advanced(self, run: Run, *, epoch: int, epochs: int) -> None:
+    def on_epoch(self, run: Run, *, epoch: int, epochs: int) -> None:
         """A run of this process finished an epoch."""
 
-    def taken(self, run: Run) -> None:
+    def on_run_taken(self, run: Run) -> None:
         """A run is being done by another process; the sweep waits for its row."""
 
-    def finished(self, run: Run, row: Row, *, elsewhere: bool) -> None:
+    def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
         """A run is finished; ``elsewhere`` if another process did it."""
 
-    def lost(self, run: Run, reason: str, *, again: bool) -> None:
+    def on_worker_lost(self, run: Run, reason: str, *, again: bool) -> None:
         """A worker died on a run, which is started ``again`` or given up."""
 
     def stop(self) -> None:
@@ -48,13 +50,13 @@ class Watcher:
 class SweepSummary:
     """The result of a sweep: every row of the plan, how many it made itself, and the files it could not read."""
 
-    rows: list[Row] = field(default_factory=list)
+    results: list[RunResult] = field(default_factory=list)
     made: int = 0
     damaged: tuple[Damaged, ...] = ()
 
     def count(self, status: str) -> int:
         """Rows with this status."""
-        return sum(row.status == status for row in self.rows)
+        return sum(result.status == status for result in self.results)
 
 
 def run_sweep(
@@ -78,22 +80,24 @@ class _Sweep:
         self._waiting: deque[Run] = deque()
         self._elsewhere: deque[Run] = deque()
         self._under_way: dict[str, Run] = {}
-        self._died: dict[str, int] = {}
-        self._replaced: dict[str, bytes | None] = {}  # what stood in the row file of a run that is to be done again
+        self._deaths: dict[str, int] = {}
+        self._former: dict[str, bytes | None] = {}  # what stood in the row file of a run that is to be done again
         self._sort(plan, retry_failed)
 
     def _sort(self, plan: Plan, retry_failed: bool) -> None:
         """Which runs there are to do."""
-        self._store.sweep_out()
+        self._store.remove_leftovers()
         damaged = []
         for run in plan.runs:
-            row = self._store.read(run.key)
-            if isinstance(row, Damaged) and not retry_failed:
-                damaged.append(row)
-            elif isinstance(row, Row) and (not retry_failed or (row.status == "done" and self._has_windows(run.key))):
-                self._summary.rows.append(row)
+            result = self._store.read(run.key)
+            if isinstance(result, Damaged) and not retry_failed:
+                damaged.append(result)
+            elif isinstance(result, RunResult) and (
+                not retry_failed or (result.status == "done" and self._has_windows(run.key))
+            ):
+                self._summary.results.append(result)
             else:
-                self._replaced[run.key] = None if row is None else self._store.text(run.key)
+                self._former[run.key] = None if result is None else self._store.text(run.key)
                 self._waiting.append(run)
         self._summary.damaged = tuple(damaged)
 
@@ -109,7 +113,7 @@ class _Sweep:
         """The sweep itself."""
         summary = self._summary
         self._watcher.start(
-            runs=tuple(self._waiting), rows=tuple(summary.rows), damaged=summary.damaged, slots=self._engine.slots
+            runs=tuple(self._waiting), results=tuple(summary.results), damaged=summary.damaged, slots=self._engine.slots
         )
         try:
             with Claims(self._store.folder / "claims") as claims, self._engine:
@@ -128,69 +132,69 @@ class _Sweep:
                 if len(self._under_way) >= self._engine.slots:
                     break
                 run = queue.popleft()
-                if not self._begun(run, claims):
+                if not self._start_run(run, claims):
                     self._elsewhere.append(run)
                     if queue is self._waiting:
-                        self._watcher.taken(run)
+                        self._watcher.on_run_taken(run)
         # With all slots busy, rows that others made are still noticed.
         for _ in range(len(self._elsewhere)):
             run = self._elsewhere.popleft()
-            if not self._made_elsewhere(run):
+            if not self._adopt_result(run):
                 self._elsewhere.append(run)
 
-    def _begun(self, run: Run, claims: Claims) -> bool:
+    def _start_run(self, run: Run, claims: Claims) -> bool:
         """Begin the run, unless it has its row meanwhile; False when it belongs to another sweep."""
-        if self._made_elsewhere(run):
+        if self._adopt_result(run):
             return True
         if not claims.take(run.key):
             return False
-        if self._made_elsewhere(run):  # between the look and the claim
+        if self._adopt_result(run):  # between the look and the claim
             claims.release(run.key)
             return True
         self._under_way[run.key] = run
-        self._watcher.began(run)
+        self._watcher.on_run_start(run)
         if run.trouble is not None:
-            self._finish(run, lost(run, Workplace(threads=self._engine.threads), run.trouble), claims)
+            self._finish(run, fail_run(run, RunContext(threads=self._engine.threads), run.trouble), claims)
             return True
         self._engine.submit(run)
         return True
 
-    def _made_elsewhere(self, run: Run) -> bool:
+    def _adopt_result(self, run: Run) -> bool:
         """Take over the row that another sweep has made since this one began."""
-        if self._store.text(run.key) == self._replaced[run.key]:
+        if self._store.text(run.key) == self._former[run.key]:
             return False
-        row = self._store.read(run.key)
-        if not isinstance(row, Row):
+        result = self._store.read(run.key)
+        if not isinstance(result, RunResult):
             return False
-        self._summary.rows.append(row)
-        self._watcher.finished(run, row, elsewhere=True)
+        self._summary.results.append(result)
+        self._watcher.on_run_end(run, result, elsewhere=True)
         return True
 
     def _handle(self, event: Event, claims: Claims) -> None:
         run = self._under_way[event.key]
         if isinstance(event, Advanced):
-            self._watcher.advanced(run, epoch=event.epoch, epochs=event.epochs)
+            self._watcher.on_epoch(run, epoch=event.epoch, epochs=event.epochs)
         elif isinstance(event, Finished):
             self._finish(run, event.outcome, claims)
         elif isinstance(event, Lost):
-            self._died[run.key] = self._died.get(run.key, 0) + 1
-            again = self._died[run.key] < ATTEMPTS
-            self._watcher.lost(run, event.reason, again=again)
+            self._deaths[run.key] = self._deaths.get(run.key, 0) + 1
+            again = self._deaths[run.key] < ATTEMPTS
+            self._watcher.on_worker_lost(run, event.reason, again=again)
             if again:
                 self._engine.submit(run)
             else:
                 reason = f"{event.reason}, {ATTEMPTS} times in a row"
-                self._finish(run, lost(run, Workplace(threads=self._engine.threads), reason), claims)
+                self._finish(run, fail_run(run, RunContext(threads=self._engine.threads), reason), claims)
 
     def _finish(self, run: Run, outcome: Outcome, claims: Claims) -> None:
         try:
-            self._store.write(outcome.row, outcome.windows)
+            self._store.write(outcome.result, outcome.windows)
         except NotWritten as error:
             raise NotWritten(
                 f"{error}; the row of {run.settings.describe()} is missing: make room and run the same command again"
             ) from None
         claims.release(run.key)
         del self._under_way[run.key]
-        self._summary.rows.append(outcome.row)
+        self._summary.results.append(outcome.result)
         self._summary.made += 1
-        self._watcher.finished(run, outcome.row, elsewhere=False)
+        self._watcher.on_run_end(run, outcome.result, elsewhere=False)

@@ -107,7 +107,7 @@ def run(
         )
         .beside(outside or [])
     )
-    summary = _swept(
+    summary = _sweep(
         chosen,
         out,
         max_epochs=max_epochs,
@@ -127,7 +127,7 @@ def run(
         )
         if count
     ]
-    echo(f"{len(summary.rows)} rows in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
+    echo(f"{len(summary.results)} rows in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
     echo(f"Show the table: fern bench table {task}{named}")
     if failed or summary.damaged:
         raise typer.Exit(1)
@@ -153,7 +153,7 @@ def export_fev(
     echo(f'Read them: fev.Benchmark.from_yaml("{folder / "tasks.yaml"}")')
 
 
-def _swept(
+def _sweep(
     task: "Task",
     out: Path,
     *,
@@ -169,34 +169,34 @@ def _swept(
 
     store = Store(out)
     store.check_writable()  # planning takes seconds; a bad path should fail before that
-    from fern.benchmark.adapters.outside import look_in
+    from fern.benchmark.adapters.outside import add_search_folder
     from fern.benchmark.engines import open_engine
-    from fern.benchmark.plan import LookFromAfar, make_plan
-    from fern.benchmark.progress import watcher_for
+    from fern.benchmark.plan import IsolatedInspector, make_plan
+    from fern.benchmark.progress import make_watcher
     from fern.benchmark.sweep import run_sweep
     from fern.benchmark.tasks import is_outside
     from fern.cli.console import console
 
     if any(is_outside(choice.model) for choice in task.models):
-        look_in(str(Path.cwd()))
-    with LookFromAfar() as look:
-        plan = make_plan(task, max_epochs=max_epochs, look=look)
+        add_search_folder(str(Path.cwd()))
+    with IsolatedInspector() as inspector:
+        plan = make_plan(task, max_epochs=max_epochs, inspect=inspector)
     opened = open_engine(engine, plan, out, jobs=jobs, threads=threads, address=address)
     try:
-        return run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=watcher_for(console()))
+        return run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=make_watcher(console()))
     except KeyboardInterrupt:
         echo("Interrupted; run the same command to resume", err=True)
         raise typer.Exit(130) from None
 
 
-def _names(given: list[str] | None) -> list[str] | None:
-    if given is None:
+def _names(values: list[str] | None) -> list[str] | None:
+    if values is None:
         return None
-    return [name.strip() for entry in given for name in entry.split(",") if name.strip()]
+    return [name.strip() for entry in values for name in entry.split(",") if name.strip()]
 
 
-def _numbers(option: str, given: list[str] | None) -> list[int] | None:
-    names = _names(given)
+def _numbers(option: str, values: list[str] | None) -> list[int] | None:
+    names = _names(values)
     if names is None:
         return None
     for name in names:
@@ -205,8 +205,8 @@ def _numbers(option: str, given: list[str] | None) -> list[int] | None:
     return [int(name) for name in names]
 
 
-def _shares(given: list[str] | None) -> list[float] | None:
-    names = _names(given)
+def _shares(values: list[str] | None) -> list[float] | None:
+    names = _names(values)
     if names is None:
         return None
     try:

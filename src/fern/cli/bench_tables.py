@@ -15,7 +15,7 @@ from fern.files import check_outputs, require_ending, write_whole
 if TYPE_CHECKING:
     from fern.benchmark.store import Contents
     from fern.benchmark.stress.response import ShockResponse
-    from fern.benchmark.stress.targets import Material
+    from fern.benchmark.stress.targets import ScenarioData
     from fern.benchmark.tables.comparison import Comparison
     from fern.benchmark.tasks import Task
     from fern.systems import Scenario, Trajectory
@@ -65,7 +65,7 @@ def table(
         raise unknown_name("format", format_, FORMATS)
     contents = store.contents()
     wanted = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
-    built = build_table(contents.rows, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
+    built = build_table(contents.results, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
     built = replace(built, notes=(*contents.notes, *built.notes))
     if out is not None and format_ is not None:
         with write_whole(out) as temporary:
@@ -157,7 +157,7 @@ def response(
     trained briefly on the first 70 % of the shocked trajectory.
     """
     from fern.benchmark.stress.response import shock_response
-    from fern.benchmark.stress.time_limit import examinee_of
+    from fern.benchmark.stress.time_limit import guard_forecaster
     from fern.systems import simulate
 
     if plot is not None:
@@ -170,15 +170,15 @@ def response(
     for name, seconds in (("time-limit", time_limit), ("training-limit", training_limit)):
         require_number(f"--{name}", seconds, "a number of seconds above 0", lambda value: value > 0)
     plan = _scenario(scenario, at=at, steps=steps)
-    with examinee_of(target) as examinee:
-        has = examinee.config
+    with guard_forecaster(target) as guarded:
+        has = guarded.config
         length = context_length if context_length is not None else has.context_length if has else 336
         horizon = horizon if horizon is not None else has.horizon if has else 336
         trajectory = simulate(plan)
-        material = _material(trajectory, context_length=length, horizon=horizon)
+        data = _scenario_data(trajectory, context_length=length, horizon=horizon)
         found = shock_response(
-            lambda contexts: examinee.answer(
-                replace(material, contexts=contexts), time_limit=time_limit, training_limit=training_limit
+            lambda contexts: guarded.forecast_windows(
+                replace(data, contexts=contexts), time_limit=time_limit, training_limit=training_limit
             ),
             trajectory,
             context_length=length,
@@ -203,7 +203,7 @@ def _task(name: str, contents: "Contents") -> "Task | str":
     """The task itself, or its name where only the rows know it."""
     from fern.benchmark.tasks import read_task, task_names
 
-    known = {row.task for row in contents.rows}
+    known = {row.task for row in contents.results}
     if name in task_names() or name.lower().endswith(".toml"):
         return read_task(name)
     if name in known:
@@ -264,18 +264,18 @@ def _scenario(source: str, *, at: str | None, steps: int | None) -> "Scenario":
     return with_shock_at(plan, float(at) if "." in at else int(at))
 
 
-def _material(trajectory: "Trajectory", *, context_length: int, horizon: int) -> "Material":
+def _scenario_data(trajectory: "Trajectory", *, context_length: int, horizon: int) -> "ScenarioData":
     """What a forecaster gets of the trajectory: its training part, which a registered model learns from."""
     import numpy as np
 
-    from fern.benchmark.stress.targets import Material
+    from fern.benchmark.stress.targets import ScenarioData
     from fern.data.splits import split
 
     require_whole("context_length", context_length, 1)
     require_whole("horizon", horizon, 1)
     values = np.asarray(trajectory.values, dtype=np.float32)
     parts = split(len(values), "shock")
-    return Material(
+    return ScenarioData(
         rows=values[: parts.validation.stop],
         train=parts.train,
         validation=parts.validation,

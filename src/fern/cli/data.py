@@ -77,12 +77,12 @@ class Audited:
         """The audit as a page, with figures of what cleaning would do where matplotlib is there."""
         from importlib.util import find_spec
 
-        from fern.data.auditing.page import Repairs, audit_page, repairs_of
+        from fern.data.auditing.page import Repairs, audit_page, find_repairs
 
         if find_spec("matplotlib") is None:
             missing = Repairs(note="What cleaning would do is not drawn: pip install 'fern-forecast[plots]'")
             return audit_page(self.report, repairs=missing)
-        return audit_page(self.report, repairs=repairs_of(self.source, self.report, step=self.step))
+        return audit_page(self.report, repairs=find_repairs(self.source, self.report, step=self.step))
 
 
 def audit_table(file: str, reading: "Reading", *, policy: Path | None, step: str | None) -> Audited:

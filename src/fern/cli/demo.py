@@ -88,7 +88,7 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     from fern.forecaster import FernForecaster
     from fern.forecaster.plot import make_fans
     from fern.forecaster.report import coverage_part
-    from fern.html.figures import live_drawing
+    from fern.html.figures import draw_live
     from fern.html.markup import joined
     from fern.plot.coverage import Covered
 
@@ -104,7 +104,7 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     ]
     both = (TABLE_HORIZON // 2, TABLE_HORIZON)
     parts = [
-        live_drawing(
+        draw_live(
             make_fans(forecaster, None, level=(80, 95), h=None, joint=both),
             name="own-fan",
             alt=f"Forecast fans of load and temperature, {TABLE_HORIZON} hours ahead, with intervals and history.",

@@ -17,7 +17,7 @@ from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, l
 from fern.errors import FernError
 from fern.forecaster.distributions import around
 from fern.forecaster.report import Profile, coverage_part, profile_part
-from fern.html.figures import drawing, live_drawing
+from fern.html.figures import draw_live, drawing
 from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
 from fern.html.page import Section, command
 from fern.models import Forecaster
@@ -163,7 +163,7 @@ def demo_sections(
         Section(
             "growth",
             "How errors grow",
-            live_drawing(
+            draw_live(
                 ErrorGrowth(growth, oracle=oracle, lyapunov_times_a_step=step),
                 name="error-growth",
                 alt=f"Mean squared error by step ahead on {name}. At the last step: {lasts}.",
@@ -220,7 +220,7 @@ def demo_sections(
         ]
         if profile.channels > 1:
             system.append(
-                live_drawing(
+                draw_live(
                     Attractor.of(
                         profile.truth,
                         profile.forecast,

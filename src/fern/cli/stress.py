@@ -9,7 +9,7 @@ from fern.cli.console import echo, files_of_scenarios, files_of_target, folder_o
 from fern.files import check_outputs
 
 if TYPE_CHECKING:
-    from fern.benchmark.stress.stress_test import Result
+    from fern.benchmark.stress.run import Result
     from fern.benchmark.stress.targets import Takes
 
 
@@ -94,7 +94,7 @@ def stress(
     asked = parse_requirements(require or [])
     read = [*files_of_scenarios(scenarios or ()), *files_of_target(target)]
     check_outputs([junit], inputs=read, kept=[folder_of_target(target)])
-    from fern.benchmark.stress.stress_test import RIVALS, StressSettings, stress_test
+    from fern.benchmark.stress.run import RIVALS, StressSettings, stress_test
     from fern.benchmark.stress.summary import as_text, write_junit
 
     settings = StressSettings(

@@ -239,9 +239,9 @@ class _Cleaner:
 
     def _hide_sentinels(self, column: str, values: Floats) -> None:
         """Make stuck values and missing-value codes missing."""
-        for found in sentinels(values, stuck_after=self._policy.stuck_after(self._frequency)):
-            values[found.first : found.first + found.length] = np.nan
-            self._note("to missing", column, found.first, found.length, reason=found.reason, was=found.value)
+        for hidden in sentinels(values, stuck_after=self._policy.stuck_after(self._frequency)):
+            values[hidden.first : hidden.first + hidden.length] = np.nan
+            self._note("to missing", column, hidden.first, hidden.length, reason=hidden.reason, was=hidden.value)
 
     def _mended(self, column: str, values: Floats, deleted: Mask, *, zeros: bool) -> Floats:
         """Fill short runs of zeros and missing values, mark the rows of long ones as deleted."""

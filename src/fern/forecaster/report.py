@@ -17,7 +17,7 @@ from fern.diagnostics import Alarm, EigenProfile, detect_alarms
 from fern.forecaster.diagnose import examine, make_frames
 from fern.forecaster.plot import make_fans
 from fern.forecaster.state import Findings, State
-from fern.html.figures import drawing, live_drawing
+from fern.html.figures import draw_live, drawing
 from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
 from fern.html.page import Page, Section, command, details, download, page
 from fern.plot.coverage import CoverageOverTime, Covered, coverage_figure
@@ -128,7 +128,7 @@ def coverage_part(
     if course is not None:
         low, high = float(np.min(course.coverage)), float(np.max(course.coverage))
         parts.append(
-            live_drawing(
+            draw_live(
                 course,
                 name=f"{name}-course",
                 alt=f"Coverage of {course.level:g} % intervals along time: from {low:.1%} to {high:.1%}, within chance "
@@ -167,7 +167,7 @@ def _forecast(shown: ForecastShown) -> Html:
     rows = [[_entry(row[name]) for name in names] for row in shown.rows[:_MOST_ROWS]]
     left = f"; {len(shown.rows) - _MOST_ROWS:,} more are in the file" if len(shown.rows) > _MOST_ROWS else ""
     parts = [
-        live_drawing(
+        draw_live(
             shown.fan,
             name="fan",
             alt=shown.fan_alt,

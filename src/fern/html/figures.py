@@ -113,8 +113,8 @@ def _address(value: str, name: str) -> str:
     raise FernError(f"a figure leads to {value[:60]!r}", expected="a part of itself")
 
 
-def _rounded(found: re.Match[str]) -> str:
-    return f"{float(found[0]):.2f}".rstrip("0").rstrip(".") or "0"
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".") or "0"
 
 
 Shown = Attractor | CoverageOverTime | ErrorGrowth | Fans
@@ -123,19 +123,19 @@ LIVE = "live"
 """The class of what holds the data of a live figure."""
 
 
-def live_drawing(shown: Shown, *, name: str, alt: str, caption: str) -> Html:
+def draw_live(shown: Shown, *, name: str, alt: str, caption: str) -> Html:
     """A figure of the page that can be turned and zoomed; without Plotly the still one, and the caption says so.
 
     Example:
         >>> import numpy as np
-        >>> made = live_drawing(ErrorGrowth({"fern": np.arange(1.0, 9.0)}), name="growth", alt="", caption="Errors.")
+        >>> made = draw_live(ErrorGrowth({"fern": np.arange(1.0, 9.0)}), name="growth", alt="", caption="Errors.")
         >>> made.count("<svg"), is_live(made) == has_plotly()
         (1, True)
     """
     still = still_of(shown)
     if not has_plotly():
-        told = f"{caption} To zoom and read off values: {EXTRA}, then make the page again."
-        return drawing(still, name=name, alt=alt, caption=told)
+        note = f"{caption} To zoom and read off values: {EXTRA}, then make the page again."
+        return drawing(still, name=name, alt=alt, caption=note)
     held = data_element(LIVE, plot_of(shown).to_json())
     return drawing(still, name=name, alt=alt, caption=caption, live=held)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.plot.canvas import AFTER, BEFORE, COLOURS, TRUTH, dated, figure, outlined
+from fern.plot.canvas import AFTER, BEFORE, COLOURS, TRUTH, dated, figure, outline
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MOST_POINTS, MOST_MARKS = 2400, 800  # of a line: twice the width of a figure in
 class Repaired:
     """A column as it came, what an audit finds in it, and what cleaning leaves of it.
 
-    ``found``           for each kind of finding the rows it covers: zeros, stuck values, codes.
+    ``masks``           for each kind of finding the rows it covers: zeros, stuck values, codes.
     ``mended``          the column after cleaning, NaN where rows are gone or values were made missing; None where the
                         policy drops the column.
     ``filled``          the rows that cleaning gave another value.
@@ -37,7 +37,7 @@ class Repaired:
     name: str
     when: NDArray[Any]  # (T,) dates or rows
     values: Values  # (T,)
-    found: Mapping[str, Mask]  # kind -> (T,)
+    masks: Mapping[str, Mask]  # kind -> (T,)
     mended: Values | None = None  # (T,)
     filled: Mask | None = None  # (T,)
     verdict: str = ""
@@ -49,12 +49,12 @@ class Repaired:
         def part(values: NDArray[Any] | None) -> Any:
             return None if values is None else values[rows]
 
-        found = {kind: mask[rows] for kind, mask in self.found.items() if mask[rows].any()}
+        masks = {kind: mask[rows] for kind, mask in self.masks.items() if mask[rows].any()}
         return Repaired(
             self.name,
             self.when[rows],
             self.values[rows],
-            found,
+            masks,
             part(self.mended),
             part(self.filled),
             self.verdict,
@@ -63,12 +63,12 @@ class Repaired:
 
     def in_words(self) -> str:
         """How many rows each finding covers, and what follows."""
-        told = [f"{kind} in {int(mask.sum()):,} rows" for kind, mask in self.found.items()] or ["nothing found"]
+        parts = [f"{kind} in {int(mask.sum()):,} rows" for kind, mask in self.masks.items()] or ["nothing found"]
         if self.mended is not None:
             gone, filled = int(np.isnan(self.mended).sum()), 0 if self.filled is None else int(self.filled.sum())
-            told += [f"{filled:,} filled"] * bool(filled) + [f"{gone:,} gone or missing after cleaning"] * bool(gone)
-        told += [self.verdict] if self.verdict else []
-        return f"{self.name}, {len(self.values):,} rows: {'; '.join(told)}"
+            parts += [f"{filled:,} filled"] * bool(filled) + [f"{gone:,} gone or missing after cleaning"] * bool(gone)
+        parts += [self.verdict] if self.verdict else []
+        return f"{self.name}, {len(self.values):,} rows: {'; '.join(parts)}"
 
 
 def repair_figure(shown: Repaired) -> "Figure":
@@ -86,7 +86,7 @@ def repair_figure(shown: Repaired) -> "Figure":
     axes = list(np.asarray(drawn.subplots(panels, 1, sharex=True, squeeze=False))[:, 0])
     _line(axes[0], shown.when, shown.values, BEFORE, 0.9)
     axes[0].set_ylabel("as it came")
-    for kind, mask in shown.found.items():
+    for kind, mask in shown.masks.items():
         _shade(axes[0], shown.when, mask, kind)
     if shown.mended is not None:
         _line(axes[1], shown.when, shown.mended, BEFORE, 0.9)
@@ -111,13 +111,13 @@ def repair_figure(shown: Repaired) -> "Figure":
     dated(axes[-1], shown.when)
     title = f"{shown.name}: {shown.verdict}" if shown.verdict else shown.name
     axes[0].set_title(safe_text(title, "figure"), loc="left", fontsize="medium")
-    if shown.found:
+    if shown.masks:
         axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize="small", frameon=False)
     return drawn
 
 
 def _line(axis: "Axes", when: NDArray[Any], values: Values, colour: str, width: float, label: str = "") -> None:
-    places = outlined(values, MOST_POINTS)
+    places = outline(values, MOST_POINTS)
     axis.plot(when[places], values[places], color=colour, linewidth=width, label=label or None)
 
 

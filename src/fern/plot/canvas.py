@@ -21,11 +21,11 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 
-def outlined(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:  # (T,) -> (n,), n at most about most
+def outline(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:  # (T,) -> (n,), n at most about most
     """Rows that draw a line as all of them would: of each stretch the lowest and the highest, and those beside a gap.
 
     Example:
-        >>> outlined(np.array([0.0, 9.0, 1.0, 1.0, 2.0, -5.0, 1.0, 1.0]), 4).tolist()
+        >>> outline(np.array([0.0, 9.0, 1.0, 1.0, 2.0, -5.0, 1.0, 1.0]), 4).tolist()
         [0, 1, 4, 5, 7]
     """
     rows = len(values)

@@ -94,8 +94,8 @@ def distances(points: Array, centre: Array, covariance: Array) -> Values:  # (n,
     spread = np.sqrt(np.maximum(values, values.max() * 1e-12))
     with np.errstate(all="ignore"):
         scaled = np.where(along == 0, 0.0, along / spread)
-    found: Values = np.linalg.norm(scaled, axis=1)
-    return found
+    lengths: Values = np.linalg.norm(scaled, axis=1)
+    return lengths
 
 
 # Blue against orange is told apart by every kind of colour blindness, and shades of one blue by how dark they are.

@@ -58,7 +58,7 @@ def errors_figure(cases: Sequence[CaseErrors], *, label: str = "MSE") -> "Figure
     """
     if not cases or not any(case.models for case in cases):
         raise FernError("got none with a model", argument="cases", expected="at least one")
-    names = list(dict.fromkeys(one.model for case in cases for one in case.models))
+    names = list(dict.fromkeys(model.model for case in cases for model in case.models))
     width, height = max(7.0, 3.0 * len(cases)), 1.0 + 0.28 * len(names)
     # Places that follow from the names: a page of hundreds of runs has no time to measure every label.
     drawn = figure(width, height, arranged=False)
@@ -78,13 +78,13 @@ def _panel(axis: "Axes", case: CaseErrors, names: Sequence[str], label: str) -> 
     from matplotlib.ticker import NullFormatter
 
     lines = {name: place for place, name in enumerate(names)}
-    shown = [error for one in case.models for error in one.errors]
-    places = [lines[one.model] for one in case.models for _ in one.errors]
+    shown = [error for entry in case.models for error in entry.errors]
+    places = [lines[entry.model] for entry in case.models for _ in entry.errors]
     axis.scatter(shown, places, s=14, color=BEFORE, alpha=0.75, linewidths=0, zorder=3)
-    middles = [lines[one.model] for one in case.models]
-    means = [one.mean for one in case.models]
+    middles = [lines[entry.model] for entry in case.models]
+    means = [entry.mean for entry in case.models]
     axis.vlines(means, [y - 0.28 for y in middles], [y + 0.28 for y in middles], color=BEFORE, linewidth=2.0, zorder=4)
-    papers = [(one.paper, lines[one.model]) for one in case.models if one.paper is not None]
+    papers = [(entry.paper, lines[entry.model]) for entry in case.models if entry.paper is not None]
     if papers:
         shown += [error for error, _ in papers]
         xs, ys = zip(*papers, strict=True)
@@ -123,7 +123,7 @@ def critical_difference_figure(
     """
     if len(ranks) < 2:
         raise FernError(f"got {len(ranks)}", argument="ranks", expected="at least two models")
-    placed = sorted(ranks, key=lambda one: one[1])
+    placed = sorted(ranks, key=lambda pair: pair[1])
     rank_of = dict(placed)
     left, right = placed[: (len(placed) + 1) // 2], placed[(len(placed) + 1) // 2 :]
     rows = len(left)
@@ -317,7 +317,7 @@ def training_curves_figure(curves: Sequence[TrainingCurve], *, label: str = "MSE
     drawn = figure(max(6.0, 3.7 * columns), 2.7 * rows + 0.4)
     axes = np.asarray(drawn.subplots(rows, columns, squeeze=False, sharex=True)).reshape(-1)
     for axis, name in zip(axes, names, strict=False):
-        for place, curve in enumerate(one for one in curves if one.name == name):
+        for place, curve in enumerate(c for c in curves if c.name == name):
             _draw(axis, curve, first=place == 0)
         axis.set_title(safe_text(name, "figure"), loc="left", fontsize="medium")
         axis.tick_params(labelsize="small")

@@ -48,7 +48,7 @@ class Drawn:
 
 
 def _regimes_of_the_paper() -> dict[str, list[Params]]:
-    """The parameters of every regime of every premade scenario, by system."""
+    """The parameters of every regime of every built-in scenario, by system."""
     regimes: dict[str, list[Params]] = {name: [] for name in PREMADE}
     for plan in SCENARIOS.values():
         params = plan.source.complete(plan.params)

@@ -13,7 +13,7 @@ from fern.systems.lyapunov import largest_lyapunov_exponent
 from fern.systems.monte_carlo import MonteCarloMean
 from fern.systems.noise import observed
 from fern.systems.oracle import monte_carlo_oracle, oracle
-from fern.systems.registry import register_system, system_named
+from fern.systems.registry import get_system, register_system
 from fern.systems.scenarios import SCENARIOS, Scenario, is_scenario_file, open_scenario, read_scenario, scenario
 from fern.systems.shocks import ParamShock, Shock, StateShock, SwitchShock
 from fern.systems.trajectory import Segment, Trajectory, simulate, twin
@@ -32,6 +32,7 @@ __all__ = [
     "SwitchShock",
     "System",
     "Trajectory",
+    "get_system",
     "is_scenario_file",
     "largest_lyapunov_exponent",
     "monte_carlo_oracle",
@@ -42,6 +43,5 @@ __all__ = [
     "register_system",
     "scenario",
     "simulate",
-    "system_named",
     "twin",
 ]

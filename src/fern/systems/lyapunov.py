@@ -24,8 +24,8 @@ def largest_lyapunov_exponent(
     Two trajectories start 1e-8 apart and are brought back to that distance every few steps; the growth is averaged.
 
     Example:
-        >>> from fern.systems import system_named
-        >>> found = largest_lyapunov_exponent(system_named("lorenz63"), dt=0.01, steps=100_000)
+        >>> from fern.systems import get_system
+        >>> found = largest_lyapunov_exponent(get_system("lorenz63"), dt=0.01, steps=100_000)
         >>> bool(0.8 < found < 1.0)
         True
     """

@@ -33,8 +33,8 @@ def monte_carlo_mean(
     """Simulate ``paths`` futures of each state and average them; the standard error falls as paths^-1/2.
 
     Example:
-        >>> from fern.systems import system_named
-        >>> ou = system_named("ornstein_uhlenbeck")
+        >>> from fern.systems import get_system
+        >>> ou = get_system("ornstein_uhlenbeck")
         >>> found = monte_carlo_mean(
         ...     ou, np.array([[1.0]]), ou.params, dt=0.5, first_steps=np.array([0]), horizon=4, paths=4000
         ... )

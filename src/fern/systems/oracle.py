@@ -56,15 +56,15 @@ def monte_carlo_oracle(
 
     Example:
         >>> from fern.systems import simulate
-        >>> found = monte_carlo_oracle(simulate("DOUBLEWELL_BASE"), [100], 12, paths=500)
-        >>> found.mean.shape, bool(found.standard_error.max() < 0.05)
+        >>> estimate = monte_carlo_oracle(simulate("DOUBLEWELL_BASE"), [100], 12, paths=500)
+        >>> estimate.mean.shape, bool(estimate.standard_error.max() < 0.05)
         ((1, 12, 1), True)
     """
     rows, system = _valid_starts(trajectory, starts, horizon), trajectory.scenario.source
     mean = np.empty((len(rows), horizon, len(trajectory.channel_names)))
     error = np.empty_like(mean)
     for group in _by_segment(trajectory, rows):
-        found = monte_carlo_mean(
+        estimate = monte_carlo_mean(
             system,
             group.states,
             group.segment.params,
@@ -74,7 +74,7 @@ def monte_carlo_oracle(
             paths=paths,
             seed=seed,
         )
-        mean[group.where], error[group.where] = found.mean, found.standard_error
+        mean[group.where], error[group.where] = estimate.mean, estimate.standard_error
     return MonteCarloMean(mean, error)
 
 

@@ -1,4 +1,4 @@
-"""The systems there are: the ten premade ones and those that users register."""
+"""The systems there are: the ten built-in ones and those that users register."""
 
 from fern.errors import FernError, unknown_name
 from fern.systems.base import System
@@ -42,11 +42,11 @@ def register_system(system: System) -> System:
     return system
 
 
-def system_named(name: str) -> System:
+def get_system(name: str) -> System:
     """The system of that name.
 
     Example:
-        >>> system_named("rossler").params
+        >>> get_system("rossler").params
         {'a': 0.2, 'b': 0.2, 'c': 5.7}
     """
     known = {**PREMADE, **_registered}

@@ -10,7 +10,7 @@ from fern.checks import require_number, require_whole
 from fern.errors import FernError, unknown_name
 from fern.settings import STRICT, from_mapping, read_toml
 from fern.systems.base import System
-from fern.systems.registry import system_named
+from fern.systems.registry import get_system
 from fern.systems.shocks import ParamShock, Shock, StateShock, SwitchShock
 
 _SHOCKS = {"param": ParamShock, "state_eps": StateShock, "switch": SwitchShock}
@@ -52,7 +52,7 @@ class Scenario:
     @property
     def source(self) -> System:
         """The system itself."""
-        return system_named(self.system)
+        return get_system(self.system)
 
     @property
     def shock_rows(self) -> tuple[int, ...]:
@@ -86,7 +86,7 @@ def scenario(
     initial_state: tuple[float, ...] | None = None,
     shocks: tuple[Shock, ...] | None = None,
 ) -> Scenario:
-    """The premade scenario of that id, with any of its fields changed; ``params`` names only what changes.
+    """The built-in scenario of that id, with any of its fields changed; ``params`` names only what changes.
 
     Example:
         >>> s = scenario("LORENZ_PARAM", steps=5000, params={"rho": 30.0})
@@ -95,7 +95,7 @@ def scenario(
     """
     if scenario_id not in SCENARIOS:
         raise unknown_name("scenario", scenario_id, SCENARIOS)
-    found = SCENARIOS[scenario_id]
+    base = SCENARIOS[scenario_id]
     changes: dict[str, Any] = {
         "steps": steps,
         "dt": dt,
@@ -104,7 +104,7 @@ def scenario(
         "shocks": shocks,
     }
     changes = {name: value for name, value in changes.items() if value is not None}
-    return replace(found, params={**found.params, **(params or {})}, **changes)
+    return replace(base, params={**base.params, **(params or {})}, **changes)
 
 
 def read_scenario(path: Path | str) -> Scenario:
@@ -153,11 +153,11 @@ def scenario_from_mapping(values: Mapping[str, Any], *, where: str) -> Scenario:
     return from_mapping(Scenario, values, where=where)
 
 
-def is_premade(plan: Scenario) -> bool:
-    """Whether a scenario is the premade one of its id, played out for however many steps.
+def is_builtin(plan: Scenario) -> bool:
+    """Whether a scenario is the built-in one of its id, played out for however many steps.
 
     Example:
-        >>> is_premade(scenario("OU_PARAM", steps=500)), is_premade(scenario("OU_PARAM", seed=3))
+        >>> is_builtin(scenario("OU_PARAM", steps=500)), is_builtin(scenario("OU_PARAM", seed=3))
         (True, False)
     """
     known = SCENARIOS.get(plan.id)
@@ -165,7 +165,7 @@ def is_premade(plan: Scenario) -> bool:
 
 
 def open_scenario(source: str | Path | Scenario) -> Scenario:
-    """The scenario that is meant: itself, the id of a premade one, or a TOML file that defines one.
+    """The scenario that is meant: itself, the id of a built-in one, or a TOML file that defines one.
 
     An id wins over a file of that name; see `is_scenario_file`.
 
@@ -185,7 +185,7 @@ def open_scenario(source: str | Path | Scenario) -> Scenario:
 
 
 def is_scenario_file(source: str | Path) -> bool:
-    """Whether a text means a scenario's file: it is no id of a premade one, and ends in .toml or names a file.
+    """Whether a text means a scenario's file: it is no id of a built-in one, and ends in .toml or names a file.
 
     Example:
         >>> is_scenario_file("OU_PARAM"), is_scenario_file("mine.toml"), is_scenario_file("OU_PARM")
@@ -209,7 +209,7 @@ def _read_shock(values: object, *, where: str) -> Shock:
 _AT = 0.35  # the middle of the training part of a 70/20/10 split
 
 
-def _premade() -> dict[str, Scenario]:
+def _builtin_scenarios() -> dict[str, Scenario]:
     """The paper's table of systems, parameters and shocks."""
     third = 1.0 / 3.0
     lorenz = Scenario(system="lorenz63", dt=0.01, steps=35_999)
@@ -265,5 +265,5 @@ def _premade() -> dict[str, Scenario]:
     }
 
 
-SCENARIOS: Mapping[str, Scenario] = _premade()
+SCENARIOS: Mapping[str, Scenario] = _builtin_scenarios()
 """The 25 shock scenarios of the paper and its three main chaotic benchmarks, by id."""

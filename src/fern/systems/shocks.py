@@ -112,15 +112,15 @@ class SwitchShock:
 Shock = ParamShock | StateShock | SwitchShock
 
 
-def starting_state(system: System, params: Mapping[str, float], given: tuple[float, ...] | None) -> Array:
+def starting_state(system: System, params: Mapping[str, float], initial: tuple[float, ...] | None) -> Array:
     """The system's own initial state, with its first entries (the channels, or all) replaced by those given."""
     state = system.initial_state_of(params)
-    if given is None:
+    if initial is None:
         return state
     channels = len(system.channel_names_of(params))
-    if len(given) not in (channels, len(state)) or not all(map(is_number, given)):
-        raise FernError(f"got {given}, {system.name} needs {channels} finite values", argument="initial_state")
-    state[: len(given)] = given
+    if len(initial) not in (channels, len(state)) or not all(map(is_number, initial)):
+        raise FernError(f"got {initial}, {system.name} needs {channels} finite values", argument="initial_state")
+    state[: len(initial)] = initial
     return state
 
 

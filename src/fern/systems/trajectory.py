@@ -79,7 +79,7 @@ class Trajectory:
 
 
 def simulate(source: str | Path | Scenario, *, dtype: Literal["float32", "float64"] = "float32") -> Trajectory:
-    """Play a scenario out: the id of a premade one, a TOML file that defines one, or a ``Scenario``.
+    """Play a scenario out: the id of a built-in one, a TOML file that defines one, or a ``Scenario``.
 
     Example:
         >>> t = simulate("LORENZ_PARAM")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fern.benchmark.adapters import libraries as adapters
 from fern.benchmark.adapters.libraries import ADAPTERS, adapter_of, as_text, split_settings
-from fern.benchmark.adapters.outside import imported, outside_model, source_fingerprint
+from fern.benchmark.adapters.outside import build_outside_model, import_object, source_fingerprint
 from fern.cli.app import app
 from fern.errors import FernError
 from fern.models import ModelConfig
@@ -38,7 +38,7 @@ SIZES = ModelConfig(context_length=24, horizon=6, channels=2)
 )
 def test_a_class_of_a_known_library_is_a_model(needs: Callable[..., Any], text: str, kind: str, extra: str) -> None:
     needs(extra)
-    model = outside_model(text, SIZES, seed=7)
+    model = build_outside_model(text, SIZES, seed=7)
     assert type(model).__name__ == kind
     made = model.eval()(torch.randn(2, 24, 2)).mean
     assert made.shape == (2, 6, 2)
@@ -72,7 +72,7 @@ def test_objects_are_taken_in_a_test_suite(needs: Callable[..., Any]) -> None:
 )
 def test_settings_are_plain_values_and_nothing_is_executed(text: str, message: str) -> None:
     with pytest.raises(FernError, match=message):
-        imported(text)
+        import_object(text)
 
 
 def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest
     with pytest.raises(
         FernError, match=r"AutoETS: statsforecast is not .*pip install 'fern-forecast\[statsforecast\]'"
     ):
-        imported("statsforecast.models:AutoETS")
+        import_object("statsforecast.models:AutoETS")
 
 
 def test_names_and_settings_are_told_apart() -> None:
@@ -125,7 +125,7 @@ def test_the_benchmark_runs_forecasters_of_other_libraries_beside_ours(
     assert done.exit_code == 0, done.output
     from fern.benchmark import Store
 
-    rows = {row.model: row for row in Store(tmp_path / "runs").contents().rows}
+    rows = {row.model: row for row in Store(tmp_path / "runs").contents().results}
     assert set(rows) == {"last-value", *outside}
     assert all(row.status == "done" for row in rows.values())
     # A naive forecast of the library is the last value, on the very same windows.

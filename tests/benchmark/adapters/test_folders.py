@@ -11,8 +11,8 @@ import torch
 
 from fern import FernForecaster
 from fern.benchmark import execute_run, make_plan, read_task
-from fern.benchmark.adapters.outside import outside_model, source_fingerprint
-from fern.benchmark.execute import Workbench, Workplace
+from fern.benchmark.adapters.outside import build_outside_model, source_fingerprint
+from fern.benchmark.execute import RunCache, RunContext
 from fern.benchmark.stress import open_target
 from fern.errors import FernError
 from fern.models import ModelConfig
@@ -29,12 +29,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_saved_forecaster_is_a_model_that_forecasts_as_it_did(saved: Path) -> None:
-    model = outside_model(str(saved), SIZES, seed=0)
+    model = build_outside_model(str(saved), SIZES, seed=0)
     assert not model.trainable
     past = torch.randn(3, 12, 1)
     np.testing.assert_allclose(model(past).mean, FernForecaster.load(saved).predict_array(past.numpy()), rtol=1e-6)
     with pytest.raises(FernError, match="the model's horizon is 4, needs 5"):
-        outside_model(str(saved), ModelConfig(context_length=12, horizon=5, channels=1), seed=0)
+        build_outside_model(str(saved), ModelConfig(context_length=12, horizon=5, channels=1), seed=0)
 
 
 def test_a_saved_forecaster_is_a_target_with_its_own_lengths(saved: Path) -> None:
@@ -48,14 +48,14 @@ def test_the_benchmark_takes_a_folder(saved: Path, monkeypatch: pytest.MonkeyPat
 
     run = make_plan(replace(task, context_length=12).beside(["mine"])).runs[-1]
     assert run.settings.model == "./mine"
-    row = execute_run(run, Workplace(), Workbench()).row
+    row = execute_run(run, RunContext(), RunCache()).result
     assert row.status == "done" and row.epochs == 0
     assert run.settings.code_version.endswith(source_fingerprint("./mine"))
 
 
 def test_other_folders_and_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FernError, match="holds neither a saved FernForecaster"):
-        outside_model(str(tmp_path), SIZES, seed=0)
+        build_outside_model(str(tmp_path), SIZES, seed=0)
     with pytest.raises(FernError, match=r"got 'mnie', needs module:callable.*or the folder"):
         read_task("quick").beside(["mnie"])
     with pytest.raises(FernError, match=r"has no saved model .*forecaster\.json"):
@@ -88,7 +88,7 @@ def test_a_chronos_model_on_disk_is_read_from_its_folder(
     ChronosBoltModelForForecasting(config).save_pretrained(folder)
     sizes = ModelConfig(context_length=12, horizon=4, channels=channels)
     past = torch.randn(3, 12, channels) + 5
-    made = outside_model(str(folder), sizes, seed=0)(past).mean
+    made = build_outside_model(str(folder), sizes, seed=0)(past).mean
     from chronos import BaseChronosPipeline
 
     pipeline = BaseChronosPipeline.from_pretrained(str(folder))
@@ -105,4 +105,4 @@ def test_without_chronos_the_error_says_how_to_get_it(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "chronos", None)
     (tmp_path / "config.json").write_text('{"chronos_config": {}}')
     with pytest.raises(FernError, match=r"chronos is not installed: pip install 'fern-forecast\[chronos\]'"):
-        outside_model(str(tmp_path), SIZES, seed=0)
+        build_outside_model(str(tmp_path), SIZES, seed=0)

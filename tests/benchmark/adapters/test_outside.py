@@ -7,8 +7,14 @@ import pytest
 import torch
 from tests.benchmark.support import InlineEngine, tiny_task
 
-from fern.benchmark.adapters.outside import builds, built, imported, outside_model, source_fingerprint
-from fern.benchmark.execute import Workbench, Workplace, execute_run
+from fern.benchmark.adapters.outside import (
+    build_from,
+    build_outside_model,
+    import_object,
+    is_builder,
+    source_fingerprint,
+)
+from fern.benchmark.execute import RunCache, RunContext, execute_run
 from fern.benchmark.plan import make_plan
 from fern.benchmark.store import Store
 from fern.benchmark.sweep import run_sweep
@@ -65,12 +71,12 @@ def theirs(tmp_path, monkeypatch):
 
 def outcome(model, **changes):
     (run, *_) = [run for run in make_plan(tiny_task(**changes).beside([model])).runs if run.settings.model == model]
-    return execute_run(run, Workplace(), Workbench()).row
+    return execute_run(run, RunContext(), RunCache()).result
 
 
 def test_a_function_is_scored_as_the_same_model_of_ours_is():
     plan = make_plan(tiny_task(models=["last-value"]).beside(["theirs:last"]))
-    ours, other = (execute_run(run, Workplace(), Workbench()).row for run in plan.runs)
+    ours, other = (execute_run(run, RunContext(), RunCache()).result for run in plan.runs)
     assert other.model == "theirs:last"
     assert other.status == "done", other.error
     np.testing.assert_allclose(other.metrics["mse"], ours.metrics["mse"], rtol=1e-6)
@@ -92,7 +98,7 @@ def test_a_forecaster_that_is_built_has_the_footprint_of_ours():
 
 
 def outcome_of_ours():
-    return execute_run(make_plan(tiny_task(models=["dlinear"])).runs[0], Workplace(), Workbench()).row
+    return execute_run(make_plan(tiny_task(models=["dlinear"])).runs[0], RunContext(), RunCache()).result
 
 
 def test_a_function_that_raises_is_found_before_anything_is_computed():
@@ -106,12 +112,12 @@ def test_a_function_that_raises_is_found_before_anything_is_computed():
 )
 def test_what_a_builder_gives_must_be_a_model_that_fits(name, message):
     with pytest.raises(FernError, match=message):
-        outside_model(f"theirs:{name}", SIZES, seed=0)
+        build_outside_model(f"theirs:{name}", SIZES, seed=0)
 
 
 def test_the_starting_weights_follow_from_the_seed_and_no_random_state_changes():
     state = torch.get_rng_state()
-    first, again, other = (built(imported("theirs:Linear"), SIZES, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (build_from(import_object("theirs:Linear"), SIZES, seed=seed) for seed in (1, 1, 2))
     weights = [model.module.map[0].weight for model in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
@@ -125,7 +131,7 @@ def test_a_row_is_stale_when_the_file_of_its_model_changed(theirs):
     assert before[0].key == after[0].key  # ours
     assert before[1].key != after[1].key
     with pytest.raises(FernError, match="install the same version everywhere"):
-        execute_run(before[1], Workplace(), Workbench())
+        execute_run(before[1], RunContext(), RunCache())
     assert after[1].settings.code_version.endswith(source_fingerprint("theirs:last"))
 
 
@@ -137,11 +143,11 @@ def test_an_interrupted_sweep_finds_the_row_of_an_outside_model_again(tmp_path):
 
 
 def test_only_callables_with_all_three_sizes_build():
-    assert builds(imported("theirs:Linear"))
-    assert builds(imported("theirs:dlinear"))
-    assert not builds(imported("theirs:last"))
-    assert not builds(dict)
-    assert not builds(build_model("dlinear", context_length=4, horizon=2, channels=1))
+    assert is_builder(import_object("theirs:Linear"))
+    assert is_builder(import_object("theirs:dlinear"))
+    assert not is_builder(import_object("theirs:last"))
+    assert not is_builder(dict)
+    assert not is_builder(build_model("dlinear", context_length=4, horizon=2, channels=1))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +185,7 @@ def randomly(context, horizon):
     return np.random.default_rng().normal(size=(*context.shape[:-2], horizon, context.shape[-1]))
 """
     )
-    model = outside_model("theirs:randomly", SIZES, seed=0)
+    model = build_outside_model("theirs:randomly", SIZES, seed=0)
     assert model(torch.zeros(5, 24, 1)).mean.shape == (5, 12, 1)
 
 

@@ -51,7 +51,7 @@ def wait_for(condition, *, seconds=120.0, what="what was waited for"):
 
 
 def results(folder):
-    return {row.key: row.result() for row in Store(folder).contents().rows}
+    return {row.key: row.reproducible() for row in Store(folder).contents().results}
 
 
 def children_of(process_id):
@@ -378,10 +378,10 @@ def test_a_ray_worker_that_cannot_see_the_folder_keeps_no_checkpoints(tmp_path):
     (tmp_path / "claims" / "here").touch()
     rows = []
     for token in ("here", "elsewhere"):
-        rows.append(work(run, dataset, str(tmp_path), token, 1).row)
+        rows.append(work(run, dataset, str(tmp_path), token, 1).result)
         assert (tmp_path / "checkpoints").exists() == (token == "here")
         shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)
-    assert rows[0].result() == rows[1].result()
+    assert rows[0].reproducible() == rows[1].reproducible()
 
 
 def test_a_ray_worker_of_another_version_ends_the_sweep(fake_ray, store, monkeypatch):
@@ -389,7 +389,7 @@ def test_a_ray_worker_of_another_version_ends_the_sweep(fake_ray, store, monkeyp
     monkeypatch.setattr(execute, "code_version_of", lambda model, preset: "0.0.1+r1")
     with pytest.raises(FernError, match="install the same version everywhere"):
         run_sweep(plan, store, open_engine("ray", plan, store.folder))
-    assert store.contents().rows == ()
+    assert store.contents().results == ()
 
 
 @RAY

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fern.benchmark.stress.requirements import parse_requirements
-from fern.benchmark.stress.stress_test import Report, Result, StressFigures, StressSettings
+from fern.benchmark.stress.run import Report, Result, StressFigures, StressSettings
 from fern.benchmark.stress.summary import as_text, write_junit
 from fern.errors import FernError
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tests.benchmark.stress.support import last_value
 
-from fern.benchmark.stress.targets import Material
-from fern.benchmark.stress.time_limit import examinee_of
+from fern.benchmark.stress.targets import ScenarioData
+from fern.benchmark.stress.time_limit import guard_forecaster
 from fern.data.splits import Part
 from fern.errors import FernError
 
@@ -34,9 +34,9 @@ def moody(context, horizon):
 '''
 
 
-def material(mood=0.0):
+def data(mood=0.0):
     contexts = np.full((4, 6, 1), mood, np.float32)
-    return Material(np.zeros((50, 1), np.float32), Part(0, 40), Part(40, 50), contexts, horizon=5, takes="window")
+    return ScenarioData(np.zeros((50, 1), np.float32), Part(0, 40), Part(40, 50), contexts, horizon=5, takes="window")
 
 
 def hang(context, horizon):
@@ -56,10 +56,10 @@ def swallow(context, horizon):
 def test_a_function_that_hangs_is_interrupted_and_the_alarm_is_gone(function):
     handler = signal.getsignal(signal.SIGALRM)
     with (
-        examinee_of(function) as examinee,
+        guard_forecaster(function) as guarded,
         pytest.raises(FernError, match="returned no forecast within the time limit of 1 s"),
     ):
-        examinee.answer(material(), time_limit=1.0, training_limit=60.0)
+        guarded.forecast_windows(data(), time_limit=1.0, training_limit=60.0)
     assert signal.getsignal(signal.SIGALRM) is handler
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
@@ -70,8 +70,8 @@ def test_an_alarm_that_another_tool_set_is_left_standing():
     handler = signal.signal(signal.SIGALRM, lambda *_: rung.append(True))
     signal.setitimer(signal.ITIMER_REAL, 500.0)
     try:
-        with examinee_of(hang) as examinee, pytest.raises(FernError):
-            examinee.answer(material(), time_limit=0.1, training_limit=60.0)
+        with guard_forecaster(hang) as guarded, pytest.raises(FernError):
+            guarded.forecast_windows(data(), time_limit=0.1, training_limit=60.0)
         left, _ = signal.getitimer(signal.ITIMER_REAL)
         assert 300.0 < left < 500.0
         assert not rung
@@ -88,8 +88,8 @@ def test_off_the_main_thread_a_hanging_function_is_left_behind():
         for function in (lambda c, h: release.wait(60), lambda c, h: c[-1:].repeat(h, axis=0)):
             try:
                 outcome.append(
-                    examinee_of(function)
-                    .answer(material(), time_limit=5.0 if outcome else 0.2, training_limit=60.0)
+                    guard_forecaster(function)
+                    .forecast_windows(data(), time_limit=5.0 if outcome else 0.2, training_limit=60.0)
                     .shape
                 )
             except FernError as error:
@@ -113,9 +113,9 @@ def alive(pid):
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
 def test_a_target_that_hangs_is_killed_with_its_children_and_the_next_question_is_answered():
     Path("moods.py").write_text(SOURCE)
-    with examinee_of("moods:moody") as examinee:
+    with guard_forecaster("moods:moody") as guarded:
         with pytest.raises(FernError, match="returned no forecast within the time limit of 2 s"):
-            examinee.answer(material(1), time_limit=2.0, training_limit=60.0)
+            guarded.forecast_windows(data(1), time_limit=2.0, training_limit=60.0)
         pids = [int(pid) for pid in Path("pids").read_text().split()]
         assert len(pids) == 2
         assert pids[0] != os.getpid()
@@ -124,11 +124,11 @@ def test_a_target_that_hangs_is_killed_with_its_children_and_the_next_question_i
             time.sleep(0.05)
         assert not any(map(alive, pids))
         assert (
-            examinee.answer(material(7), time_limit=60.0, training_limit=60.0).tolist()
+            guarded.forecast_windows(data(7), time_limit=60.0, training_limit=60.0).tolist()
             == np.full((4, 5, 1), 7.0).tolist()
         )
         with pytest.raises(FernError, match="its process exited with code 3"):
-            examinee.answer(material(2), time_limit=60.0, training_limit=60.0)
+            guarded.forecast_windows(data(2), time_limit=60.0, training_limit=60.0)
 
 
 SLOW = """
@@ -151,8 +151,8 @@ def test_a_model_that_hangs_in_training_fails_in_time(monkeypatch, as_text):
     monkeypatch.syspath_prepend(str(Path.cwd()))
     target = "slow:Slow" if as_text else importlib.import_module("slow").Slow
     with (
-        examinee_of(target) as examinee,
+        guard_forecaster(target) as guarded,
         pytest.raises(FernError, match="was not trained within the time limit of 2 s"),
     ):
-        examinee.answer(material(), time_limit=60.0, training_limit=2.0)
+        guarded.forecast_windows(data(), time_limit=60.0, training_limit=2.0)
     sys.modules.pop("slow", None)

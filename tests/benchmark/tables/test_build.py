@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.tables.build import AVERAGE, KINDS, build_table, kind_of
 from fern.benchmark.tables.cells import lyapunov_times_a_step
 from fern.benchmark.tasks import read_task, task_from_mapping, task_names
@@ -30,7 +30,7 @@ def row(model="fern", dataset="LORENZ_BASE", horizon=336, seed=7, **changes):
         "metrics": {"mse": 1.0, "wd": 0.5},
         "finished": "2026-01-01T00:00:00+00:00",
     }
-    return Row(**{**given, **changes})
+    return RunResult(**{**given, **changes})
 
 
 def scored(model, mse, **changes):
@@ -433,11 +433,11 @@ def test_lyapunov_times_are_those_of_the_scenario_that_a_row_holds():
     own = Scenario(system="lorenz63", steps=900, dt=0.02, shocks=(StateShock(0.5, 0.9),), id="LORENZ_MAIN")
     held = {"steps": 900, "cleaning": "none", "scenario": json.loads(json.dumps(asdict(own)))}
     foreign = held | {"scenario": held["scenario"] | {"system": "of somebody else"}}
-    of_own, of_premade, of_foreign = (
+    of_own, of_builtin, of_foreign = (
         scored("fern", 20.0, dataset="LORENZ_MAIN", data_settings=settings) for settings in (held, {}, foreign)
     )
     assert lyapunov_times_a_step(of_own) == pytest.approx(0.02 * 0.906)
-    assert lyapunov_times_a_step(of_premade) == pytest.approx(0.01 * 0.906)
+    assert lyapunov_times_a_step(of_builtin) == pytest.approx(0.01 * 0.906)
     assert lyapunov_times_a_step(of_foreign) is None
 
 

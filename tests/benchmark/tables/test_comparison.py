@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.store import Store
 from fern.benchmark.tables.comparison import compare, difference_in_words
 from fern.errors import FernError
@@ -26,7 +26,7 @@ def put(store, model, errors, *, dataset="A", seed=7, keep=True, **changes):
         "status": "done",
         "metrics": {"mse": float(errors.mean()), "mae": float(errors.mean())},
     }
-    row = Row(**{**given, "model": model, "dataset": dataset, "seed": seed, **changes})
+    row = RunResult(**{**given, "model": model, "dataset": dataset, "seed": seed, **changes})
     store.write(row, {"mse": errors, "mae": errors} if keep else None)
     return row
 
@@ -119,7 +119,7 @@ def test_a_damaged_row_is_named_and_left_out(store):
     put(store, "fern", noise(1))
     put(store, "dlinear", noise(2))
     bad = put(store, "koopa", noise(3))
-    store.row_path(bad.key).write_text("{")
+    store.result_path(bad.key).write_text("{")
     found = compare("fern", "dlinear", runs=store)
     assert any(bad.key in note for note in found.notes)
     with pytest.raises(FernError, match=r"unknown model in .* 'koopa'"):

@@ -78,7 +78,7 @@ def test_windows_are_tested_against_the_best_of_their_case():
     errors = {"a": 1 + 0.1 * noise, "b": 1 + 0.1 * noise[::-1], "c": 3 + 0.1 * rng.normal(size=200)}
     for row in rows({"A": {"a": 1.0, "b": 1.1, "c": 3.0}}):
         store.write(row, dict.fromkeys(("mse", "mae"), errors[row.model]))
-    found = against_best(fill_grid(store.contents().rows, expected=None), store)
+    found = against_best(fill_grid(store.contents().results, expected=None), store)
     case = ("A", RUN.settings.horizon)
     kept = {name: np.float32(values) for name, values in errors.items()}
     test = diebold_mariano(kept["a"], kept["c"], horizon=RUN.settings.horizon)
@@ -91,5 +91,5 @@ def test_windows_that_were_not_kept_are_told():
     store = Store("runs").for_writing()
     for row in rows({"A": {"a": 1.0, "b": 1.1}}):
         store.write(row)
-    found = against_best(fill_grid(store.contents().rows, expected=None), store)
+    found = against_best(fill_grid(store.contents().results, expected=None), store)
     assert [one.words for one in found.values()] == ["not tested: the errors of each window were not kept"]

@@ -67,10 +67,10 @@ class FunctionForecaster(PointForecaster):
     def _valid_forecast(self, context: NDArray[Any], *, windows: int | range) -> NDArray[Any]:
         where = f"window {windows}" if isinstance(windows, int) else f"a batch of {len(windows)} windows"
         try:
-            given = self.function(context, self.config.horizon)
+            output = self.function(context, self.config.horizon)
         except Exception as error:
             raise FernError(f"raised {type(error).__name__} for {where}: {error}", argument=self.name) from error
-        values = self._as_numbers(given, context.dtype, where)
+        values = self._as_numbers(output, context.dtype, where)
         wanted = (*context.shape[:-2], self.config.horizon, self.config.channels)
         if self.config.channels == 1 and values.shape == wanted[:-1]:
             values = values[..., None]
@@ -89,18 +89,18 @@ class FunctionForecaster(PointForecaster):
             )
         return values
 
-    def _as_numbers(self, given: Any, dtype: "np.dtype[Any]", where: str) -> NDArray[Any]:
-        if isinstance(given, Tensor):
-            given = given.detach().cpu().numpy()
+    def _as_numbers(self, output: Any, dtype: "np.dtype[Any]", where: str) -> NDArray[Any]:
+        if isinstance(output, Tensor):
+            output = output.detach().cpu().numpy()
         try:
-            values = np.asarray(given)
+            values = np.asarray(output)
         except ValueError:  # nested lists of unequal lengths
             raise FernError(
                 f"returned nested sequences of unequal lengths for {where}", argument=self.name, expected="an array"
             ) from None
         if not np.issubdtype(values.dtype, np.floating) and not np.issubdtype(values.dtype, np.integer):
             raise FernError(
-                f"returned {type(given).__name__} of {values.dtype} for {where}",
+                f"returned {type(output).__name__} of {values.dtype} for {where}",
                 argument=self.name,
                 expected="real numbers",
             )
@@ -137,9 +137,9 @@ class ModuleForecaster(PointForecaster):
     def predict(self, past: Tensor) -> Tensor:
         """What the module gives, of the right shape."""
         name, wanted = type(self.module).__name__, (len(past), self.config.horizon, self.config.channels)
-        given = self.module(past)
-        if not isinstance(given, Tensor):
-            raise FernError(f"returned {type(given).__name__}", argument=name, expected=f"a tensor of shape {wanted}")
-        if tuple(given.shape) != wanted:
-            raise FernError(f"returned shape {tuple(given.shape)}", argument=name, expected=wanted)
-        return given
+        output = self.module(past)
+        if not isinstance(output, Tensor):
+            raise FernError(f"returned {type(output).__name__}", argument=name, expected=f"a tensor of shape {wanted}")
+        if tuple(output.shape) != wanted:
+            raise FernError(f"returned shape {tuple(output.shape)}", argument=name, expected=wanted)
+        return output

@@ -82,30 +82,30 @@ ADAPTERS = (
 )
 
 
-def adapter_of(found: object) -> Adapter | None:
+def adapter_of(forecaster: object) -> Adapter | None:
     """The adapter for a forecaster of a known library, or for its class; None for all else.
 
     Example:
         >>> adapter_of(len) is None, adapter_of(int) is None
         (True, True)
     """
-    kind = found if isinstance(found, type) else type(found)
+    kind = forecaster if isinstance(forecaster, type) else type(forecaster)
     return next((adapter for adapter in ADAPTERS if adapter.owns(kind)), None)
 
 
-def builder_of(found: Any, adapter: Adapter, settings: Mapping[str, Any]) -> Builder:
+def builder_of(source: Any, adapter: Adapter, settings: Mapping[str, Any]) -> Builder:
     """What builds the model: of a class, an object with these settings; an object stays what it is."""
 
     def build(*, context_length: int, horizon: int, channels: int) -> Forecaster:
         if adapter.package == "neuralforecast":  # the sizes are part of its models, and its weights are trained
-            if not isinstance(found, type):
-                return NeuralForecastForecaster(found, channels=channels)
+            if not isinstance(source, type):
+                return NeuralForecastForecaster(source, channels=channels)
             return neuralforecast_model(
-                found, context_length=context_length, horizon=horizon, channels=channels, settings=settings
+                source, context_length=context_length, horizon=horizon, channels=channels, settings=settings
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # announcements of what will change one day
-            forecaster = found(**settings) if isinstance(found, type) else found
+            forecaster = source(**settings) if isinstance(source, type) else source
         return adapter.wrap(forecaster, context_length=context_length, horizon=horizon, channels=channels)
 
     return build

@@ -100,12 +100,14 @@ class NeuralForecastForecaster(PointForecaster):
         # The scaler's tensors are (window, time, variable, series), with one variable here.
         scaled = scaler.transform(x=series[:, :, None], mask=seen[:, :, None])[:, :, 0]
         inputs = {"insample_y": scaled, "insample_mask": seen, "futr_exog": None, "hist_exog": None, "stat_exog": None}
-        given: Tensor = self.model(inputs)
+        output: Tensor = self.model(inputs)
         wanted = (series.shape[0], self.config.horizon, together)
-        if given.numel() != series.shape[0] * self.config.horizon * together:
-            raise FernError(f"returned shape {tuple(given.shape)}", argument=type(self.model).__name__, expected=wanted)
+        if output.numel() != series.shape[0] * self.config.horizon * together:
+            raise FernError(
+                f"returned shape {tuple(output.shape)}", argument=type(self.model).__name__, expected=wanted
+            )
         forecast: Tensor = scaler.inverse_transform(
-            z=given.reshape(wanted), x_shift=scaler.x_shift[:, :, 0], x_scale=scaler.x_scale[:, :, 0]
+            z=output.reshape(wanted), x_shift=scaler.x_shift[:, :, 0], x_scale=scaler.x_scale[:, :, 0]
         )
         if self.model.MULTIVARIATE:
             return forecast

@@ -47,7 +47,7 @@ def load_saved_forecaster(folder: Path) -> Forecaster:
     return wrapper(folder)
 
 
-def folder_builder(folder: Path, *, where: str) -> Builder:
+def make_folder_builder(folder: Path, *, where: str) -> Builder:
     """What gives the model of a folder."""
     if not is_saved_forecaster(folder) and not is_chronos(folder):
         raise FernError(
@@ -81,18 +81,18 @@ SIZES = ("context_length", "horizon", "channels")
 _PROBE = 3  # windows by which a function's form is found out
 
 
-def imported(text: str, *, what: str = "TARGET") -> Any:
+def import_object(text: str, *, what: str = "TARGET") -> Any:
     """The callable that ``module:callable`` or a folder names; of a known library's forecaster, what builds the model.
 
     Example:
-        >>> imported("fern.metrics:msee")  # doctest: +ELLIPSIS
+        >>> import_object("fern.metrics:msee")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
         fern.errors.FernError: TARGET fern.metrics:msee: fern.metrics was imported, but has no 'msee': ...
     """
     where = f"{what} {text}"
     if is_folder(text):
-        return folder_builder(Path(text), where=where)
+        return make_folder_builder(Path(text), where=where)
     module, _, called = text.partition(":")
     try:
         name, settings = split_settings(called)
@@ -102,7 +102,7 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
         raise FernError(expected="a module and a callable in it, such as my_package.models:forecast", where=where)
     extra = extra_for(module)
     try:
-        found: Any = import_module(module) if extra is None else import_optional(module, extra=extra)
+        loaded: Any = import_module(module) if extra is None else import_optional(module, extra=extra)
     except MissingExtra as error:
         raise error.within(where) from None
     except SystemExit as error:
@@ -110,22 +110,22 @@ def imported(text: str, *, what: str = "TARGET") -> Any:
     except BaseException as error:  # noqa: BLE001  whatever a user's module does when it is imported
         raise FernError(f"{module} cannot be imported: {type(error).__name__}: {error}", where=where) from None
     for part in name.split("."):
-        if not hasattr(found, part):
-            raise FernError(f"{_missing(module, part, found)}", where=where)
-        found = getattr(found, part)
-    adapter = adapter_of(found)
+        if not hasattr(loaded, part):
+            raise FernError(f"{_missing(module, part, loaded)}", where=where)
+        loaded = getattr(loaded, part)
+    adapter = adapter_of(loaded)
     if adapter is not None:
-        if settings and not isinstance(found, type):
+        if settings and not isinstance(loaded, type):
             raise FernError(f"is an object, so the settings {settings} cannot be given to it", where=where)
-        return builder_of(found, adapter, settings)
+        return builder_of(loaded, adapter, settings)
     if settings:
         raise FernError("takes no settings; only the classes of a known library do", where=where)
-    if not callable(found) or (isinstance(found, type) and not builds(found)):
-        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+    if not callable(loaded) or (isinstance(loaded, type) and not is_builder(loaded)):
+        kind = f"the class {loaded.__name__}" if isinstance(loaded, type) else type(loaded).__name__
         raise FernError(
             f"is {kind}", expected=f"a callable taking (context, horizon) or ({', '.join(SIZES)})", where=where
         )
-    return found
+    return loaded
 
 
 def source_fingerprint(text: str) -> str:
@@ -139,7 +139,7 @@ def source_fingerprint(text: str) -> str:
     """
     if is_folder(text):
         return folder_fingerprint(Path(text))
-    imported(text, what="outside model")
+    import_object(text, what="outside model")
     file = getattr(sys.modules[text.partition(":")[0]], "__file__", None)
     content = Path(file).read_bytes() if file else text.encode()
     return hashlib.sha256(content + library_version(text).encode()).hexdigest()[:12]
@@ -150,20 +150,20 @@ def is_folder(text: str) -> bool:
     return ("/" in text or "\\" in text) and Path(text).is_dir()
 
 
-def builds(found: object) -> bool:
+def is_builder(source: object) -> bool:
     """Whether a callable builds models: it has the parameters ``context_length``, ``horizon`` and ``channels``.
 
     Example:
-        >>> builds(lambda context, horizon: context[-horizon:])
+        >>> is_builder(lambda context, horizon: context[-horizon:])
         False
     """
     try:
-        return set(SIZES) <= inspect.signature(found).parameters.keys()  # type: ignore[arg-type]
+        return set(SIZES) <= inspect.signature(source).parameters.keys()  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return False
 
 
-def built(builder: Callable[..., Forecaster | nn.Module], sizes: ModelConfig, *, seed: int) -> Forecaster:
+def build_from(builder: Callable[..., Forecaster | nn.Module], sizes: ModelConfig, *, seed: int) -> Forecaster:
     """The untrained model that a builder gives; torch's own generator, seeded, gives its starting weights."""
     wanted = {name: getattr(sizes, name) for name in SIZES}
     with torch.random.fork_rng(devices=[]):
@@ -177,24 +177,24 @@ def built(builder: Callable[..., Forecaster | nn.Module], sizes: ModelConfig, *,
     raise FernError(f"built {type(model).__name__}", expected="a fern Forecaster or a torch.nn.Module")
 
 
-def outside_model(text: str, sizes: ModelConfig, *, seed: int) -> Forecaster:
+def build_outside_model(text: str, sizes: ModelConfig, *, seed: int) -> Forecaster:
     """The model that ``module:callable`` stands for: what a builder builds, or the function itself.
 
     A function's form is found out by a few windows of noise.
     """
-    found = imported(text, what="outside model")
-    if builds(found):
+    source = import_object(text, what="outside model")
+    if is_builder(source):
         try:
-            return built(found, sizes, seed=seed)
+            return build_from(source, sizes, seed=seed)
         except Exception as error:  # whatever a user's builder does
-            told = str(error) if isinstance(error, FernError) else f"raised {type(error).__name__}: {error}"
-            raise FernError(f"outside model {text}: {told}") from error
+            reason = str(error) if isinstance(error, FernError) else f"raised {type(error).__name__}: {error}"
+            raise FernError(f"outside model {text}: {reason}") from error
     windows = np.random.default_rng(seed).standard_normal((_PROBE + 1, sizes.context_length, sizes.channels))
     try:
-        form = form_of(found, windows.astype(np.float32), sizes.horizon)
+        form = detect_form(source, windows.astype(np.float32), sizes.horizon)
     except FernError as error:
         raise FernError(f"outside model {text}: {error}") from None
-    return as_model(found, sizes, takes=form, name=text)
+    return as_model(source, sizes, takes=form, name=text)
 
 
 def require_sizes(has: ModelConfig, needs: ModelConfig) -> None:
@@ -216,7 +216,7 @@ def as_model(function: ForecastFunction, sizes: ModelConfig, *, takes: Form, nam
     )
 
 
-def form_of(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:
+def detect_form(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:
     """The form in which a few windows (n, L, C) give the right shape; a function that takes both must agree in both."""
     # A probe of as many windows as the horizon has steps could have the right shape by accident.
     probe = contexts[: _PROBE + (horizon == _PROBE)]
@@ -227,14 +227,14 @@ def form_of(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):  # the other form may well be nonsense to it
                 warnings.simplefilter("ignore")
-                given = function(context.copy(), horizon)
-            shape = tuple(np.shape(given))
+                outputs = function(context.copy(), horizon)
+            shape = tuple(np.shape(outputs))
         except Exception as error:  # noqa: BLE001  told when neither form will do
             troubles[form] = f"raised {type(error).__name__}: {error}"
             continue
         wanted = (*context.shape[:-2], horizon, context.shape[-1])
         if shape == wanted or (wanted[-1] == 1 and shape == wanted[:-1]):
-            fitting[form] = given
+            fitting[form] = outputs
         else:
             troubles[form] = f"returned shape {shape}, needs {wanted}"
     if len(fitting) == 2 and not _agree(fitting["batch"], fitting["window"]):
@@ -256,8 +256,8 @@ def form_of(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:
 def _agree(batch: Any, window: Any) -> bool:
     """Whether a batch's first answer is that of its first window; other things than floats are not compared."""
     first, alone = (
-        given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else np.asarray(given)
-        for given in (batch[0], window)
+        outputs.detach().cpu().numpy() if isinstance(outputs, torch.Tensor) else np.asarray(outputs)
+        for outputs in (batch[0], window)
     )
     if not all(np.issubdtype(values.dtype, np.floating) for values in (first, alone)):
         return True
@@ -274,7 +274,7 @@ def _missing(module: str, name: str, owner: object) -> str:
     return f"{module} was imported, but has no {name!r}{hint}"
 
 
-def look_in(folder: str) -> None:
+def add_search_folder(folder: str) -> None:
     """Have modules found in a folder that are found nowhere else: what lies there takes the place of no other module.
 
     Only for a ``module:callable`` that somebody has named; nothing else is imported from a folder of data.

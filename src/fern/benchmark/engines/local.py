@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from fern.benchmark.engines.base import Advanced, Event, Finished, Lost
-from fern.benchmark.execute import Workbench, Workplace, execute_run
+from fern.benchmark.execute import RunCache, RunContext, execute_run
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError
@@ -136,11 +136,11 @@ def serve(pipe: Connection, folder: str, threads: int) -> None:
     """A worker's life: take runs from the pipe, do them, answer, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the sweep's to handle
     end_with_parent()
-    store, bench = Store(folder), Workbench()
+    store, bench = Store(folder), RunCache()
     with suppress(EOFError, OSError):
         while True:
             run: Run = pipe.recv()
-            place = Workplace(
+            place = RunContext(
                 threads=threads, checkpoints=store.checkpoint_path(run.key), progress=_Teller(pipe, run.key)
             )
             try:

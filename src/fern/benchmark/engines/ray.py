@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from fern.benchmark.engines.base import Event, Finished, Lost, share_threads
 from fern.benchmark.engines.local import THREAD_VARIABLES
-from fern.benchmark.execute import Outcome, Workbench, Workplace, execute_run
+from fern.benchmark.execute import Outcome, RunCache, RunContext, execute_run
 from fern.benchmark.plan import Plan
 from fern.benchmark.problem import Dataset
 from fern.benchmark.runs import Run
@@ -105,14 +105,14 @@ class RayEngine:
 def work(run: Run, dataset: Dataset, folder: str, token: str, threads: int) -> Outcome:
     """A Ray task: do one run and bring back its outcome."""
     store, bench = Store(folder), _bench()
-    bench.lay_out(dataset)
+    bench.add_dataset(dataset)
     shared = (store.folder / "claims" / token).exists()
     return execute_run(
-        run, Workplace(threads=threads, checkpoints=store.checkpoint_path(run.key) if shared else None), bench
+        run, RunContext(threads=threads, checkpoints=store.checkpoint_path(run.key) if shared else None), bench
     )
 
 
 @cache
-def _bench() -> Workbench:
+def _bench() -> RunCache:
     """What the tasks of one worker process share."""
-    return Workbench()
+    return RunCache()

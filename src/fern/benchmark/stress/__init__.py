@@ -10,7 +10,7 @@ from fern._lazy import lazy_names
 if TYPE_CHECKING:
     from fern.benchmark.stress.requirements import Requirement, parse_requirements
     from fern.benchmark.stress.response import ShockResponse, shock_response
-    from fern.benchmark.stress.stress_test import StressSettings, stress_test
+    from fern.benchmark.stress.run import StressSettings, stress_test
     from fern.benchmark.stress.summary import as_text, write_junit
     from fern.benchmark.stress.targets import open_target
 else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
@@ -19,7 +19,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
         {
             "fern.benchmark.stress.requirements": ["Requirement", "parse_requirements"],
             "fern.benchmark.stress.response": ["ShockResponse", "shock_response"],
-            "fern.benchmark.stress.stress_test": ["StressSettings", "stress_test"],
+            "fern.benchmark.stress.run": ["StressSettings", "stress_test"],
             "fern.benchmark.stress.summary": ["as_text", "write_junit"],
             "fern.benchmark.stress.targets": ["open_target"],
         },

@@ -17,7 +17,7 @@ DEMANDED: Mapping[str, Better] = MappingProxyType(
         if (better := QUANTITIES[name].better) is not None
     }
 )
-"""The metrics that can be required, and which way is better; `StressFigures` in `stress_test` defines them."""
+"""The metrics that can be required, and which way is better; `fern.benchmark.stress.run.StressFigures` defines them."""
 
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
     {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -91,11 +91,11 @@ def parse_requirement(text: str) -> Requirement:
 
 def parse_requirements(texts: Iterable[str]) -> tuple[Requirement, ...]:
     """Several of them; none twice."""
-    found = [parse_requirement(text) for text in texts]
-    for place, requirement in enumerate(found):
-        if requirement in found[:place]:
+    requirements = [parse_requirement(text) for text in texts]
+    for place, requirement in enumerate(requirements):
+        if requirement in requirements[:place]:
             raise FernError(f"{requirement} is given twice", argument="requirement")
-    return tuple(found)
+    return tuple(requirements)
 
 
 def requirements_from(bounds: Mapping[str, float], *, options: Iterable[str] = ()) -> tuple[Requirement, ...]:

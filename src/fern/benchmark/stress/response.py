@@ -111,8 +111,8 @@ def shock_response(
         >>> trajectory = simulate(scenario("OU_PARAM", steps=2000))
         >>> def last_value(contexts):
         ...     return np.repeat(contexts[:, -1:], 12, axis=1)
-        >>> found = shock_response(last_value, trajectory, context_length=24, horizon=12)
-        >>> found.shock_row, [phase.name for phase in found.phases], found.phase("across").windows
+        >>> response = shock_response(last_value, trajectory, context_length=24, horizon=12)
+        >>> response.shock_row, [phase.name for phase in response.phases], response.phase("across").windows
         (700, ['before', 'across', 'adapting', 'after'], 11)
     """
     smoothing = horizon if smoothing is None else smoothing
@@ -158,7 +158,7 @@ def with_shock_at(plan: Scenario, at: int | float, *, shock: int = 0) -> Scenari
         (1900,)
     """
     _shock_row(plan, shock)
-    moved = tuple(replace(one, at=at) if place == shock else one for place, one in enumerate(plan.shocks))
+    moved = tuple(replace(former, at=at) if place == shock else former for place, former in enumerate(plan.shocks))
     return replace(plan, shocks=moved)
 
 
@@ -172,7 +172,7 @@ def window_errors(
 ) -> Floats:  # (n,)
     """The mean squared error of each window, over rows and channels."""
     values = np.asarray(trajectory.values, dtype=np.float32)
-    found = []
+    errors = []
     for first in range(0, len(starts), _BATCH):
         some = starts[first : first + _BATCH]
         contexts = values[some[:, None] + np.arange(-context_length, 0)]
@@ -187,8 +187,8 @@ def window_errors(
         if not np.isfinite(made).all():
             bad = int(some[np.argwhere(~np.isfinite(made))[0][0]])
             raise FernError(f"is not finite for the window that starts at row {bad:,}", argument="forecast")
-        found.append(((made - truth) ** 2).mean(axis=(1, 2)))
-    return np.concatenate(found)
+        errors.append(((made - truth) ** 2).mean(axis=(1, 2)))
+    return np.concatenate(errors)
 
 
 def _shock_row(plan: Scenario, shock: int) -> int:
@@ -229,13 +229,13 @@ def _phases(
     starts: NDArray[np.int64], errors: Floats, calm: Floats, row: int, context_length: int, horizon: int
 ) -> tuple[Phase, ...]:
     borders = (-np.inf, row - horizon + 1, row, row + context_length, np.inf)
-    found = []
+    phases = []
     for name, low, high in zip(PHASES, borders[:-1], borders[1:], strict=True):
         inside = (starts >= low) & (starts < high)
         count = int(inside.sum())
         means = (float(errors[inside].mean()), float(calm[inside].mean())) if count else (None, None)
-        found.append(Phase(name, count, *means))
-    return tuple(found)
+        phases.append(Phase(name, count, *means))
+    return tuple(phases)
 
 
 def _smoothed(errors: Floats, starts: NDArray[np.int64], row: int, count: int) -> Floats:

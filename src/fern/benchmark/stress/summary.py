@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from fern.benchmark.stress.requirements import Requirement
-from fern.benchmark.stress.stress_test import Report, Result
+from fern.benchmark.stress.run import Report, Result
 from fern.files import write_whole
 from fern.text import safe_text
 

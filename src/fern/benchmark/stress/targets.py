@@ -15,15 +15,15 @@ from fern.benchmark.adapters.libraries import Builder, adapter_of, builder_of
 from fern.benchmark.adapters.outside import (
     FORECASTER_MANIFEST,
     Floats,
+    add_search_folder,
     as_model,
-    builds,
-    built,
-    folder_builder,
-    form_of,
-    imported,
+    build_from,
+    detect_form,
+    import_object,
+    is_builder,
     is_saved_forecaster,
     load_saved_forecaster,
-    look_in,
+    make_folder_builder,
     require_sizes,
 )
 from fern.data.splits import Part
@@ -44,7 +44,7 @@ _SAVED = ("model.safetensors", "best.safetensors")  # what a folder with a saved
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class ScenarioData:
     """All that a forecaster gets of a scenario: rows to train on, and the contexts to forecast from."""
 
     rows: Floats  # (T, C), the training and the validation part
@@ -74,14 +74,14 @@ class Target:
         """The lengths and channels of a built model; None for what takes any."""
         return self.source.config if isinstance(self.source, Forecaster) else None
 
-    def prepared(self, material: Material) -> Forecaster | ForecastFunction:
+    def prepare(self, data: ScenarioData) -> Forecaster | ForecastFunction:
         """Ready to forecast: what is yet to be trained is trained, a built model is checked to fit."""
         if isinstance(self.source, Forecaster):
-            require_sizes(self.source.config, material.config)
+            require_sizes(self.source.config, data.config)
             return self.source
-        if isinstance(self.source, str) or builds(self.source):
+        if isinstance(self.source, str) or is_builder(self.source):
             with _errors_as_reasons():
-                return _trained(self.source, material)
+                return _train(self.source, data)
         return cast("ForecastFunction", self.source)
 
 
@@ -90,7 +90,7 @@ def as_target(forecaster: object) -> Target:
     adapter = adapter_of(forecaster)
     if adapter is not None and not isinstance(forecaster, type):
         return Target(type(forecaster).__name__, builder_of(forecaster, adapter, {}))
-    if isinstance(forecaster, type) and not builds(forecaster):
+    if isinstance(forecaster, type) and not is_builder(forecaster):
         raise FernError(f"got the class {forecaster.__name__}", argument="forecaster", expected="an instance of it")
     if not callable(forecaster):
         raise FernError(
@@ -118,31 +118,31 @@ def open_target(text: str, *, folder: str | None = None) -> Target:
         return Target(text, text)
     path = Path(text)
     if path.exists():
-        return Target(text, _saved(path))
-    if names_code(text):
+        return Target(text, _load_saved(path))
+    if is_code(text):
         if folder is not None:
-            look_in(folder)
-        return Target(text, imported(text))
-    raise _unknown(text)
+            add_search_folder(folder)
+        return Target(text, import_object(text))
+    raise _unknown_target(text)
 
 
-def names_code(text: str) -> bool:
+def is_code(text: str) -> bool:
     """Whether a text means ``module:callable``: it is neither a registered model's name nor a file.
 
     Example:
-        >>> names_code("dlinear"), names_code("my_models:forecast")
+        >>> is_code("dlinear"), is_code("my_models:forecast")
         (False, True)
     """
     return ":" in text and text not in model_names() and not Path(text).exists()
 
 
-def forecast(forecaster: Forecaster | ForecastFunction, material: Material) -> Floats:  # (n, H, C)
+def forecast(forecaster: Forecaster | ForecastFunction, data: ScenarioData) -> Floats:  # (n, H, C)
     """The forecasts of all contexts, or a `FernError` that says what was wrong with them."""
     with torch.no_grad(), _errors_as_reasons():
-        model = forecaster if isinstance(forecaster, Forecaster) else _as_model(forecaster, material)
+        model = forecaster if isinstance(forecaster, Forecaster) else _as_model(forecaster, data)
         with _evaluating(model):
-            mean = model(_as_seen_by(model, material.contexts)).mean
-    wanted = (len(material.contexts), material.horizon, material.contexts.shape[2])
+            mean = model(_to_device_of(model, data.contexts)).mean
+    wanted = (len(data.contexts), data.horizon, data.contexts.shape[2])
     if tuple(mean.shape) != wanted:
         raise FernError(f"returned shape {tuple(mean.shape)}", expected=wanted)
     if not bool(torch.isfinite(mean).all()):
@@ -154,37 +154,37 @@ def forecast(forecaster: Forecaster | ForecastFunction, material: Material) -> F
     return made
 
 
-def _saved(path: Path) -> Forecaster | Builder:
+def _load_saved(path: Path) -> Forecaster | Builder:
     if path.is_file():
         return load_model(path)
     if is_saved_forecaster(path):
         return load_saved_forecaster(path)
     if is_chronos(path):
-        return folder_builder(path, where=f"TARGET {path}")
-    found = [path / name for name in _SAVED if (path / name).is_file()]
-    if not found:
+        return make_folder_builder(path, where=f"TARGET {path}")
+    files = [path / name for name in _SAVED if (path / name).is_file()]
+    if not files:
         raise FernError(
             f"the folder {path} has no saved model ({' or '.join((*_SAVED, FORECASTER_MANIFEST))})", argument="TARGET"
         )
-    return load_model(found[0])
+    return load_model(files[0])
 
 
-def _unknown(text: str) -> FernError:
+def _unknown_target(text: str) -> FernError:
     reason = unknown_name("model", text, model_names())
     return FernError(f"{reason}; or give a saved model's folder, or module:callable", argument="TARGET")
 
 
-def _trained(source: str | Builder, material: Material) -> Forecaster:
+def _train(source: str | Builder, data: ScenarioData) -> Forecaster:
     """A registered model, or one that is built, after the quick budget."""
     from fern.training import TrainConfig, train
 
-    learnt = _thinned(material, material.train, TRAINING_WINDOWS)
-    judged = _thinned(material, material.validation, VALIDATION_WINDOWS)
+    learnt = _thin_windows(data, data.train, TRAINING_WINDOWS)
+    judged = _thin_windows(data, data.validation, VALIDATION_WINDOWS)
     if isinstance(source, str):
-        model = build_model(source, **asdict(material.config))
+        model = build_model(source, **asdict(data.config))
         config = TrainConfig(epochs=EPOCHS, seed=SEED)
     else:
-        model = built(source, material.config, seed=SEED)
+        model = build_from(source, data.config, seed=SEED)
         if not model.chooses:  # what forecasts window by window need not forecast the validation windows as well
             return model
         config = TrainConfig(epochs=EPOCHS, seed=SEED, start="given")
@@ -192,22 +192,20 @@ def _trained(source: str | Builder, material: Material) -> Forecaster:
     return model
 
 
-def _thinned(material: Material, part: Part, at_most: int) -> Windows:
-    lengths = material.config
+def _thin_windows(data: ScenarioData, part: Part, at_most: int) -> Windows:
+    lengths = data.config
     stride = max(1, -(-len(part) // at_most))
-    return Windows(
-        material.rows, context_length=lengths.context_length, horizon=lengths.horizon, part=part, stride=stride
-    )
+    return Windows(data.rows, context_length=lengths.context_length, horizon=lengths.horizon, part=part, stride=stride)
 
 
-def _as_model(function: ForecastFunction, material: Material) -> Forecaster:
+def _as_model(function: ForecastFunction, data: ScenarioData) -> Forecaster:
     """The function as a model, taking batches or single windows as it was said or as it turns out."""
-    takes = material.takes
-    form = form_of(function, material.contexts, material.horizon) if takes == "auto" else takes
-    return as_model(function, material.config, takes=form)
+    takes = data.takes
+    form = detect_form(function, data.contexts, data.horizon) if takes == "auto" else takes
+    return as_model(function, data.config, takes=form)
 
 
-def _as_seen_by(model: Forecaster, contexts: Floats) -> torch.Tensor:
+def _to_device_of(model: Forecaster, contexts: Floats) -> torch.Tensor:
     """Contexts in the type and on the device of the model's weights."""
     past = torch.from_numpy(contexts)
     own = next((p for p in model.parameters() if p.is_floating_point()), None)

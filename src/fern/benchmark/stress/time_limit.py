@@ -28,7 +28,7 @@ import numpy as np
 
 from fern.benchmark.adapters.callables import ForecastFunction
 from fern.benchmark.adapters.outside import Floats
-from fern.benchmark.stress.targets import Material, Target, as_target, forecast, names_code, open_target
+from fern.benchmark.stress.targets import ScenarioData, Target, as_target, forecast, is_code, open_target
 from fern.errors import FernError
 from fern.models import Forecaster, ModelConfig
 from fern.processes import Servant, serve_alone
@@ -42,7 +42,7 @@ SILENT, UNTRAINED = "returned no forecast", "was not trained"
 """What a forecaster that is too slow has not done."""
 
 
-class Examinee(Protocol):
+class GuardedForecaster(Protocol):
     """A forecaster that can be asked; whatever is wrong with it or its answer is a `FernError`."""
 
     name: str
@@ -53,44 +53,44 @@ class Examinee(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-    def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
+    def forecast_windows(self, data: ScenarioData, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts (n, H, C); the limits are in seconds, of the forecasts alone and of training before them."""
 
 
-def examinee_of(forecaster: object) -> Examinee:
+def guard_forecaster(forecaster: object) -> GuardedForecaster:
     """What to enter and ask: a process for a text that names other people's code, this one otherwise."""
     if not isinstance(forecaster, str):
-        return InProcess(as_target(forecaster))
-    return InChild(forecaster) if names_code(forecaster) else InProcess(open_target(forecaster))
+        return SameProcess(as_target(forecaster))
+    return ChildProcess(forecaster) if is_code(forecaster) else SameProcess(open_target(forecaster))
 
 
 class OutOfTime(BaseException):
     """Ends a forecaster in this process; not an `Exception`, which a forecaster may catch."""
 
 
-class _Kept:
+class _TrainOnce:
     """A target that is trained once for the same rows and lengths, however often it is asked."""
 
     def __init__(self, target: Target) -> None:
         self._target, self.config = target, target.config
-        self._last: tuple[Material, Forecaster | ForecastFunction] | None = None
+        self._last: tuple[ScenarioData, Forecaster | ForecastFunction] | None = None
 
-    def prepared(self, material: Material) -> Forecaster | ForecastFunction:
+    def prepare(self, data: ScenarioData) -> Forecaster | ForecastFunction:
         """Ready to forecast."""
         if self._last is not None:
             former, ready = self._last
-            if former.config == material.config and np.array_equal(former.rows, material.rows):
+            if former.config == data.config and np.array_equal(former.rows, data.rows):
                 return ready
-        ready = self._target.prepared(material)
-        self._last = material, ready
+        ready = self._target.prepare(data)
+        self._last = data, ready
         return ready
 
 
-class InProcess:
+class SameProcess:
     """A Python object, asked in this process."""
 
     def __init__(self, target: Target) -> None:
-        self._target = _Kept(target)
+        self._target = _TrainOnce(target)
         self.name, self.config = target.name, target.config
 
     def __enter__(self) -> Self:
@@ -101,15 +101,15 @@ class InProcess:
     ) -> None:
         pass
 
-    def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
+    def forecast_windows(self, data: ScenarioData, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts; see the limits of this way above."""
         can_ring = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
-        limited = _interrupted if can_ring else _left_behind
-        forecaster = limited(lambda: self._target.prepared(material), training_limit, UNTRAINED)
-        return limited(lambda: forecast(forecaster, material), time_limit, SILENT)
+        limited = _run_with_alarm if can_ring else _run_in_thread
+        forecaster = limited(lambda: self._target.prepare(data), training_limit, UNTRAINED)
+        return limited(lambda: forecast(forecaster, data), time_limit, SILENT)
 
 
-def _interrupted(work: Callable[[], T], seconds: float, what: str) -> T:
+def _run_with_alarm(work: Callable[[], T], seconds: float, what: str) -> T:
     try:
         with _alarm(seconds):
             return work()
@@ -141,7 +141,7 @@ def _alarm(seconds: float) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), interval)
 
 
-def _left_behind(work: Callable[[], T], seconds: float, what: str) -> T:
+def _run_in_thread(work: Callable[[], T], seconds: float, what: str) -> T:
     done: list[T] = []
     trouble: list[BaseException] = []
 
@@ -179,7 +179,7 @@ class _Prepared:
     """Sent once the forecaster is trained or checked: the clock starts."""
 
 
-class InChild:
+class ChildProcess:
     """A TARGET in a process of its own, which is started again after a forecaster that hung or crashed."""
 
     def __init__(self, text: str) -> None:
@@ -196,12 +196,12 @@ class InChild:
     ) -> None:
         self._end()
 
-    def answer(self, material: Material, *, time_limit: float, training_limit: float) -> Floats:
+    def forecast_windows(self, data: ScenarioData, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts; a process that does not give them in time is killed."""
-        (self._servant or self._start()).send(material)
+        (self._servant or self._start()).send(data)
         self._take(_Prepared, training_limit, _too_slow(training_limit, UNTRAINED))
-        answer: Floats = self._take(tuple, time_limit, _too_slow(time_limit, SILENT))[0]
-        return answer
+        forecast_windows: Floats = self._take(tuple, time_limit, _too_slow(time_limit, SILENT))[0]
+        return forecast_windows
 
     def _start(self) -> Servant:
         self._servant = Servant(_serve, self.name, str(Path.cwd()), name="fern stress")
@@ -242,18 +242,18 @@ def _serve(pipe: Connection, text: str, folder: str) -> None:
     serve_alone()
     os.chdir(folder)
     try:
-        target = _Kept(open_target(text, folder=folder))
+        target = _TrainOnce(open_target(text, folder=folder))
     except FernError as error:
         pipe.send(_Refused(str(error)))
         return
     with suppress(EOFError, OSError):
         pipe.send(_Opened(target.config))
         while True:
-            material: Material = pipe.recv()
+            data: ScenarioData = pipe.recv()
             try:
-                forecaster = target.prepared(material)
+                forecaster = target.prepare(data)
                 pipe.send(_Prepared())
-                pipe.send((forecast(forecaster, material),))
+                pipe.send((forecast(forecaster, data),))
             except FernError as error:
                 pipe.send(_Refused(str(error)))
             sys.stdout.flush()

@@ -34,9 +34,9 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from fern.benchmark.problem import NOISE, START
-from fern.benchmark.results import Row, direction_of
+from fern.benchmark.results import RunResult, direction_of
 from fern.benchmark.significance import tied_ranks
-from fern.benchmark.tables.cells import LEAST_SHARE, Cell, Grid, Spot, best_marked, fill_grid
+from fern.benchmark.tables.cells import LEAST_SHARE, Cell, Grid, Spot, fill_grid, mark_best
 from fern.benchmark.tables.published import (
     averages_beside_paper,
     beside_paper,
@@ -129,15 +129,15 @@ KINDS: Mapping[str, Layout] = {
 }
 
 
-def kind_of(task: str, rows: Sequence[Row]) -> str:
+def kind_of(task: str, results: Sequence[RunResult]) -> str:
     """The kind of table that suits a task: its own, or by whether there are several horizons."""
     if task in KINDS:
         return task
-    return "detailed" if len({row.horizon for row in rows}) > 1 else "shock"
+    return "detailed" if len({result.horizon for result in results}) > 1 else "shock"
 
 
 def build_table(
-    rows: Iterable[Row],
+    results: Iterable[RunResult],
     *,
     task: str | Task,
     kind: str | None = None,
@@ -153,17 +153,17 @@ def build_table(
     Example:
         >>> given = dict(task="mine", preset="paper", data_fingerprint="ab", context_length=96, horizon=24,
         ...     split="shock", scaling="none", code_version="1", status="done", dataset="OU_BASE")
-        >>> rows = [
-        ...     Row(**given, model=model, seed=seed, metrics={"mse": mse, "wd": 1.0})
+        >>> results = [
+        ...     RunResult(**given, model=model, seed=seed, metrics={"mse": mse, "wd": 1.0})
         ...     for model, seed, mse in (("fern", 7, 1.0), ("fern", 8, 3.0), ("dlinear", 7, 4.0))
         ... ]
-        >>> table = build_table(rows, task="mine")
+        >>> table = build_table(results, task="mine")
         >>> cell = table.lines[0].cells[0]
         >>> table.columns[0], cell.mean, cell.standard_error, cell.place
         (Column(metric='mse', model='fern'), 2.0, 1.0, 1)
     """
     name = task if isinstance(task, str) else task.name
-    mine = [row for row in rows if row.task == name]
+    mine = [result for result in results if result.task == name]
     if not mine:
         raise FernError(f"task {name}: has no rows here; to make some: fern bench run {name} --out DIR")
     kind = kind_of(name, mine) if kind is None else kind
@@ -174,7 +174,7 @@ def build_table(
     grid = fill_grid(mine, expected=None if isinstance(task, str) else task)
     printed = kind if paper and has_table(kind) else None
     figures = (*layout.metrics, "oracle_mse", "regret", "mse", *(compared_figures(kind) if printed else ()))
-    cells = best_marked(grid.cells(figures))
+    cells = mark_best(grid.cells(figures))
     if printed is not None:
         cells = beside_paper(printed, cells)
     lines = _across(grid, cells, layout) if layout.across else _down(grid, cells, layout, printed)
@@ -185,17 +185,17 @@ def build_table(
     return Table(title, _keys(grid, layout), _columns(grid, layout), tuple(lines), notes)
 
 
-def _known_metrics(metrics: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
-    known = {metric for row in rows for metric in Grid.figures_of(row)}
+def _known_metrics(metrics: Sequence[str], results: Sequence[RunResult]) -> tuple[str, ...]:
+    known = {metric for result in results for metric in Grid.figures_of(result)}
     for metric in metrics:
         if metric not in known:
             raise unknown_name("metric", metric, known)
     return tuple(metrics)
 
 
-def _in_lyapunov_times(layout: Layout, rows: Sequence[Row]) -> tuple[str, ...]:
+def _in_lyapunov_times(layout: Layout, results: Sequence[RunResult]) -> tuple[str, ...]:
     """The metrics of a layout, where models are lines with EPT in Lyapunov times after EPT if any row has it."""
-    known = any("ept_lyapunov" in Grid.figures_of(row) for row in rows)
+    known = any("ept_lyapunov" in Grid.figures_of(result) for result in results)
     if layout.across or not known or "ept" not in layout.metrics:
         return layout.metrics
     place = layout.metrics.index("ept") + 1
@@ -203,7 +203,7 @@ def _in_lyapunov_times(layout: Layout, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _has_floor(grid: Grid, layout: Layout) -> bool:
-    return layout.floor and any("oracle_mse" in row.metrics for row in grid.rows)
+    return layout.floor and any("oracle_mse" in result.metrics for result in grid.results)
 
 
 def _keys(grid: Grid, layout: Layout) -> tuple[str, ...]:
@@ -216,10 +216,10 @@ def _columns(grid: Grid, layout: Layout) -> tuple[Column, ...]:
     if not layout.across:
         floors = [metric for metric in ("oracle_mse", "regret") if metric not in layout.metrics]
         return tuple(Column(metric) for metric in (*layout.metrics, *(floors if _has_floor(grid, layout) else ())))
-    found = [Column(metric, model) for model in _forecasters(grid) for metric in layout.metrics]
+    columns = [Column(metric, model) for model in _forecasters(grid) for metric in layout.metrics]
     if _has_floor(grid, layout):
-        found += [Column("oracle_mse"), Column("regret")]
-    return tuple(found)
+        columns += [Column("oracle_mse"), Column("regret")]
+    return tuple(columns)
 
 
 def _forecasters(grid: Grid) -> list[str]:
@@ -232,12 +232,12 @@ def _across(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line
     keys, models = _keys(grid, layout), _forecasters(grid)
     lines = []
     for dataset, horizon in grid.cases:
-        found: list[Cell | None] = [
+        cells_of_line: list[Cell | None] = [
             cells.get(Spot(dataset, horizon, model, metric)) for model in models for metric in layout.metrics
         ]
         if _has_floor(grid, layout):
-            found += [_floor(grid, cells, dataset, horizon), _least_regret(cells, dataset, horizon, models)]
-        lines.append(Line((dataset, str(horizon))[: len(keys)], tuple(found)))
+            cells_of_line += [_floor(grid, cells, dataset, horizon), _least_regret(cells, dataset, horizon, models)]
+        lines.append(Line((dataset, str(horizon))[: len(keys)], tuple(cells_of_line)))
     ranks = {metric: average_ranks(grid, cells, metric, models) for metric in layout.metrics}
     averaged: list[Cell | None] = [ranks[metric].get(model) for model in models for metric in layout.metrics]
     if any(averaged):
@@ -254,8 +254,8 @@ def _down(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | N
     for dataset, horizon in grid.cases if layout.averages != "only" else ():
         models = [model for model in grid.models if Spot(dataset, horizon, model, "mse") in cells]
         for place, model in enumerate(models):
-            found = tuple(cells.get(Spot(dataset, horizon, model, metric)) for metric in metrics)
-            lines.append(Line((dataset, str(horizon), model), found, starts_block=place == 0))
+            line = tuple(cells.get(Spot(dataset, horizon, model, metric)) for metric in metrics)
+            lines.append(Line((dataset, str(horizon), model), line, starts_block=place == 0))
     if layout.averages != "no":
         lines += _means_over_horizons(grid, cells, layout, paper)
     ranks = {metric: average_ranks(grid, cells, metric, _forecasters(grid)) for metric in layout.metrics}
@@ -283,14 +283,14 @@ def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout,
                 parts = [cells.get(Spot(dataset, horizon, model, metric)) for horizon in horizons]
                 if whole := _mean_cell(parts):
                     averaged[Spot(dataset, 0, model, metric)] = whole
-    averaged = best_marked(averaged)
+    averaged = mark_best(averaged)
     if paper is not None:
         averaged = averages_beside_paper(paper, averaged, grid.cases)
     lines: list[Line] = []
     for dataset, model in dict.fromkeys((spot.dataset, spot.model) for spot in averaged):
-        found = tuple(averaged.get(Spot(dataset, 0, model, metric)) for metric in metrics)
+        averages = tuple(averaged.get(Spot(dataset, 0, model, metric)) for metric in metrics)
         first = not lines or lines[-1].keys[0] != dataset
-        lines.append(Line((dataset, AVERAGE, model), found, starts_block=first))
+        lines.append(Line((dataset, AVERAGE, model), averages, starts_block=first))
     return lines
 
 
@@ -317,8 +317,7 @@ def average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: S
         return {}
     ranks = []
     for dataset, horizon in grid.cases:
-        found = [cells.get(Spot(dataset, horizon, model, metric)) for model in models]
-        scores = [_score(cell, direction) for cell in found]
+        scores = [_score(cells.get(Spot(dataset, horizon, model, metric)), direction) for model in models]
         if all(score is not None for score in scores):
             ranks.append(tied_ranks([score for score in scores if score is not None]))
     if not ranks:
@@ -361,8 +360,10 @@ def _floor(grid: Grid, cells: Mapping[Spot, Cell], dataset: str, horizon: int) -
 
 
 def _least_regret(cells: Mapping[Spot, Cell], dataset: str, horizon: int, models: Sequence[str]) -> Cell | None:
-    found = [cells.get(Spot(dataset, horizon, model, "regret")) for model in models]
-    known = [cell for cell in found if cell is not None and cell.mean is not None]  # what is missing stands in the cell
+    regrets = [cells.get(Spot(dataset, horizon, model, "regret")) for model in models]
+    known = [
+        cell for cell in regrets if cell is not None and cell.mean is not None
+    ]  # what is missing stands in the cell
     return min((replace(cell, place=None) for cell in known), key=lambda cell: cell.mean or 0.0, default=None)
 
 
@@ -377,7 +378,7 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
         notes.append(
             f"oracle: MSE of the best possible forecast. regret ({least}): (MSE − oracle MSE) / training variance."
         )
-    if any(row.data_settings.get(NOISE) for row in grid.rows):
+    if any(result.data_settings.get(NOISE) for result in grid.results):
         notes.append(NOISY)
     notes += _over_starts(grid, cells, layout)
     ranked = ranked_models(grid, cells, layout.metrics[0], _forecasters(grid))

@@ -7,8 +7,8 @@ from statistics import fmean, stdev
 from typing import NamedTuple, TypeVar
 
 from fern.benchmark.problem import dataset_name
-from fern.benchmark.results import LAST, Row, direction_of
-from fern.benchmark.tables.labels import Names, dataset_label, labels_of_task, name_rows, newest, seen_by
+from fern.benchmark.results import LAST, RunResult, direction_of
+from fern.benchmark.tables.labels import Names, dataset_label, labels_of_task, name_results, newest, seen_by
 from fern.benchmark.tasks import ORACLE, Task, is_outside
 from fern.errors import FernError
 from fern.systems import SCENARIOS, Scenario
@@ -96,7 +96,7 @@ class Grid:
     ``absent``      cases, models and seeds that the task has and no row is about.
     """
 
-    rows: tuple[Row, ...]
+    results: tuple[RunResult, ...]
     names: Mapping[str, Names]
     cases: tuple[Case, ...]
     models: tuple[str, ...]
@@ -106,27 +106,29 @@ class Grid:
     absent: tuple[str, ...]
 
     @staticmethod
-    def figures_of(row: Row) -> dict[str, float]:
+    def figures_of(result: RunResult) -> dict[str, float]:
         """All figures of a row under the names that tables use."""
-        found = dict(row.metrics)
-        found |= {f"seconds_{name}": value for name, value in row.seconds.items()}
-        for name, value in (("parameters", row.parameters), ("multiply_adds", row.multiply_adds)):
+        figures = dict(result.metrics)
+        figures |= {f"seconds_{name}": value for name, value in result.seconds.items()}
+        for name, value in (("parameters", result.parameters), ("multiply_adds", result.multiply_adds)):
             if value is not None:
-                found[name] = float(value)
-        step = lyapunov_times_a_step(row)
-        if step is not None and "ept" in row.metrics:
-            found["ept_lyapunov"] = step * row.metrics["ept"]
-        return found | _recency(row)
+                figures[name] = float(value)
+        step = lyapunov_times_a_step(result)
+        if step is not None and "ept" in result.metrics:
+            figures["ept_lyapunov"] = step * result.metrics["ept"]
+        return figures | _recency(result)
 
     def cells(self, metrics: Iterable[str]) -> dict[Spot, Cell]:
         """A cell for each case, model and metric; where no run was planned (an oracle of real data) there is none."""
-        grouped: dict[tuple[str, int, str], list[Row]] = {}
-        for row in self.rows:
-            names = self.names[row.key]
-            grouped.setdefault((names.dataset, row.horizon, names.model), []).append(row)
-        found = {}
+        grouped: dict[tuple[str, int, str], list[RunResult]] = {}
+        for result in self.results:
+            names = self.names[result.key]
+            grouped.setdefault((names.dataset, result.horizon, names.model), []).append(result)
+        cells = {}
         for dataset, horizon in self.cases:
-            known = any("oracle_mse" in row.metrics for row in self.rows if self.names[row.key].dataset == dataset)
+            known = any(
+                "oracle_mse" in result.metrics for result in self.results if self.names[result.key].dataset == dataset
+            )
             for model in self.models:
                 runs = grouped.get((dataset, horizon, model), [])
                 if not runs and (model == ORACLE and not known):
@@ -134,14 +136,14 @@ class Grid:
                 for metric in dict.fromkeys(metrics):
                     cell = self._cell(runs, metric)
                     if cell is not None:
-                        found[Spot(dataset, horizon, model, metric)] = cell
-        return found
+                        cells[Spot(dataset, horizon, model, metric)] = cell
+        return cells
 
-    def _cell(self, runs: Sequence[Row], metric: str) -> Cell | None:
-        diverged = sum(row.status == "diverged" for row in runs)
-        failed = sum(row.status == "failed" for row in runs)
+    def _cell(self, runs: Sequence[RunResult], metric: str) -> Cell | None:
+        diverged = sum(result.status == "diverged" for result in runs)
+        failed = sum(result.status == "failed" for result in runs)
         missing = max(0, len(self.seeds) - len(runs)) if self.planned else int(not runs)
-        done = [row for row in runs if row.status == "done"]
+        done = [result for result in runs if result.status == "done"]
         values = [figures[metric] for figures in map(self.figures_of, done) if metric in figures]
         if done and not values:
             return None  # the metric does not apply
@@ -170,76 +172,89 @@ class Grid:
             notes.append(
                 f"{self.superseded} older rows with the same settings but other data values or code were skipped."
             )
-        versions = sorted({row.code_version for row in self.rows if not is_outside(row.model)})
+        versions = sorted({result.code_version for result in self.results if not is_outside(result.model)})
         if len(versions) > 1:
             notes.append(f"Rows of several versions of the code stand side by side: {', '.join(versions)}.")
         return notes
 
     def trained(self) -> str:
         """By which protocol the models were trained, for at most how many epochs; empty where none was."""
-        found = {(row.train_settings["preset"], row.train_settings["epochs"]) for row in self.rows if _is_trained(row)}
-        told = (f"preset {preset}, at most {epochs} epoch{'s' * (epochs > 1)}" for preset, epochs in sorted(found))
-        return f"Training: {'; '.join(told)}." if found else ""
+        pairs = {
+            (result.train_settings["preset"], result.train_settings["epochs"])
+            for result in self.results
+            if _is_trained(result)
+        }
+        parts = (f"preset {preset}, at most {epochs} epoch{'s' * (epochs > 1)}" for preset, epochs in sorted(pairs))
+        return f"Training: {'; '.join(parts)}." if pairs else ""
 
     def seen(self) -> str:
         """Which models see which channels; empty where it is not known of any."""
         kinds: dict[str, list[str]] = {}
         for model in self.models:
-            row = next(row for row in self.rows if self.names[row.key].model == model)
-            kind = seen_by(row)
+            result = next(result for result in self.results if self.names[result.key].model == model)
+            kind = seen_by(result)
             if kind is not None:
                 kinds.setdefault(kind, []).append(model)
-        told = (f"{_SEEN[kind]}: {', '.join(kinds[kind])}" for kind in _SEEN if kind in kinds)
-        return f"What the forecast of a channel sees. {'; '.join(told)}." if kinds else ""
+        parts = (f"{_SEEN[kind]}: {', '.join(kinds[kind])}" for kind in _SEEN if kind in kinds)
+        return f"What the forecast of a channel sees. {'; '.join(parts)}." if kinds else ""
 
     def horizons_in_lyapunov_times(self) -> str:
         """How long the horizons are for the systems whose exponent is known; empty where there is none."""
-        found: dict[str, list[str]] = {}
+        steps: dict[str, list[str]] = {}
         for dataset in dict.fromkeys(dataset for dataset, _ in self.cases):
-            step = next(lyapunov_times_a_step(row) for row in self.rows if self.names[row.key].dataset == dataset)
+            step = next(
+                lyapunov_times_a_step(result) for result in self.results if self.names[result.key].dataset == dataset
+            )
             if step is not None:
                 lengths = [f"{step * horizon:.2f}" for name, horizon in self.cases if name == dataset]
-                found.setdefault(", ".join(lengths), []).append(dataset)
-        told = "; ".join(f"{', '.join(names)} {lengths}" for lengths, names in found.items())
-        return f"Horizons in Lyapunov times (LT), where the exponent is known: {told}." if found else ""
+                steps.setdefault(", ".join(lengths), []).append(dataset)
+        parts = "; ".join(f"{', '.join(names)} {lengths}" for lengths, names in steps.items())
+        return f"Horizons in Lyapunov times (LT), where the exponent is known: {parts}." if steps else ""
 
     def troubles(self, *, most: int) -> list[str]:
         """What went wrong in runs that failed or diverged."""
-        told = [f"{row.status}: {row.describe()}: {row.error}" for row in self.rows if row.status != "done"]
-        more = [f"… and {len(told) - most} more that failed or diverged."] if len(told) > most else []
-        return [*told[:most], *more]
+        parts = [
+            f"{result.status}: {result.describe()}: {result.error}"
+            for result in self.results
+            if result.status != "done"
+        ]
+        more = [f"… and {len(parts) - most} more that failed or diverged."] if len(parts) > most else []
+        return [*parts[:most], *more]
 
 
-def lyapunov_times_a_step(row: Row) -> float | None:
+def lyapunov_times_a_step(result: RunResult) -> float | None:
     """How many Lyapunov times a step of the row's data takes; None where the exponent is not known."""
-    plan = _scenario_of(row)
+    plan = _scenario_of(result)
     exponent = None if plan is None else plan.lyapunov_exponent
     return None if plan is None or exponent is None else plan.dt * exponent
 
 
-def _scenario_of(row: Row) -> Scenario | None:
-    """The scenario that a row holds whole, else the premade one of its name; None where there is none."""
-    held = row.data_settings.get("scenario")
+def _scenario_of(result: RunResult) -> Scenario | None:
+    """The scenario that a row holds whole, else the built-in one of its name; None where there is none."""
+    held = result.data_settings.get("scenario")
     if held is None:
-        return SCENARIOS.get(row.dataset)
+        return SCENARIOS.get(result.dataset)
     try:
-        return scenario_from_mapping(held, where=row.dataset)
+        return scenario_from_mapping(held, where=result.dataset)
     except FernError:  # of a system that is not registered here
         return None
 
 
-def fill_grid(rows: Sequence[Row], *, expected: Task | None) -> Grid:
+def fill_grid(results: Sequence[RunResult], *, expected: Task | None) -> Grid:
     """Sort rows into a grid. Of rows that differ only in the values of the data or in code the newest counts.
 
     With a task, cases, models and seeds come in its order, and each model is expected on each case under each seed.
     """
-    kept = tuple(newest(rows))
-    names = name_rows(kept)
-    cases = {(names[row.key].dataset, row.horizon): (names[row.key].plain_dataset, row.horizon) for row in kept}
-    models = {names[row.key].model: names[row.key].plain_model for row in kept}
+    kept = tuple(newest(results))
+    names = name_results(kept)
+    cases = {
+        (names[result.key].dataset, result.horizon): (names[result.key].plain_dataset, result.horizon)
+        for result in kept
+    }
+    models = {names[result.key].model: names[result.key].plain_model for result in kept}
     planned_cases = _planned_cases(expected) if expected else []
     planned_models = labels_of_task(expected) if expected else []
-    used = {row.seed for row in kept}
+    used = {result.seed for result in kept}
     wanted = list(expected.seeds) if expected else []
     absent = [
         f"{dataset} at {horizon}" for dataset, horizon in planned_cases if (dataset, horizon) not in cases.values()
@@ -247,18 +262,18 @@ def fill_grid(rows: Sequence[Row], *, expected: Task | None) -> Grid:
     absent += [model for model in planned_models if model not in models.values()]
     absent += [f"seed {seed}" for seed in wanted if seed not in used]
     return Grid(
-        rows=kept,
+        results=kept,
         names=names,
         cases=tuple(_in_order(cases, planned_cases)),
         models=tuple(_in_order(models, planned_models)),
         seeds=tuple(_in_order({seed: seed for seed in sorted(used)}, wanted)),
         planned=expected is not None,
-        superseded=len(rows) - len(kept),
+        superseded=len(results) - len(kept),
         absent=tuple(absent),
     )
 
 
-def best_marked(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
+def mark_best(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
     """The cells with the best and the second best of each case and metric marked; equal figures share a mark.
 
     The oracle does not compete, nor does a model of which a run diverged or failed. While a run is missing nothing is
@@ -281,13 +296,13 @@ def best_marked(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
     return marked
 
 
-def _recency(row: Row) -> dict[str, float]:
+def _recency(result: RunResult) -> dict[str, float]:
     """What the choice of an epoch decides, from a row that has validation and test figures of every epoch."""
-    epochs = row.epochs_trained()
+    epochs = result.epoch_history()
     if not epochs or any(record.test is None for record in epochs):
         return {}
     first, by_validation, by_test = epochs.recency("mse")
-    return _recency_of_last_batch(row) | {
+    return _recency_of_last_batch(result) | {
         "validation_mse_epoch_1": first.validation,
         "test_mse_epoch_1": first.test,
         "epoch_by_validation": float(by_validation.epoch),
@@ -300,9 +315,9 @@ def _recency(row: Row) -> dict[str, float]:
     }
 
 
-def _recency_of_last_batch(row: Row) -> dict[str, float]:
+def _recency_of_last_batch(result: RunResult) -> dict[str, float]:
     """The same where test means the last batch of test windows."""
-    epochs, name = row.epochs_trained(), f"{LAST}mse"
+    epochs, name = result.epoch_history(), f"{LAST}mse"
     tested = [(record, (record.test or {}).get(name)) for record in epochs]
     known = [(record, value) for record, value in tested if value is not None]
     if len(known) < len(epochs):
@@ -325,8 +340,8 @@ def _planned_cases(task: Task) -> list[Case]:
     ]
 
 
-def _is_trained(row: Row) -> bool:
-    return {"preset", "epochs"} <= row.train_settings.keys()
+def _is_trained(result: RunResult) -> bool:
+    return {"preset", "epochs"} <= result.train_settings.keys()
 
 
 def _in_order(present: Mapping[T, P], wanted: Sequence[P]) -> list[T]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.significance import (
     EqualAccuracy,
     Interval,
@@ -20,7 +20,7 @@ from fern.benchmark.significance import (
     tied_ranks,
 )
 from fern.benchmark.store import Store
-from fern.benchmark.tables.labels import name_rows, newest
+from fern.benchmark.tables.labels import name_results, newest
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError, unknown_name
 
@@ -94,7 +94,7 @@ class Side:
 
     model: str
     store: Store
-    runs: Mapping[SharedProblem, Mapping[int, Row]]
+    runs: Mapping[SharedProblem, Mapping[int, RunResult]]
 
     def figure(self, case: SharedProblem, metric: str, seeds: Sequence[int]) -> float:
         """The mean over seeds."""
@@ -102,18 +102,18 @@ class Side:
 
     def windows(self, case: SharedProblem, metric: str, seeds: Sequence[int]) -> NDArray[np.float64]:  # (n,)
         """The error of each window, averaged over seeds; an error where it was not kept."""
-        found = []
+        gathered = []
         for seed in seeds:
-            row = self.runs[case][seed]
-            errors = self.store.window_errors(row.key)
+            result = self.runs[case][seed]
+            errors = self.store.window_errors(result.key)
             if errors is None:
-                raise FernError(f"per-window errors were not kept for {row.describe()}")
+                raise FernError(f"per-window errors were not kept for {result.describe()}")
             if metric not in errors or errors[metric].ndim != 1:
-                raise FernError(f"{self.store.windows_path(row.key)}: is damaged (no list {metric!r})")
-            found.append(np.asarray(errors[metric], dtype=np.float64))
-        if len({len(errors) for errors in found}) > 1:
+                raise FernError(f"{self.store.windows_path(result.key)}: is damaged (no list {metric!r})")
+            gathered.append(np.asarray(errors[metric], dtype=np.float64))
+        if len({len(errors) for errors in gathered}) > 1:
             raise FernError(f"the seeds of {self.model} were scored on different numbers of windows")
-        mean: NDArray[np.float64] = np.mean(found, axis=0)
+        mean: NDArray[np.float64] = np.mean(gathered, axis=0)
         return mean
 
 
@@ -174,31 +174,31 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
     """Every model of a store with its finished runs of one task; of the same settings the newest row counts."""
     contents = store.contents()
     notes += contents.notes
-    rows = [row for row in contents.rows if task is None or row.task == task]
-    if not rows:
-        tasks = {row.task for row in contents.rows}
+    results = [result for result in contents.results if task is None or result.task == task]
+    if not results:
+        tasks = {result.task for result in contents.results}
         if task is not None and tasks:
             raise unknown_name(f"task in {store.folder}", task, tasks)
         raise FernError("has no rows", where=store.folder)
-    if len({row.task for row in rows}) > 1:
-        tasks = {row.task for row in rows}
+    if len({result.task for result in results}) > 1:
+        tasks = {result.task for result in results}
         raise FernError(f"has rows of the tasks {', '.join(sorted(tasks))}; choose one with --task", where=store.folder)
-    kept = newest(rows)
-    if len(kept) < len(rows):
+    kept = newest(results)
+    if len(kept) < len(results):
         notes.append(
-            f"{len(rows) - len(kept)} older rows with the same settings but other data values or code were skipped."
+            f"{len(results) - len(kept)} older rows with the same settings but other data values or code were skipped."
         )
-    names = name_rows(kept)
-    found: dict[str, dict[SharedProblem, dict[int, Row]]] = {}
-    for row in kept:
-        runs = found.setdefault(names[row.key].model, {})
-        if row.status == "done" and not row.metrics.keys() >= set(METRICS):
-            notes.append(f"Skipped: {row.describe()} has no {' or '.join(METRICS)}")
-        elif row.status == "done":
-            case = SharedProblem(*(getattr(row, name) for name in SharedProblem._fields))
-            case = case._replace(dataset=names[row.key].plain_dataset)
-            runs.setdefault(case, {})[row.seed] = row
-    return {model: Side(model, store, runs) for model, runs in found.items()}
+    names = name_results(kept)
+    sides: dict[str, dict[SharedProblem, dict[int, RunResult]]] = {}
+    for result in kept:
+        runs = sides.setdefault(names[result.key].model, {})
+        if result.status == "done" and not result.metrics.keys() >= set(METRICS):
+            notes.append(f"Skipped: {result.describe()} has no {' or '.join(METRICS)}")
+        elif result.status == "done":
+            case = SharedProblem(*(getattr(result, name) for name in SharedProblem._fields))
+            case = case._replace(dataset=names[result.key].plain_dataset)
+            runs.setdefault(case, {})[result.seed] = result
+    return {model: Side(model, store, runs) for model, runs in sides.items()}
 
 
 def _side(model: str, sides: Mapping[str, Side], store: Store) -> Side:
@@ -276,7 +276,7 @@ def _over_scenarios(
     for case in shared:
         errors = [sides[model].figure(case, metric, list(sides[model].runs[case])) for model in models]
         by_dataset[case.scenario].append(tied_ranks(errors))
-    ranks = friedman([np.mean(found, axis=0) for found in by_dataset.values()])
+    ranks = friedman([np.mean(horizons, axis=0) for horizons in by_dataset.values()])
     critical = nemenyi(models=len(models), scenarios=len(datasets), alpha=ALPHA)
     gap = ranks.average[0] - ranks.average[1]
     better = pair[0] if gap < 0 else pair[1]

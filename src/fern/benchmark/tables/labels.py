@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fern.benchmark.problem import NOISE, START
-from fern.benchmark.results import Row
+from fern.benchmark.results import RunResult
 from fern.benchmark.runs import RunSettings, canonical
 from fern.benchmark.tasks import BY_DATASET, ORACLE, ModelChoice, Task, is_outside
 from fern.errors import FernError
@@ -50,8 +50,8 @@ def labels_of_task(task: Task) -> list[str]:
         >>> labels_of_task(read_task("ablation"))[:2]
         ['fern', 'fern:no-encoder']
     """
-    found = [_label(choice.model, _preset(choice, task), choice.settings) for choice in task.models]
-    return list(dict.fromkeys(found))
+    labels = [_label(choice.model, _preset(choice, task), choice.settings) for choice in task.models]
+    return list(dict.fromkeys(labels))
 
 
 def dataset_label(name: str, noise: float, start: int = 0) -> str:
@@ -64,87 +64,94 @@ def dataset_label(name: str, noise: float, start: int = 0) -> str:
     return _with(name, {NOISE: noise or None, START: start or None})
 
 
-def seen_by(row: Row) -> str | None:
+def seen_by(result: RunResult) -> str | None:
     """Which channels the model of a row sees, ``own``, ``near`` or ``all``.
 
     None where it is not known: for the oracle, for models from outside, and for settings of another version of fern.
     """
-    if row.model == ORACLE or is_outside(row.model):
+    if result.model == ORACLE or is_outside(result.model):
         return None
     from fern.models.registry import model_config
 
-    sizes = {"context_length": row.context_length, "horizon": row.horizon, "channels": 1}
+    sizes = {"context_length": result.context_length, "horizon": result.horizon, "channels": 1}
     try:
-        return model_config(row.model, preset=row.preset, **sizes, **row.model_settings).sees
+        return model_config(result.model, preset=result.preset, **sizes, **result.model_settings).sees
     except FernError:
         return None
 
 
-def newest(rows: Sequence[Row]) -> list[Row]:
+def newest(results: Sequence[RunResult]) -> list[RunResult]:
     """The rows without those of which a newer one has the same settings: they were of other data values or code."""
-    last: dict[bytes, Row] = {}
-    for row in sorted(rows, key=lambda row: row.finished):
-        settings = {"model": model_label(row), "train": row.train_settings, "data": _data(row)}
-        last[canonical({**settings, "dataset": _plain_dataset(row), "horizon": row.horizon, "seed": row.seed})] = row
+    last: dict[bytes, RunResult] = {}
+    for result in sorted(results, key=lambda result: result.finished):
+        settings = {"model": model_label(result), "train": result.train_settings, "data": _data(result)}
+        last[
+            canonical({**settings, "dataset": _plain_dataset(result), "horizon": result.horizon, "seed": result.seed})
+        ] = result
     kept = set(map(id, last.values()))
-    return [row for row in rows if id(row) in kept]
+    return [result for result in results if id(result) in kept]
 
 
-def name_rows(rows: Sequence[Row]) -> dict[str, Names]:
+def name_results(results: Sequence[RunResult]) -> dict[str, Names]:
     """The names of rows of one task, by key.
 
     Example:
-        >>> given = dict(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
+        >>> settings = dict(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
         ...     context_length=96, horizon=24, split="shock", scaling="none", code_version="1", status="done",
         ...     metrics={"mse": 1.0})
-        >>> rows = [Row(**given, seed=7, train_settings={"epochs": epochs}) for epochs in (1, 50)]
-        >>> sorted(names.model for names in name_rows(rows).values())
+        >>> results = [RunResult(**settings, seed=7, train_settings={"epochs": epochs}) for epochs in (1, 50)]
+        >>> sorted(names.model for names in name_results(results).values())
         ['dlinear (epochs=1)', 'dlinear (epochs=50)']
     """
-    models = _told_apart(rows, model_label, lambda row: row.train_settings)
-    datasets = _told_apart(rows, _plain_dataset, _data)
+    models = _tell_apart(results, model_label, lambda result: result.train_settings)
+    datasets = _tell_apart(results, _plain_dataset, _data)
     # The same settings and other values: the file or the simulation changed between two seeds.
-    datasets = _told_apart(rows, lambda row: datasets[row.key], lambda row: {"data": row.data_fingerprint[:8]})
-    return {row.key: Names(models[row.key], datasets[row.key], model_label(row), _plain_dataset(row)) for row in rows}
+    datasets = _tell_apart(
+        results, lambda result: datasets[result.key], lambda result: {"data": result.data_fingerprint[:8]}
+    )
+    return {
+        result.key: Names(models[result.key], datasets[result.key], model_label(result), _plain_dataset(result))
+        for result in results
+    }
 
 
-def _plain_dataset(row: Row) -> str:
-    return dataset_label(row.dataset, row.data_settings.get(NOISE, 0.0), row.data_settings.get(START, 0))
+def _plain_dataset(result: RunResult) -> str:
+    return dataset_label(result.dataset, result.data_settings.get(NOISE, 0.0), result.data_settings.get(START, 0))
 
 
-def _data(row: Row) -> dict[str, Any]:
+def _data(result: RunResult) -> dict[str, Any]:
     """What was done to a dataset before a model saw it, but noise and start, which are part of its name."""
     own = ("context_length", "split", "scaling")
-    done = {name: value for name, value in row.data_settings.items() if name not in (NOISE, START)}
-    return {**done, **{name: getattr(row, name) for name in own}}
+    done = {name: value for name, value in result.data_settings.items() if name not in (NOISE, START)}
+    return {**done, **{name: getattr(result, name) for name in own}}
 
 
-def _told_apart(
-    rows: Sequence[Row], plain: Callable[[Row], str], settings: Callable[[Row], Mapping[str, Any]]
+def _tell_apart(
+    results: Sequence[RunResult], plain: Callable[[RunResult], str], settings: Callable[[RunResult], Mapping[str, Any]]
 ) -> dict[str, str]:
     """By key the plain name, with the settings in which rows of that name differ."""
-    alike: dict[str, list[Row]] = {}
-    for row in rows:
-        alike.setdefault(plain(row), []).append(row)
-    found = {}
+    alike: dict[str, list[RunResult]] = {}
+    for result in results:
+        alike.setdefault(plain(result), []).append(result)
+    labels = {}
     for name, group in alike.items():
-        keys = list(dict.fromkeys(key for row in group for key in settings(row)))
-        differ = [key for key in keys if len({canonical({key: settings(row).get(key)}) for row in group}) > 1]
-        for row in group:
-            found[row.key] = _with(name, {key: settings(row).get(key) for key in differ})
-    return found
+        keys = list(dict.fromkeys(key for result in group for key in settings(result)))
+        differ = [key for key in keys if len({canonical({key: settings(result).get(key)}) for result in group}) > 1]
+        for result in group:
+            labels[result.key] = _with(name, {key: settings(result).get(key) for key in differ})
+    return labels
 
 
 def _with(name: str, settings: Mapping[str, object]) -> str:
     """``name (a=1, b="x")``; a setting that is neutral is left out."""
-    told = ", ".join(
+    parts = ", ".join(
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"
         for key, value in settings.items()
         if value is not None
     )
-    if not told:
+    if not parts:
         return name
-    return f"{name.removesuffix(')')}, {told})" if name.endswith(")") else f"{name} ({told})"
+    return f"{name.removesuffix(')')}, {parts})" if name.endswith(")") else f"{name} ({parts})"
 
 
 def _preset(choice: ModelChoice, task: Task) -> str:

@@ -127,11 +127,11 @@ def paper_value(table: str, model: str, dataset: str, horizon: int | None, metri
         fern.errors.FernError: unknown paper table 'shok': did you mean 'shock'? Known: ...
     """
     figures = paper_figures(table)
-    metrics = {name for found in figures.values() for name in found}
+    metrics = {name for number in figures.values() for name in number}
     if metric not in metrics:
         raise unknown_name(f"metric of the paper's table {table}", metric, metrics)
-    found = figures.get(Place(model, dataset, horizon)) or figures.get(Place(model, dataset, None)) or {}
-    return found.get(metric)
+    number = figures.get(Place(model, dataset, horizon)) or figures.get(Place(model, dataset, None)) or {}
+    return number.get(metric)
 
 
 def has_table(table: str) -> bool:
@@ -146,7 +146,7 @@ def has_table(table: str) -> bool:
 
 def paper_metrics(table: str) -> set[str]:
     """The metrics of which a table has figures."""
-    return {name for found in paper_figures(table).values() for name in found}
+    return {name for metrics in paper_figures(table).values() for name in metrics}
 
 
 def paper_title(table: str) -> str:
@@ -181,12 +181,12 @@ def dataset_of(table: str, printed: str) -> str:
 
 @cache
 def _read(table: str) -> Mapping[Place, Mapping[str, float]]:
-    found: dict[Place, dict[str, float]] = {}
+    by_place: dict[Place, dict[str, float]] = {}
     for record in _records(table):
         place = _place(table, record)
         figures = {name: float(value) for name, value in _metrics(table, record).items() if value}
-        found.setdefault(place, {}).update(figures)
-    return MappingProxyType({place: MappingProxyType(figures) for place, figures in found.items()})
+        by_place.setdefault(place, {}).update(figures)
+    return MappingProxyType({place: MappingProxyType(figures) for place, figures in by_place.items()})
 
 
 def _records(table: str) -> list[dict[str, str]]:

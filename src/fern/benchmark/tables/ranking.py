@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.benchmark.results import Row, direction_of
+from fern.benchmark.results import RunResult, direction_of
 from fern.benchmark.significance import Ranks, diebold_mariano, friedman, nemenyi, tied_ranks
 from fern.benchmark.store import Store
 from fern.benchmark.tables.cells import LEAST_SHARE, Case, Cell, Grid, Spot
@@ -74,10 +74,10 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
         >>> from fern.benchmark.tables.cells import fill_grid
         >>> given = dict(task="mine", preset="paper", data_fingerprint="ab", context_length=96, horizon=24,
         ...     split="shock", scaling="none", code_version="1", status="done", seed=7)
-        >>> rows = [Row(**given, model=model, dataset=dataset, metrics={"mse": mse})
+        >>> results = [RunResult(**given, model=model, dataset=dataset, metrics={"mse": mse})
         ...     for dataset in ("A", "B", "C") for model, mse in (("fern", 1.0), ("dlinear", 2.0))]
-        >>> found = standings(fill_grid(rows, expected=None))
-        >>> [(one.model, one.rank, one.wins, one.relative) for one in found.models]
+        >>> found = standings(fill_grid(results, expected=None))
+        >>> [(standing.model, standing.rank, standing.wins, standing.relative) for standing in found.models]
         [('fern', 1.0, 3, 1.0), ('dlinear', 2.0, 0, 2.0)]
     """
     direction = direction_of(metric)
@@ -112,10 +112,10 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
         )
         for model in counts
     ]
-    models.sort(key=lambda one: (math.inf if one.rank is None else one.rank, -one.wins))
+    models.sort(key=lambda standing: (math.inf if standing.rank is None else standing.rank, -standing.wins))
     tested = friedman(table) if len(table) >= LEAST_SCENARIOS and len(ranked) <= MOST_MODELS else None
     critical = nemenyi(models=len(ranked), scenarios=len(table), alpha=ALPHA) if tested is not None else None
-    alike = _alike([(one.model, one.rank) for one in models if one.rank is not None], critical)
+    alike = _alike([(standing.model, standing.rank) for standing in models if standing.rank is not None], critical)
     shared = sum(map(len, by_dataset.values()))
     words = _words(len(ranked), len(table), shared, len(grid.cases), tested, critical)
     return Standings(metric, tuple(models), len(table), shared, tested, critical, alike, words)
@@ -131,7 +131,7 @@ def against_best(grid: Grid, store: Store, metric: str = "mse") -> Mapping[tuple
         raise FernError(
             argument="metric", got=metric, expected=f"one whose error of every window is kept: {', '.join(METRICS)}"
         )
-    found: dict[tuple[Case, str], AgainstBest] = {}
+    tests: dict[tuple[Case, str], AgainstBest] = {}
     cells = grid.cells([metric])
     for case in grid.cases:
         done = {
@@ -145,16 +145,16 @@ def against_best(grid: Grid, store: Store, metric: str = "mse") -> Mapping[tuple
         errors = {model: _windows(_runs(grid, case, model), store, metric) for model in done}
         for model in done:
             if model != best:
-                found[case, model] = _tested(best, errors[best], errors[model], horizon=case[1])
-    return found
+                tests[case, model] = _tested(best, errors[best], errors[model], horizon=case[1])
+    return tests
 
 
 def _tested(
     best: str, first: NDArray[np.float64] | str, second: NDArray[np.float64] | str, *, horizon: int
 ) -> AgainstBest:
-    for one in (first, second):
-        if isinstance(one, str):
-            return AgainstBest(best, None, one)
+    for other in (first, second):
+        if isinstance(other, str):
+            return AgainstBest(best, None, other)
     try:
         p_value = diebold_mariano(first, second, horizon=horizon).p_value
     except FernError as error:
@@ -163,21 +163,21 @@ def _tested(
     return AgainstBest(best, p_value, f"{words} (p = {p_value:.2g})")
 
 
-def _runs(grid: Grid, case: Case, model: str) -> list[Row]:
+def _runs(grid: Grid, case: Case, model: str) -> list[RunResult]:
     return [
-        row
-        for row in grid.rows
-        if row.status == "done"
-        and (grid.names[row.key].dataset, row.horizon, grid.names[row.key].model) == (*case, model)
+        result
+        for result in grid.results
+        if result.status == "done"
+        and (grid.names[result.key].dataset, result.horizon, grid.names[result.key].model) == (*case, model)
     ]
 
 
-def _windows(rows: Sequence[Row], store: Store, metric: str) -> NDArray[np.float64] | str:
+def _windows(results: Sequence[RunResult], store: Store, metric: str) -> NDArray[np.float64] | str:
     """The errors of each window averaged over seeds, or why there are none."""
     kept = []
-    for row in rows:
+    for result in results:
         try:
-            errors = store.window_errors(row.key)
+            errors = store.window_errors(result.key)
         except FernError as error:
             return f"not tested: {error}"
         if errors is None or metric not in errors:
@@ -197,12 +197,12 @@ def _score(cell: Cell | None, direction: int) -> float | None:
     return None if cell.mean is None else -direction * cell.mean
 
 
-def _wins(model: str, found: Mapping[str, float]) -> bool:
-    return model in found and len(found) > 1 and math.isfinite(found[model]) and found[model] == min(found.values())
+def _wins(model: str, wins: Mapping[str, float]) -> bool:
+    return model in wins and len(wins) > 1 and math.isfinite(wins[model]) and wins[model] == min(wins.values())
 
 
 def _relative(model: str, scores: Mapping[Case, Mapping[str, float]]) -> float | None:
-    pairs = [(found[model], min(found.values())) for found in scores.values() if model in found]
+    pairs = [(ratios[model], min(ratios.values())) for ratios in scores.values() if model in ratios]
     if not pairs or any(not (0 < best < math.inf and own < math.inf) for own, best in pairs):
         return None
     return math.exp(sum(math.log(own / best) for own, best in pairs) / len(pairs))

@@ -77,7 +77,7 @@ class AuditReport:
     @property
     def rows(self) -> int:
         """Rows of the table."""
-        return sum(one.grid.rows for one in self.series)
+        return sum(series.grid.rows for series in self.series)
 
     def __getitem__(self, column: str) -> ColumnAudit:
         """The audit of a column of a wide table."""
@@ -85,7 +85,7 @@ class AuditReport:
 
     def problems(self) -> list[str]:
         """What must be fixed before the table can be used, one line each; findings about values are not included."""
-        return [problem for one in self.series for problem in one.problems()]
+        return [problem for series in self.series for problem in series.problems()]
 
 
 def audit(
@@ -126,7 +126,7 @@ def audit_source(
         pieces: Iterator[tuple[str, Iterator[pa.RecordBatch]]] = iter([("", source.batches())])
     else:
         pieces = ((name, iter(table.to_batches(BATCH_ROWS))) for name, table in split_by_series(source))
-    found = []
+    report = []
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         for name, batches in pieces:
             # Numbers near the largest that float64 has overflow in squares and differences, and are told as infinite.
@@ -136,7 +136,7 @@ def audit_source(
             if grid.rows == 0:
                 raise FernError(f"{where}: has no rows" + (f" in the part {part}" if part else ""))
             frequency = step_of(grid, step, where=where)
-            found.append(
+            report.append(
                 SeriesAudit(
                     name,
                     grid,
@@ -144,7 +144,7 @@ def audit_source(
                     tuple(ColumnAudit(column, judge(column, frequency, policy)) for column in columns),
                 )
             )
-    return AuditReport(source.name, tuple(found), policy, source.roles)
+    return AuditReport(source.name, tuple(report), policy, source.roles)
 
 
 def _scan(
@@ -159,8 +159,8 @@ def _scan(
         work = [pool.submit(scan.add, column) for scan, column in zip(scans, columns, strict=True)]
         if source.roles.time is not None:
             time.add(batch[source.roles.time])
-        for one in work:
-            one.result()
+        for future in work:
+            future.result()
     grid = time.result() if source.roles.time is not None else grid_without_time(rows)
     return grid, [scan.finish(outlier_limit=outlier_limit) for scan in scans]
 

@@ -64,44 +64,44 @@ def _series(series: SeriesAudit, policy: Policy) -> dict[str, Any]:
 
 
 def _column(column: ColumnAudit, frequency: Frequency, policy: Policy) -> dict[str, Any]:
-    found, verdict = column.statistics, column.verdict
+    statistics, verdict = column.statistics, column.verdict
     sentinels = sentinel_values(column, frequency, policy)
-    outliers, walk = found.outliers, found.walk
+    outliers, walk = statistics.outliers, statistics.walk
     return {
-        "name": found.name,
-        "rows": found.rows,
-        "mean": _number(found.mean),
-        "std": _number(found.deviation),
-        "min": _number(found.low),
-        "max": _number(found.high),
-        "distinct": found.distinct,
+        "name": statistics.name,
+        "rows": statistics.rows,
+        "mean": _number(statistics.mean),
+        "std": _number(statistics.deviation),
+        "min": _number(statistics.low),
+        "max": _number(statistics.high),
+        "distinct": statistics.distinct,
         "zeros": {
-            "total": found.zeros.total,
-            "share": found.zeros.total / found.rows,
-            "isolated": found.zeros.isolated,
-            "clustered": found.zeros.total - found.zeros.isolated,
-            "longest_run": found.zeros.longest,
-            "longest_run_start": found.zeros.longest_start if found.zeros.longest else None,
+            "total": statistics.zeros.total,
+            "share": statistics.zeros.total / statistics.rows,
+            "isolated": statistics.zeros.isolated,
+            "clustered": statistics.zeros.total - statistics.zeros.isolated,
+            "longest_run": statistics.zeros.longest,
+            "longest_run_start": statistics.zeros.longest_start if statistics.zeros.longest else None,
         },
         "missing": {
-            "total": found.missing.total,
-            "infinite": found.infinite,
-            "longest_run": found.missing.longest,
-            "longest_run_start": found.missing.longest_start if found.missing.longest else None,
+            "total": statistics.missing.total,
+            "infinite": statistics.infinite,
+            "longest_run": statistics.missing.longest,
+            "longest_run_start": statistics.missing.longest_start if statistics.missing.longest else None,
         },
         "sentinels": {
             "entries": verdict.sentinel_entries,
-            "share": verdict.sentinel_entries / found.rows,
+            "share": verdict.sentinel_entries / statistics.rows,
             "values": [{**asdict(value), "kind": kind} for kind, value in sentinels],
         },
         "repeated": {
-            "values": [asdict(value) for value in found.common],
-            "count_too_low_by_at_most": found.slack,
+            "values": [asdict(value) for value in statistics.common],
+            "count_too_low_by_at_most": statistics.slack,
         },
         "flat": {
-            "longest_run": found.values.longest,
-            "longest_run_start": found.values.longest_start if found.values.longest else None,
-            "value": _number(found.values.longest_value) if found.values.longest else None,
+            "longest_run": statistics.values.longest,
+            "longest_run_start": statistics.values.longest_start if statistics.values.longest else None,
+            "value": _number(statistics.values.longest_value) if statistics.values.longest else None,
         },
         "outliers": None
         if outliers is None
@@ -168,11 +168,13 @@ def title(series: SeriesAudit, column: ColumnAudit) -> str:
 
 def zeros(column: ColumnAudit) -> str:
     """Zeros, their share, and how many are isolated and clustered."""
-    found = column.statistics.zeros
-    if found.total == 0:
+    statistics = column.statistics.zeros
+    if statistics.total == 0:
         return "0"
-    share = 100 * found.total / column.statistics.rows
-    return f"{found.total:,} ({share:.2f} %) = {found.isolated:,} + {found.total - found.isolated:,}"
+    share = 100 * statistics.total / column.statistics.rows
+    return (
+        f"{statistics.total:,} ({share:.2f} %) = {statistics.isolated:,} + {statistics.total - statistics.isolated:,}"
+    )
 
 
 def run(rows: int, frequency: Frequency) -> str:
@@ -198,23 +200,25 @@ def repeated(column: ColumnAudit, frequency: Frequency, policy: Policy) -> list[
 
 def outlier_count(column: ColumnAudit) -> str:
     """How many values are outliers; a dash where more than half of the values are equal."""
-    found = column.statistics.outliers
-    if found is None or found.count is None:
+    statistics = column.statistics.outliers
+    if statistics is None or statistics.count is None:
         return "–"
-    return f"{'' if found.exact else '≈ '}{found.count:,}"
+    return f"{'' if statistics.exact else '≈ '}{statistics.count:,}"
 
 
 def outliers(column: ColumnAudit) -> str:
     """How many values are outliers and how far the furthest is."""
-    found = column.statistics.outliers
+    statistics = column.statistics.outliers
     count = outlier_count(column)
-    return count if found is None or not found.count else f"{count} (z up to {found.largest_z or 0.0:,.1f})"
+    return (
+        count if statistics is None or not statistics.count else f"{count} (z up to {statistics.largest_z or 0.0:,.1f})"
+    )
 
 
 def walk(column: ColumnAudit) -> str:
     """Whether the column is near a random walk."""
-    found = column.statistics.walk
-    return "–" if found is None else ("near" if found.near else "no")
+    statistics = column.statistics.walk
+    return "–" if statistics is None else ("near" if statistics.near else "no")
 
 
 def actions(column: ColumnAudit) -> list[tuple[str, str]]:
@@ -343,19 +347,19 @@ def _facts(rows: list[tuple[SeriesAudit, ColumnAudit]]) -> Table:
 
 
 def _fact(series: SeriesAudit, column: ColumnAudit) -> list[Text]:
-    found = column.statistics
-    outliers = found.outliers
+    statistics = column.statistics
+    outliers = statistics.outliers
     largest = "–" if outliers is None or outliers.largest_z is None else f"{outliers.largest_z:,.1f}"
     cells = [
         title(series, column),
-        sparkline(found.picture),
-        f"{found.zeros.total:,}",
-        f"{100 * found.zeros.total / found.rows:.2f}",
-        f"{found.zeros.isolated:,}",
-        f"{found.zeros.total - found.zeros.isolated:,}",
-        run(found.zeros.longest, series.frequency),
-        run(found.values.longest, series.frequency),
-        f"{found.missing.total:,}",
+        sparkline(statistics.picture),
+        f"{statistics.zeros.total:,}",
+        f"{100 * statistics.zeros.total / statistics.rows:.2f}",
+        f"{statistics.zeros.isolated:,}",
+        f"{statistics.zeros.total - statistics.zeros.isolated:,}",
+        run(statistics.zeros.longest, series.frequency),
+        run(statistics.values.longest, series.frequency),
+        f"{statistics.missing.total:,}",
         outlier_count(column),
         largest,
         walk(column),

@@ -35,7 +35,7 @@ class Repairs:
     note: str = ""
 
 
-def repairs_of(source: Source, report: AuditReport, *, step: timedelta | None = None) -> Repairs:
+def find_repairs(source: Source, report: AuditReport, *, step: timedelta | None = None) -> Repairs:
     """Clean the table as the report's policy says, and set each column beside what becomes of it.
 
     Example:
@@ -44,7 +44,7 @@ def repairs_of(source: Source, report: AuditReport, *, step: timedelta | None = 
         >>> hours = np.datetime64("2020-01-01", "ns") + np.arange(100) * np.timedelta64(1, "h")
         >>> load = np.where(np.arange(100) == 5, 0.0, np.arange(100) + 1.0)
         >>> source = table_source(pa.table({"ds": hours, "load": load, "other": load + 1}), name="example")
-        >>> [found.name for found in repairs_of(source, audit_source(source)).columns]
+        >>> [repairs.name for repairs in find_repairs(source, audit_source(source)).columns]
         ['load']
     """
     values = report.rows * sum(len(series.columns) for series in report.series[:1])
@@ -54,14 +54,14 @@ def repairs_of(source: Source, report: AuditReport, *, step: timedelta | None = 
         cleaned, log = clean_source(source, policy=report.policy, step=step)
     except FernError as error:
         return Repairs(note=f"What cleaning would do is not drawn: {error}")
-    found = []
+    repairs = []
     names = source.roles.series
     for audit, (series, table) in zip(report.series, split_by_series(source), strict=True):
         own = cleaned if names is None else cleaned.filter(pa.compute.equal(cleaned[names], series))
-        for column in (one.name for one in audit.columns):
+        for column in (audited.name for audited in audit.columns):
             left = as_floats(own[column]) if column in own.column_names and own[column].null_count < len(own) else None
-            found.append(
-                repair_of(
+            repairs.append(
+                find_repair(
                     as_floats(table[column]),
                     left,
                     log,
@@ -71,7 +71,7 @@ def repairs_of(source: Source, report: AuditReport, *, step: timedelta | None = 
                     stuck_after=report.policy.stuck_after(audit.frequency),
                 )
             )
-    worst = sorted((one for one in found if one.found), key=_rows_found, reverse=True)
+    worst = sorted((repaired for repaired in repairs if repaired.masks), key=_count_masked, reverse=True)
     left_out = len(worst) - MOST_FIGURES
     note = f"{left_out:,} more columns in which something was found are not drawn." if left_out > 0 else ""
     return Repairs(tuple(worst[:MOST_FIGURES]), note)
@@ -81,19 +81,19 @@ def repairs_part(repairs: Repairs) -> Html:
     """A figure for each column in which something was found."""
     parts = [
         drawing(
-            repair_figure(one),
+            repair_figure(repaired),
             name=f"repair-{place}",
-            alt=f"{one.in_words()}.",
-            caption=f"{one.in_words()}.",
+            alt=f"{repaired.in_words()}.",
+            caption=f"{repaired.in_words()}.",
         )
-        for place, one in enumerate(repairs.columns, start=1)
+        for place, repaired in enumerate(repairs.columns, start=1)
     ]
     if repairs.note:
         parts.append(element("p", {"class": "soft"}, repairs.note))
     return joined(parts)
 
 
-def repair_of(
+def find_repair(
     values: Values,  # (T,) as they came
     cleaned: Values | None,  # (T − deleted rows,); None where the column is dropped
     log: CleanLog,
@@ -113,14 +113,14 @@ def repair_of(
         >>> hours = np.datetime64("2020-01-01", "s") + np.arange(100) * np.timedelta64(1, "h")
         >>> load = np.where(np.arange(100) == 5, 0.0, np.arange(100) + 1.0)
         >>> frame, log = clean(pa.table({"ds": hours, "load": load}))
-        >>> found = repair_of(load, frame["load"].to_numpy(), log, column="load")
-        >>> np.flatnonzero(found.found["zeros"]).tolist(), float(found.mended[5])
+        >>> repaired = find_repair(load, frame["load"].to_numpy(), log, column="load")
+        >>> np.flatnonzero(repaired.masks["zeros"]).tolist(), float(repaired.mended[5])
         ([5], 5.0)
     """
     raw = np.asarray(values, dtype=np.float64)
-    found = {ZEROS: raw == 0, STUCK: np.zeros(len(raw), np.bool_), CODE: np.zeros(len(raw), np.bool_)}
-    for one in sentinels(np.where(np.isinf(raw), np.nan, raw), stuck_after=stuck_after):
-        found[CODE if one.kind == "code" else STUCK][one.first : one.first + one.length] = True
+    masks = {ZEROS: raw == 0, STUCK: np.zeros(len(raw), np.bool_), CODE: np.zeros(len(raw), np.bool_)}
+    for sentinel in sentinels(np.where(np.isinf(raw), np.nan, raw), stuck_after=stuck_after):
+        masks[CODE if sentinel.kind == "code" else STUCK][sentinel.first : sentinel.first + sentinel.length] = True
     deleted, filled, verdict = np.zeros(len(raw), np.bool_), np.zeros(len(raw), np.bool_), ""
     for change in log.changes:
         if change.series != series or change.first_row is None or change.last_row is None:
@@ -147,7 +147,7 @@ def repair_of(
         " / ".join(part for part in (series, column) if part),
         np.arange(len(raw)) if when is None else when,
         raw,
-        {kind: mask for kind, mask in found.items() if mask.any()},
+        {kind: mask for kind, mask in masks.items() if mask.any()},
         mended,
         filled & ~deleted,
         verdict,
@@ -155,8 +155,8 @@ def repair_of(
     )
 
 
-def _rows_found(one: Repaired) -> int:
-    masks: Sequence[NDArray[np.bool_]] = list(one.found.values())
+def _count_masked(repaired: Repaired) -> int:
+    masks: Sequence[NDArray[np.bool_]] = list(repaired.masks.values())
     return int(np.logical_or.reduce(masks).sum())
 
 
@@ -261,7 +261,7 @@ def _stretches(known: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> list[tupl
 
 
 def _row(report: AuditReport, series: SeriesAudit, column: ColumnAudit) -> list[Entry]:
-    found = column.statistics
+    statistics = column.statistics
     kinds = [action.kind.split()[0] for action in column.verdict.actions]
     doing = joined(
         (
@@ -271,17 +271,17 @@ def _row(report: AuditReport, series: SeriesAudit, column: ColumnAudit) -> list[
         element("br", {}),
     )
     walk = words.walk(column)
-    outliers = found.outliers.count if found.outliers is not None else None
+    outliers = statistics.outliers.count if statistics.outliers is not None else None
     return [
         Entry(words.title(series, column)),
-        Entry(plot(found.picture), ""),
-        Entry(words.number(found.low), float(found.low)) if found.finite else Entry("–", ""),
-        Entry(words.number(found.high), float(found.high)) if found.finite else Entry("–", ""),
-        Entry(words.zeros(column), float(found.zeros.total)),
-        Entry(words.run(found.zeros.longest, series.frequency), float(found.zeros.longest)),
-        Entry(words.run(found.values.longest, series.frequency), float(found.values.longest)),
+        Entry(plot(statistics.picture), ""),
+        Entry(words.number(statistics.low), float(statistics.low)) if statistics.finite else Entry("–", ""),
+        Entry(words.number(statistics.high), float(statistics.high)) if statistics.finite else Entry("–", ""),
+        Entry(words.zeros(column), float(statistics.zeros.total)),
+        Entry(words.run(statistics.zeros.longest, series.frequency), float(statistics.zeros.longest)),
+        Entry(words.run(statistics.values.longest, series.frequency), float(statistics.values.longest)),
         Entry(joined(words.repeated(column, series.frequency, report.policy), element("br", {}))),
-        Entry(f"{found.missing.total:,}", float(found.missing.total)),
+        Entry(f"{statistics.missing.total:,}", float(statistics.missing.total)),
         Entry(words.outliers(column), "" if outliers is None else float(outliers)),
         Entry(walk, kind=walk if walk == "near" else None),
         Entry(doing),

@@ -128,13 +128,13 @@ def _count(
 @cached_njit(nogil=True)
 def _thin(keys: Any, counts: Integers, runs: Integers) -> tuple[int, int]:
     """Subtract about the median count from all counters, drop those left with nothing; returns (left, subtracted)."""
-    sample, found, slot = np.empty(_SAMPLED, np.int64), 0, 0
-    while found < _SAMPLED and slot < SLOTS:  # slots are in hash order: the first are a fair sample
+    sample, kept, slot = np.empty(_SAMPLED, np.int64), 0, 0
+    while kept < _SAMPLED and slot < SLOTS:  # slots are in hash order: the first are a fair sample
         if counts[slot] > 0:
-            sample[found] = counts[slot]
-            found += 1
+            sample[kept] = counts[slot]
+            kept += 1
         slot += 1
-    cut = np.sort(sample[:found])[found // 2]
+    cut = np.sort(sample[:kept])[kept // 2]
     old_keys, old_counts, old_runs = keys.copy(), counts.copy(), runs.copy()
     counts[:] = 0
     runs[:] = 0

@@ -8,7 +8,7 @@ from tests.benchmark.stress.support import LENGTHS, TINY, cheat, last_value, win
 from tests.errors import raises_error
 
 from fern.benchmark.stress.requirements import parse_requirements
-from fern.benchmark.stress.stress_test import DEFAULT_SCENARIOS, RIVALS, StressSettings, stress_test
+from fern.benchmark.stress.run import DEFAULT_SCENARIOS, RIVALS, StressSettings, stress_test
 from fern.errors import FernError
 from fern.models import build_model
 from fern.systems import SCENARIOS, ParamShock, StateShock, simulate

@@ -19,8 +19,8 @@ from fern.benchmark.adapters.outside import Floats
 from fern.benchmark.problem import Dataset, Problem
 from fern.benchmark.scoring import References
 from fern.benchmark.stress.requirements import Requirement
-from fern.benchmark.stress.targets import TAKES, Material, Takes, Target, forecast
-from fern.benchmark.stress.time_limit import Examinee, examinee_of
+from fern.benchmark.stress.targets import TAKES, ScenarioData, Takes, Target, forecast
+from fern.benchmark.stress.time_limit import GuardedForecaster, guard_forecaster
 from fern.checks import require_number, require_whole
 from fern.errors import FernError, unknown_name
 from fern.metrics import ept, mae, mse, w2_squared
@@ -72,7 +72,7 @@ class StressSettings:
             if name not in model_names():
                 raise unknown_name("rival", name, model_names())
 
-    def filled(self, config: ModelConfig | None) -> "StressSettings":
+    def fill(self, config: ModelConfig | None) -> "StressSettings":
         """These settings with the lengths of a built model, if there is one; asking for other lengths is an error."""
         if config is None:
             return replace(self, context_length=self.context_length or CONTEXT_LENGTH, horizon=self.horizon or HORIZON)
@@ -132,7 +132,9 @@ class Result:
         if self.figures is None:
             return self.requirements
         values = asdict(self.figures)
-        return tuple(asked for asked in self.requirements if not asked.holds(values[asked.metric]))
+        return tuple(
+            requirement for requirement in self.requirements if not requirement.holds(values[requirement.metric])
+        )
 
     @property
     def survived(self) -> bool:
@@ -155,7 +157,7 @@ class Report:
 
 
 @dataclass(frozen=True, eq=False)
-class Exam:
+class ScenarioTest:
     """A scenario as questions and answers."""
 
     problem: Problem
@@ -167,13 +169,13 @@ class Exam:
         """The scenario's."""
         return self.problem.dataset.name
 
-    def material(self) -> Material:
+    def data(self) -> ScenarioData:
         """What the forecaster gets: nothing of the test part but the contexts."""
         parts, length = self.problem.split, self.problem.context_length
         values = self.problem.values
         contexts = np.stack([values[start - length : start] for start in self.starts])
         rows = values[: parts.validation.stop].copy()
-        return Material(rows, parts.train, parts.validation, contexts, self.problem.horizon, self.takes)
+        return ScenarioData(rows, parts.train, parts.validation, contexts, self.problem.horizon, self.takes)
 
     def score(self, forecasts: Floats) -> StressFigures:
         """The figures of forecasts (n, H, C)."""
@@ -220,43 +222,45 @@ def stress_test(
         >>> report.results[0].windows, report.results[0].figures.skill
         (64, 0.0)
     """
-    asked = tuple(requirements)
+    requirements = tuple(requirements)
     settings = StressSettings() if settings is None else settings
     plans = [open_scenario(source) for source in scenarios]
-    with examinee_of(forecaster) as examinee:
-        settings = settings.filled(examinee.config)
-        _require_attainable(asked, settings)
-        exams = [_exam(plan, settings) for plan in plans or _default_plans(examinee.config)]
-        _require_different(exams)
+    with guard_forecaster(forecaster) as guarded:
+        settings = settings.fill(guarded.config)
+        _require_attainable(requirements, settings)
+        tests = [_make_test(plan, settings) for plan in plans or _default_scenarios(guarded.config)]
+        _require_distinct(tests)
         results = []
-        for exam in exams:
-            results.append(_result(exam, examinee, asked, settings))
+        for test in tests:
+            results.append(_result(test, guarded, requirements, settings))
             on_result(results[-1])
-    return Report(examinee.name, settings, tuple(results))
+    return Report(guarded.name, settings, tuple(results))
 
 
-def _result(exam: Exam, examinee: Examinee, asked: tuple[Requirement, ...], settings: StressSettings) -> Result:
+def _result(
+    test: ScenarioTest, guarded: GuardedForecaster, requirements: tuple[Requirement, ...], settings: StressSettings
+) -> Result:
     began = time.perf_counter()
     figures, reason = None, None
     try:
         limits = {"time_limit": settings.time_limit, "training_limit": settings.training_limit}
-        figures = exam.score(examinee.answer(exam.material(), **limits))
+        figures = test.score(guarded.forecast_windows(test.data(), **limits))
     except FernError as error:
         reason = str(error)
     seconds = time.perf_counter() - began
-    rivals = {name: _figures_of_rival(name, exam) for name in settings.rivals}
-    return Result(exam.name, len(exam.starts), seconds, asked, figures, reason, rivals)
+    rivals = {name: _figures_of_rival(name, test) for name in settings.rivals}
+    return Result(test.name, len(test.starts), seconds, requirements, figures, reason, rivals)
 
 
-def _figures_of_rival(name: str, exam: Exam) -> StressFigures | None:
-    material = exam.material()
+def _figures_of_rival(name: str, test: ScenarioTest) -> StressFigures | None:
+    data = test.data()
     try:
-        return exam.score(forecast(Target(name, name).prepared(material), material))
+        return test.score(forecast(Target(name, name).prepare(data), data))
     except FernError:
         return None
 
 
-def _default_plans(config: ModelConfig | None) -> list[Scenario]:
+def _default_scenarios(config: ModelConfig | None) -> list[Scenario]:
     plans = [scenario(name) for name in DEFAULT_SCENARIOS]
     if config is None:
         return plans
@@ -273,7 +277,7 @@ def _channels(plan: Scenario) -> int:
     return len(plan.source.channel_names_of(plan.source.complete(plan.params)))
 
 
-def _exam(plan: Scenario, settings: StressSettings) -> Exam:
+def _make_test(plan: Scenario, settings: StressSettings) -> ScenarioTest:
     """The simulated scenario, with its windows."""
     length, horizon = settings.context_length or CONTEXT_LENGTH, settings.horizon or HORIZON
     trajectory = simulate(plan)
@@ -287,18 +291,18 @@ def _exam(plan: Scenario, settings: StressSettings) -> Exam:
     if not problem.train_std.any():
         raise FernError("is constant over the training set, so errors have no scale", argument=name)
     places = np.linspace(0, len(after) - 1, min(settings.windows, len(after))).round().astype(np.int64)
-    return Exam(problem, after[places], settings.takes)
+    return ScenarioTest(problem, after[places], settings.takes)
 
 
 def _require_attainable(requirements: tuple[Requirement, ...], settings: StressSettings) -> None:
     """EPT counts steps of the forecast, so none can reach beyond the horizon."""
-    for asked in requirements:
-        if asked.metric == "ept" and not asked.holds(float(settings.horizon or HORIZON)):
-            raise FernError(f"ept cannot exceed the horizon, which is {settings.horizon}", argument=asked)
+    for requirement in requirements:
+        if requirement.metric == "ept" and not requirement.holds(float(settings.horizon or HORIZON)):
+            raise FernError(f"ept cannot exceed the horizon, which is {settings.horizon}", argument=requirement)
 
 
-def _require_different(exams: list[Exam]) -> None:
-    names = [exam.name for exam in exams]
+def _require_distinct(tests: list[ScenarioTest]) -> None:
+    names = [test.name for test in tests]
     for name in names:
         if names.count(name) > 1:
             raise FernError(f"{name} is given twice", argument="scenario")
