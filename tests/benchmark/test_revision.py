@@ -39,7 +39,7 @@ def test_a_run_done_twice_has_the_same_bits_wherever_its_arrays_lie_in_memory(mo
     kept = [np.empty(size) for size in (3, 1_001, 65_537, 17)]  # the second run finds other addresses
     second = tiny_result(model)
     assert len(kept) == 4
-    assert first.row.result() == second.row.result()
+    assert first.result.result() == second.result.result()
     for name, values in first.windows.items():
         np.testing.assert_array_equal(values, second.windows[name])
 
@@ -57,11 +57,11 @@ def test_a_change_of_what_is_computed_raises_the_revision(model):
     if model not in recorded["mse"]:
         pytest.skip("no figures: a model that is new, or whose weights come with the package")
     said = "what a run computes has changed: raise fern.benchmark.runs.REVISION, or undo the change"
-    assert first_result(model).row.metrics["mse"] == pytest.approx(recorded["mse"][model], rel=1e-3), said
+    assert first_result(model).result.metrics["mse"] == pytest.approx(recorded["mse"][model], rel=1e-3), said
 
 
 def rewrite_figures():
-    figures = {model: float(f"{tiny_result(model).row.metrics['mse']:.9g}") for model in NAMES}
+    figures = {model: float(f"{tiny_result(model).result.metrics['mse']:.9g}") for model in NAMES}
     FIGURES.write_text(json.dumps({"revision": REVISION, "mse": figures}, indent=1) + "\n")
 
 
