@@ -17,7 +17,7 @@ from fern.cli.options import (
     expand_options,
     split_numbers,
 )
-from fern.cli.tables import check_files, name_options, open_table, say, show_warnings, write_out
+from fern.cli.tables import TableFile, check_files, name_options, say, show_warnings, write_out
 from fern.errors import FernError
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ def backtest(
     if saved and horizon not in (None, forecaster.horizon):
         problem = f"got {horizon}, {fit_options.model} was saved with {forecaster.horizon}"
         raise FernError(problem, argument="--horizon")
-    opened = open_table(data, table_options.reading())
-    with name_options(opened.name), show_warnings(), exit_if_interrupted():
-        table = opened.read_series(forecaster.set_params(id_col=opened.id_col))
+    file = TableFile(data, table_options)
+    with name_options(file.name), show_warnings(), exit_if_interrupted():
+        table = file.read_series(forecaster)
         rows = forecaster.cross_validation(
-            opened.table,
+            table,
             n_windows=windows,
             step_size=step_size,
             quantiles=list(list_quantiles(levels)),
@@ -107,7 +107,7 @@ def backtest(
             _print(result)
         if out is not None:
             kept = keep_levels(rows, table, levels=levels)
-            write_out(kept, out, time=[table.time_col or "row", "cutoff"], time_form=opened.time_form)
+            write_out(kept, out, time=[table.time_col or "row", "cutoff"], time_form=table.time_format)
             if str(out) != "-":
                 say(f"wrote {out}: {kept.num_rows:,} rows")
 
@@ -128,10 +128,9 @@ def diagnose(
     forecaster, saved = make_forecaster(FitOptions(model=model), None, table_options)
     if not saved:
         raise FernError(argument="--model", got=model, expected="the folder of a saved forecaster")
-    opened = open_table(data, table_options.reading())
-    with name_options(opened.name), show_warnings(), exit_if_interrupted():
-        opened.read_series(forecaster.set_params(id_col=opened.id_col))
-        diagnosis = forecaster.diagnose(opened.table)
+    file = TableFile(data, table_options)
+    with name_options(file.name), show_warnings(), exit_if_interrupted():
+        diagnosis = forecaster.diagnose(file.read_series(forecaster))
     frames = {
         "Measured coverage on these rows": diagnosis.coverage,
         "Warning rules and their rates": diagnosis.rates,

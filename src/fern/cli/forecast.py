@@ -18,7 +18,7 @@ from fern.cli.options import (
     expand_options,
     split_numbers,
 )
-from fern.cli.tables import OpenTable, check_files, name_options, open_table, say, show_warnings, write_out
+from fern.cli.tables import TableFile, check_files, name_options, say, show_warnings, write_out
 from fern.errors import FernError, unknown_name
 from fern.files import check_folder
 
@@ -71,20 +71,19 @@ def forecast(
     with name_options(data):
         OutputColumns.of(level=levels, quantiles=probabilities)  # a mistake here must not cost a training
     forecaster, saved = make_forecaster(fit_options, horizon, table_options)
-    opened = open_table(data, table_options.reading())
-    with name_options(opened.name), show_warnings(), exit_if_interrupted():
-        forecaster.set_params(id_col=opened.id_col)
+    file = TableFile(data, table_options)
+    with name_options(file.name), show_warnings(), exit_if_interrupted():
+        table = file.read_series(forecaster)
         if saved:
-            table = opened.read_series(forecaster)
-            forecast_rows = forecaster.predict(opened.table, h=horizon, level=levels, quantiles=probabilities)
+            forecast_rows = forecaster.predict(table, h=horizon, level=levels, quantiles=probabilities)
         else:
-            table = fit(forecaster, opened)
+            fit(forecaster, table)
             forecast_rows = forecaster.predict(level=levels, quantiles=probabilities)
-        write_out(forecast_rows, out, time=[table.time_col], time_form=opened.time_form)
+        write_out(forecast_rows, out, time=[table.time_col], time_form=table.time_format)
         if out is not None and str(out) != "-":
             say(f"wrote {out}: {forecast_rows.num_rows:,} rows")
         if plot is not None:
-            _plot(forecaster, opened if saved else None, plot, h=horizon, levels=levels)
+            _plot(forecaster, table if saved else None, plot, h=horizon, levels=levels)
         if save is not None:
             forecaster.save(save)
             say(f"saved the forecaster: {save}")
@@ -112,9 +111,8 @@ def make_forecaster(options: FitOptions, horizon: int | None, table: SeriesOptio
     return forecaster.set_params(**settings), True
 
 
-def fit(forecaster: "FernForecaster", opened: OpenTable) -> "SeriesTable":
+def fit(forecaster: "FernForecaster", table: "SeriesTable") -> None:
     """Fit to the table; what was decided is said on standard error."""
-    table = opened.read_series(forecaster)
     began = clock.monotonic()
     forecaster.fit(table)
     seconds = clock.monotonic() - began
@@ -122,7 +120,6 @@ def fit(forecaster: "FernForecaster", opened: OpenTable) -> "SeriesTable":
     for note in forecaster.notes_:
         if "too few rows to learn from" not in note:  # that one is a warning
             say(f"note: {note}")
-    return table
 
 
 @contextmanager
@@ -154,10 +151,10 @@ def _check_paths(data: str, *, out: Path | None, plot: Path | None, save: Path |
 
 
 def _plot(
-    forecaster: "FernForecaster", opened: OpenTable | None, path: Path, *, h: int | None, levels: list[float] | None
+    forecaster: "FernForecaster", table: "SeriesTable | None", path: Path, *, h: int | None, levels: list[float] | None
 ) -> None:
     from fern.plot.canvas import save_figure
 
     chosen: dict[str, Any] = {} if levels is None else {"level": levels}
-    save_figure(forecaster.plot(None if opened is None else opened.table, h=h, **chosen), path)
+    save_figure(forecaster.plot(table, h=h, **chosen), path)
     say(f"wrote {path}")

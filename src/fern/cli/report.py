@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,12 +25,13 @@ from fern.cli.options import (
     expand_options,
     split_numbers,
 )
-from fern.cli.tables import OpenTable, locate, name_options, open_table, say, show_warnings
+from fern.cli.tables import TableFile, locate, name_options, say, show_warnings
 from fern.errors import FernError
 from fern.files import check_outputs, require_ending, write_whole
 
 if TYPE_CHECKING:
     from fern.data.auditing.audit import AuditReport
+    from fern.data.series_table import SeriesTable
 
 Out = Annotated[Path, typer.Option("--out", "-o", "--output", help="Write the page to this file (.html).")]
 
@@ -126,17 +128,17 @@ def forecast(
     with name_options(data):
         OutputColumns.of(level=levels, quantiles=None)
     forecaster, saved = make_forecaster(fit_options, horizon, table_options)
-    opened = open_table(data, table_options.reading())
-    with name_options(opened.name), show_warnings(), exit_if_interrupted():
-        forecaster.set_params(id_col=opened.id_col)
+    file = TableFile(data, table_options)
+    with name_options(file.name), show_warnings(), exit_if_interrupted():
+        table = file.read_series(forecaster)
         if not saved:
-            fit(forecaster, opened)
-        audit_report, why = _audit(opened, table_options.time_col)
+            fit(forecaster, table)
+        audit_report, why = _audit(file, table)
         page = forecaster.report(
-            opened.table if saved else None,
+            table if saved else None,
             h=horizon,
             level=levels,
-            name=Path(opened.name).name,
+            name=Path(file.name).name,
             audit=audit_report,
             command=shlex.join(["fern", *sys.argv[1:]]),
         )
@@ -145,13 +147,14 @@ def forecast(
     write_page(out, page)
 
 
-def _audit(opened: OpenTable, time_col: str | None) -> "tuple[AuditReport | None, str]":
+def _audit(file: TableFile, table: "SeriesTable") -> "tuple[AuditReport | None, str]":
     """The audit of the table, or why there is none: a forecast is shown all the same."""
-    from fern.data import audit as audit_frame
+    from fern.data.auditing.audit import audit_source
+    from fern.data.reading import open_source
 
-    id_col = opened.id_col if opened.id_col in opened.table.column_names else None
+    reading = replace(file.options.reading(), time_col=table.time_col, id_col=table.id_col)
     try:
-        return audit_frame(opened.table, time=time_col, series=id_col), ""
+        return audit_source(open_source(file.path, reading, name=file.name)), ""
     except FernError as error:
         return None, str(error)
 

@@ -5,22 +5,21 @@ import shutil
 import sys
 import tempfile
 import warnings
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fern.cli.console import echo, echo_table
-from fern.cli.options import STANDARD
+from fern.cli.options import STANDARD, TableOptions
 from fern.errors import FernError, NotWritten
 from fern.files import check_outputs, require_ending, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fern.data.reading import Reading
     from fern.data.series_table import SeriesTable
     from fern.forecaster import FernForecaster
 
@@ -43,18 +42,39 @@ OPTIONS = {
 """The option of each argument that an error may name."""
 
 
-@dataclass(frozen=True)
-class OpenTable:
-    """A table that was read, and how its time is written."""
+class TableFile:
+    """The file of a table, or a copy of standard input that lasts as long as this object.
 
-    name: str
-    table: "pa.Table"
-    id_col: str
-    time_form: str | None = None
+    ``name`` is what messages call it.
+    """
+
+    def __init__(self, data: str, options: TableOptions) -> None:
+        self.name, self.options = data, options
+        if data != STANDARD:
+            self.path = Path(locate(data))
+            return
+        self.name = "standard input"
+        stream = getattr(sys.stdin, "buffer", None)
+        if stream is None or sys.stdin.isatty():
+            raise FernError("is a terminal; pipe a table into the command, or give a file", where=self.name)
+        folder = tempfile.mkdtemp(prefix="fern-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / "table"
+        with self.path.open("wb") as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
 
     def read_series(self, forecaster: "FernForecaster") -> "SeriesTable":
         """Its series as the forecaster reads them; the columns' roles are printed on standard error."""
-        table = forecaster.read(self.table)
+        options = self.options
+        table = forecaster.read(
+            self.path,
+            id_col=options.id_col,
+            encoding=options.encoding,
+            separator=options.separator,
+            decimal=options.decimal,
+            name=self.name,
+            kind="pyarrow",
+        )
         roles = [f"time: {table.time_col}" if table.time_col is not None else "no time column: rows count"]
         if table.id_col is not None:
             roles.append(f"series: {table.id_col} ({len(table.series):,})")
@@ -64,36 +84,6 @@ class OpenTable:
         rows = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
         say(f"{'; '.join([*roles, f'{many}: {shown}'])}; {rows} rows, step {table.frequency}")
         return table
-
-
-def open_table(data: str, reading: "Reading") -> OpenTable:
-    """Read the table of a file or of standard input."""
-    from fern.data.columns import ID, find_identifier, find_time
-    from fern.data.writing import written_form
-
-    name = "standard input" if data == STANDARD else data
-    with name_options(name):
-        table = _read(data, reading)
-        columns = [column for column in table.column_names if column != (reading.id_col or ID)]
-        time, _ = find_time(table, columns, name="frame", asked=reading.time_col)
-        identifier = reading.id_col or find_identifier(table, time) or ID
-        return OpenTable(name, table, identifier, None if time is None else written_form(table[time]))
-
-
-def _read(data: str, reading: "Reading") -> "pa.Table":
-    from fern.data.reading import read_table
-
-    if data != STANDARD:
-        return read_table(locate(data), reading)
-    stream = getattr(sys.stdin, "buffer", None)
-    if stream is None or sys.stdin.isatty():
-        raise FernError("standard input is a terminal; pipe a table into the command, or give a file", argument="DATA")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "table"
-        with path.open("wb") as file:
-            shutil.copyfileobj(stream, file, 1 << 20)
-        with name_options("standard input", place=str(path)):
-            return read_table(path, reading)
 
 
 def locate(data: str) -> str | Path:
@@ -167,14 +157,14 @@ def show_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def name_options(name: str, *, place: str = "frame") -> Iterator[None]:
-    """Errors with options for arguments, and the file's name for ``place``."""
+def name_options(name: str) -> Iterator[None]:
+    """Errors with options for arguments, and the file's name for a frame."""
     try:
         yield
     except NotWritten:
         raise  # names the file itself, and is no mistake of the user
     except FernError as error:
-        raise replace_names(error, {place: name, **OPTIONS}) from None
+        raise replace_names(error, {"frame": name, **OPTIONS}) from None
 
 
 def replace_names(error: FernError, names: Mapping[str, str]) -> FernError:

@@ -38,13 +38,17 @@ def find_roles(
     ignore: Sequence[str] = (),
     forecast: bool = False,
     ignore_columns: bool = False,
+    guess_id: bool = False,
+    like: Roles | None = None,
 ) -> Roles:
     """Decide which column is what, from the names and types of a table or of its first rows.
 
     Time is ``ds``, else the first column of dates or timestamps (text that reads as such included), else a column of
     integers with a usual name (``t``, ``time``, …). The series are named by ``unique_id``. All others are values and
     must be numbers. With ``forecast`` only targets are values: ``target_col``, else ``y`` of a long table, else every
-    column of numbers; other columns are an error, or left out with ``ignore_columns``.
+    column of numbers; other columns are an error, or left out with ``ignore_columns``. With ``guess_id`` the only
+    column of text may name the series, too; see `find_identifier`. Columns of the same name and role as in the table
+    ``like`` come before all guesses.
 
     Example:
         >>> find_roles(pa.table({"date": ["2020-01-01"], "load": [1.5]}), name="f.csv").time
@@ -54,15 +58,26 @@ def find_roles(
     if not names:
         raise FernError("has no columns", where=name)
     require_distinct(names, name=name)
-    asked = {"time_col": [time_col], "id_col": [id_col], "target_col": target_col or (), "ignore": ignore}
+    known = like or Roles(())
+    usual = [column for column in (known.series, ID) if column in names and column not in ignore]
+    series = id_col or (usual[0] if usual else None)
+    time_col = time_col or (known.time if known.time in names else None)
+    wanted = target_col or (known.values if series is None and known.series is None else ())
+    asked = {"time_col": [time_col], "id_col": [id_col], "target_col": wanted, "ignore": ignore}
     for argument, columns in asked.items():
         for column in columns:
             if column is not None and column not in names:
                 raise unknown_name("column", column, names, argument=argument, where=name)
-    series = id_col or (ID if ID in names and ID not in ignore else None)
-    targets = _targets(names, target_col, series=series, time=time_col, where=name) if forecast else None
     left = [column for column in names if column not in (series, *ignore)]
-    time, form = find_time(table, [c for c in left if c not in (targets or ())], name=name, asked=time_col)
+    time, form = find_time(table, [column for column in left if column not in wanted], name=name, asked=time_col)
+    if series is None and guess_id:
+        series = find_identifier(table.select(left), time)
+        left = [column for column in left if column != series]
+    targets = None
+    if forecast:
+        if series is not None and not wanted and set(known.values) <= set(names):
+            wanted = known.values
+        targets = _targets(names, wanted, series=series, time=time_col, where=name)
     # The row numbers that some programs write in front of the columns are no values.
     numbers = [column for column in left if column != time and is_row_number(table, column)]
     others = [column for column in left if column != time and column not in numbers]
@@ -89,10 +104,10 @@ def find_roles(
 
 
 def _targets(
-    names: Sequence[str], target_col: Sequence[str] | None, *, series: str | None, time: str | None, where: str
+    names: Sequence[str], target_col: Sequence[str], *, series: str | None, time: str | None, where: str
 ) -> tuple[str, ...] | None:
     """The columns to forecast; None where every column of numbers is one."""
-    if target_col is None:
+    if not target_col:
         return (TARGET,) if series is not None and TARGET in names else None
     for column in target_col:
         if column in (series, time):

@@ -362,12 +362,11 @@ class CsvFile:
         return cls(path, name, encoding, dialect, raw, head)
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """All rows; columns without a type here get the one that their first rows look like."""
+        """All rows of these columns."""
         yield from self._stream(types, threads=True)
 
     def _stream(self, types: Mapping[str, pa.DataType], *, threads: bool) -> Iterator[pa.RecordBatch]:
-        names = self.head.column_names
-        as_written = dict(zip(names, self.raw_names, strict=True))
+        as_written = dict(zip(self.head.column_names, self.raw_names, strict=True))
         raw = {as_written[column]: type_ for column, type_ in types.items()}
         try:
             read = pcsv.ReadOptions(block_size=self._block_bytes(), encoding=self.encoding, use_threads=threads)
@@ -375,7 +374,7 @@ class CsvFile:
             convert = _conversion(self.dialect, raw)
             with for_arrow(self.path) as source, pcsv.open_csv(source, read, parse, convert) as reader:
                 for batch in reader:
-                    yield batch.rename_columns(names)
+                    yield batch.rename_columns(list(types))
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             if threads:  # once more without threads: only then the error names the row
                 for _ in self._stream(types, threads=False):
@@ -393,6 +392,7 @@ def _conversion(dialect: Dialect, types: dict[str, pa.DataType]) -> pcsv.Convert
         null_values=list(_NULLS),
         strings_can_be_null=True,
         column_types=types,
+        include_columns=list(types),
         true_values=["True", "true", "TRUE"],
         false_values=["False", "false", "FALSE"],
     )

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fern.data.columns import ID, Roles, find_roles, find_time, require_distinct
+from fern.data.columns import Roles, find_roles, require_distinct
 from fern.data.csv_files import CsvFile, Opened, for_arrow, one_line, readable
 from fern.data.timestamps import in_type, is_time, to_stamps, without_views
-from fern.errors import FernError, unknown_name
+from fern.data.writing import written_form
+from fern.errors import FernError
 
 BATCH_ROWS = 1 << 16
 _HEAD_BYTES = 1 << 20
@@ -33,6 +34,8 @@ class Reading:
     target_col: tuple[str, ...] | None = None
     forecast: bool = False
     ignore_columns: bool = False
+    guess_id: bool = False
+    like: Roles | None = None
 
     def roles(self, table: pa.Table, *, name: str) -> Roles:
         """The roles of the columns of a table, or of its first rows."""
@@ -45,6 +48,8 @@ class Reading:
             ignore=self.ignore,
             forecast=self.forecast,
             ignore_columns=self.ignore_columns,
+            guess_id=self.guess_id,
+            like=self.like,
         )
 
 
@@ -68,6 +73,8 @@ class Source:
     stream: Callable[[], Iterator[pa.RecordBatch]]
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     """The types that the columns came in; text files have none."""
+    time_format: str | None = None
+    """The format in which a text file writes its times, to the letter; None where that is not simple."""
     held: pa.Table | None = None
     """The rows, where all of them are in memory already."""
 
@@ -91,15 +98,17 @@ class Source:
             return pa.table(_canonical(self.held, self.roles))
 
 
-def open_source(path: str | Path, reading: Reading = GUESSED) -> Source:
-    """Open a CSV or Parquet file; its first rows decide the dialect and the roles of the columns."""
-    path = Path(path)
-    opened = Opened(path)
-    with readable(str(path)):
-        start, complete = file_start(opened.path, name=path)
+def open_source(path: str | Path, reading: Reading = GUESSED, *, name: str | None = None) -> Source:
+    """Open a CSV or Parquet file; its first rows decide the dialect and the roles of the columns.
+
+    ``name`` is what messages call it, if not by its path.
+    """
+    opened, called = Opened(Path(path)), Path(path if name is None else name)
+    with readable(str(called)):
+        start, complete = file_start(opened.path, name=called)
         if is_parquet(start):
-            return _parquet_source(opened, path, reading)
-        return _csv_source(opened, path, start, complete, reading)
+            return _parquet_source(opened, called, reading)
+        return _csv_source(opened, called, start, complete, reading)
 
 
 def is_parquet(start: bytes) -> bool:
@@ -168,7 +177,11 @@ def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, readin
     def stream(held: Opened = opened) -> Iterator[pa.RecordBatch]:  # a copy of a pipe lasts as long as this function
         yield from file.batches(types)
 
-    return Source(str(name), roles, _time_type(head, roles), stream)
+    written = None
+    if roles.time is not None:
+        first = next(file.batches({roles.time: pa.string()}), None)
+        written = None if first is None else written_form(first[0])
+    return Source(str(name), roles, _time_type(head, roles), stream, time_format=written)
 
 
 def _csv_type(head: pa.Table, column: str) -> pa.DataType:
@@ -203,8 +216,9 @@ def _parquet_source(given: Opened, path: Path, reading: Reading) -> Source:
         with _undamaged(path), opened() as file:
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
 
-    types = dict(zip(schema.names, schema.types, strict=True))
-    return Source(str(path), roles, _time_type(head, roles), stream, types)
+    types = dict(zip(schema.names, without_views(head).schema.types, strict=True))
+    written = None if roles.time is None else written_form(head[roles.time])
+    return Source(str(path), roles, _time_type(head, roles), stream, types, written)
 
 
 @contextmanager
@@ -240,68 +254,3 @@ def _canonical(rows: pa.RecordBatch | pa.Table, roles: Roles) -> dict[str, pa.Ar
             column = pc.cast(column, pa.int8())
         columns[name] = in_type(column, pa.float64(), safe=False)
     return columns
-
-
-def read_table(path: str | Path, reading: Reading = GUESSED) -> pa.Table:
-    """All columns of a CSV or Parquet file, whatever their role.
-
-    In a CSV file numbers are float64 (integers where they are the time), and dates and series' names stay text as it is
-    written: ``007`` is a name, and what goes out may be written as what came in.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "load.csv"
-        >>> _ = path.write_text("Tag;Last\\n31.01.2020;1,5\\n01.02.2020;2,25\\n")
-        >>> read_table(path).to_pydict()
-        {'Tag': ['31.01.2020', '01.02.2020'], 'Last': [1.5, 2.25]}
-    """
-    path = Path(path)
-    opened = Opened(path)
-    with readable(str(path)):
-        start, complete = file_start(opened.path, name=path)
-        if is_parquet(start):
-            return _parquet(opened.path, name=path)
-        file = open_csv(opened.path, start, complete, reading, name=path)
-        _require_columns(file.head, (reading.time_col, reading.id_col), name=str(path))
-        table = pa.Table.from_batches(file.batches(_types(file, reading)))
-    if table.num_rows == 0:
-        raise FernError("has a header but no rows", where=path)
-    return table
-
-
-def _require_columns(head: pa.Table, asked: tuple[str | None, ...], *, name: str) -> None:
-    for column in asked:
-        if column is not None and column not in head.column_names:
-            raise FernError(f"{unknown_name('column', column, head.column_names)}", where=name)
-
-
-def _types(file: CsvFile, reading: Reading) -> dict[str, pa.DataType]:
-    head = file.head
-    identifier = reading.id_col or ID
-    others = [column for column in head.column_names if column != identifier]
-    time, _ = find_time(head, others, name=str(file.name), asked=reading.time_col)
-    return {
-        column: pa.string() if column == identifier else _type(head.schema.field(column).type, is_time=column == time)
-        for column in head.column_names
-    }
-
-
-def _type(found: pa.DataType, *, is_time: bool) -> pa.DataType:
-    """Numbers are float64 from the first row on: the first rows may look like integers and the rest not."""
-    if pa.types.is_integer(found):
-        return pa.int64() if is_time else pa.float64()
-    if pa.types.is_floating(found) or pa.types.is_null(found):
-        return pa.float64()
-    return found if pa.types.is_boolean(found) else pa.string()
-
-
-def _parquet(path: Path, *, name: Path) -> pa.Table:
-    try:
-        with for_arrow(path) as source, pq.ParquetFile(source) as file:
-            require_distinct(file.schema_arrow.names, name=str(name))
-            table = file.read()
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise FernError(f"damaged or truncated Parquet file ({one_line(error)})", where=name) from None
-    if table.num_rows == 0:
-        raise FernError("has columns but no rows", where=name)
-    return without_views(table.replace_schema_metadata(None))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fern.data.columns import Roles
 from fern.data.frequency import ROWS, Frequency, frequency_of, next_stamps
 from fern.data.missing import Missing, filled_forward, interpolated, on_whole_grid, refuse_missing, require_missing
 from fern.data.native import Native, unwrap
@@ -51,6 +52,7 @@ class SeriesTable:
         frequency: the step that all series share.
         time_col: the time column; None where rows count.
         id_col: the column that names the series of a long table; None for a wide one.
+        time_format: the format in which a CSV file writes its times; None where that is not simple.
 
     Example:
         >>> table = read_frame(pa.table({"ds": ["2020-01-01", "2020-01-02"], "a": [1.0, 2.0]}))
@@ -69,7 +71,13 @@ class SeriesTable:
     time_type: pa.DataType | None = None
     id_type: pa.DataType | None = None
     value_type: pa.DataType = field(default_factory=pa.float64)
+    time_format: str | None = None
     native: Native = field(default_factory=lambda: Native("pyarrow"))
+
+    @property
+    def roles(self) -> Roles:
+        """The roles of the columns, for tables that are read like this one."""
+        return Roles(self.channel_names, self.time_col, series=self.id_col)
 
     @property
     def long(self) -> bool:
@@ -108,7 +116,7 @@ class SeriesTable:
         codes = pa.array(np.repeat(np.arange(len(names), dtype=np.int32), lengths))
         return restore_names(pa.array(names, pa.string()).take(codes), self.id_type)
 
-    def require_no_gaps(self) -> None:
+    def require_no_gaps(self, *, where: str = "frame") -> None:
         """Refuse series whose time grid lacks rows."""
         gapped = [series for series in self.series if series.breaks]
         if not gapped:
@@ -123,7 +131,7 @@ class SeriesTable:
             f"is {first.frequency})",
             argument="missing",
             expected="'interpolate' or 'ffill' to fill them, or 'drop' to start anew there",
-            where=f"frame, series {first.name!r}" if first.name else "frame",
+            where=f"{where}, series {first.name!r}" if first.name else where,
         )
 
 
@@ -186,6 +194,7 @@ def read_series(
         time_type=None if roles.time is None else types.get(roles.time, source.time_type),
         id_type=None if roles.series is None else types.get(roles.series),
         value_type=pa.float32() if single else pa.float64(),
+        time_format=source.time_format,
         native=native or Native("pyarrow"),
     )
 

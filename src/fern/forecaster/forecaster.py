@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern.checks import is_whole, require_memory, require_number, require_whole
 from fern.data.missing import Missing
-from fern.data.native import Native, unwrap
-from fern.data.reading import Reading, read_table, table_source
+from fern.data.native import FrameKind, Native, unwrap
+from fern.data.reading import Reading, open_source, table_source
 from fern.data.series_table import SeriesTable, column_names, read_series
 from fern.errors import FernError, show_value, suggest_arguments, unknown_name
 from fern.forecaster.diagnose import describe_shortage
@@ -159,10 +158,10 @@ class FernForecaster:
         target_col: str | Sequence[str] | None = None,
         directory: str | Path | None = None,
     ) -> Self:
-        """Learn from a frame (or from a `SeriesTable`).
+        """Learn from a frame, a CSV or Parquet file, or a `SeriesTable`.
 
-        Column names that are given here hold for this fit and the frames that follow it, in place of the
-        constructor's. With ``directory`` an interrupted fit resumes.
+        Column names given here replace the constructor's. Frames that follow are read by the columns of
+        this one. With ``directory`` an interrupted fit resumes.
         """
         began = time.monotonic()
         settings = self._settings()  # a wrong argument is an error before anything is read
@@ -176,7 +175,7 @@ class FernForecaster:
             directory=None if directory is None else Path(directory),
             began=began,
         )
-        self._state = replace(state, columns={name: value for name, value in columns.items() if value is not None})
+        self._state = state
         if warning:
             warnings.warn(warning, FernWarning, stacklevel=2)
         return self
@@ -188,9 +187,27 @@ class FernForecaster:
         id_col: str | None = None,
         time_col: str | None = None,
         target_col: str | Sequence[str] | None = None,
+        encoding: str | None = None,
+        separator: str | None = None,
+        decimal: str | None = None,
+        name: str | None = None,
+        kind: FrameKind | None = None,
     ) -> SeriesTable:
-        """The series of a frame as `fit` reads them. Every method that takes a frame takes a `SeriesTable`, too."""
-        return self._read(df, {"id_col": id_col, "time_col": time_col, "target_col": target_col})
+        """The series of a frame, or of a CSV or Parquet file, as this forecaster reads them.
+
+        Every method that takes a frame takes a path or a `SeriesTable`, too. In a file, the only column of text may
+        name the series without being called ``unique_id``.
+
+        Arguments:
+            df: a frame, or the path of a file.
+            id_col: the columns, as for `fit`; so too ``time_col`` and ``target_col``.
+            encoding: how a CSV file is written, detected if not given; so too ``separator`` and ``decimal``.
+            name: what messages call the file; its path if not given.
+            kind: the library of the frames that forecasts of a file are; pandas, where it is installed, if not given.
+        """
+        columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
+        dialect = {"encoding": encoding, "separator": separator, "decimal": decimal}
+        return self._read(df, columns, like=self._state, dialect=dialect, name=name, kind=kind)
 
     @property
     def notes_(self) -> tuple[str, ...]:
@@ -326,9 +343,8 @@ class FernForecaster:
         require_whole("step_size", step, 1)
         if refit and use_fitted:
             raise FernError("got both, give one of them", argument="refit, use_fitted")
-        if use_fitted:
-            self._fitted()
-        table = self.read(df, id_col=id_col, time_col=time_col, target_col=target_col)
+        columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
+        table = self._read(df, columns, like=self._fitted() if use_fitted else None)
         return cross_validate(
             self, table, n_windows=n_windows, step=step, output=output, refit=refit, use_fitted=use_fitted
         )
@@ -510,7 +526,7 @@ class FernForecaster:
     def _read_like_fitted(self, df: Any, *, grid: Literal["time", "rows"] = "time") -> SeriesTable:
         """The series of a frame that must have the columns of the fitted one."""
         state = self._fitted()
-        table = self._read(df, state.columns, like=state, grid=grid)
+        table = self._read(df, {}, like=state, grid=grid)
         state.require_same_columns(table, target_given=bool(self.target_col))
         return table
 
@@ -521,6 +537,9 @@ class FernForecaster:
         *,
         like: State | None = None,
         grid: Literal["time", "rows"] = "time",
+        dialect: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        kind: FrameKind | None = None,
     ) -> SeriesTable:
         """The series of a frame; columns that are not given are the constructor's, or those of a fitted table.
 
@@ -528,33 +547,30 @@ class FernForecaster:
         """
         if isinstance(df, SeriesTable):
             return df
-        id_col, time_col, target_col = (
-            getattr(self, name) if columns.get(name) is None else columns[name]
-            for name in ("id_col", "time_col", "target_col")
-        )
-        for name, value in (("id_col", id_col), ("time_col", time_col)):
-            if not isinstance(value, str) and not (value is None and name == "time_col"):
-                raise FernError(argument=name, got=value, expected="the name of a column")
-        targets = column_names("target_col", target_col)
-        name, (frame, native) = "frame", _open(df)
-        if isinstance(df, str | Path):
-            name = str(df)
-        long = id_col in frame.column_names
-        if like is not None and long == like.table.long and not long and targets is None:
-            targets = like.channel_names
-        if like is not None and (long or id_col != ID_COL) != like.table.long:
-            like.require_same_columns(replace(like.table, id_col=id_col if long else None))
+        given = {key: value for key, value in columns.items() if value is not None}
+        id_col, time_col = (given.get(key, getattr(self, key)) for key in ("id_col", "time_col"))
+        for key, value in (("id_col", id_col), ("time_col", time_col)):
+            if not isinstance(value, str) and not (value is None and key == "time_col"):
+                raise FernError(argument=key, got=value, expected="the name of a column")
         reading = Reading(
             time_col=time_col,
-            id_col=id_col if long or id_col != ID_COL else None,
-            target_col=targets,
+            id_col=None if id_col == ID_COL else id_col,
+            target_col=column_names("target_col", given.get("target_col", self.target_col)),
             forecast=True,
             ignore_columns=self.ignore_columns,
+            guess_id=isinstance(df, str | Path),
+            like=None if like is None else like.table.roles,
         )
-        source = table_source(frame, name=name, reading=reading)
+        reading = replace(reading, **(dialect or {}))
+        if isinstance(df, str | Path):
+            source = open_source(df, reading, name=name)
+            native = Native(kind or ("pandas" if find_spec("pandas") is not None else "pyarrow"))
+        else:
+            frame, native = unwrap(df)
+            source = table_source(frame, name="frame", reading=reading)
         table = read_series(source, grid=grid, missing=self.missing, native=native)
         if self.missing == "error":
-            table.require_no_gaps()
+            table.require_no_gaps(where=source.name)
         return table
 
     def _settings(self) -> FitSettings:
@@ -599,10 +615,3 @@ class FernForecaster:
         shortage = describe_shortage(calibration, sorted(levels))
         if shortage:
             warnings.warn(f"{shortage} Details: diagnose().notes", FernWarning, stacklevel=3)
-
-
-def _open(df: Any) -> tuple[pa.Table, Native]:
-    """A frame, or the table of a CSV or Parquet file; forecasts of a file are pandas frames where pandas is there."""
-    if not isinstance(df, str | Path):
-        return unwrap(df)
-    return read_table(df), Native("pandas" if find_spec("pandas") is not None else "pyarrow")

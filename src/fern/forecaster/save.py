@@ -35,9 +35,7 @@ def save_forecaster(forecaster: "FernForecaster", folder: Path) -> None:
     """See `FernForecaster.save`."""
     state = forecaster._fitted()
     plain, arrays = split_state(state)
-    # Column names that were given to fit are the constructor's in the loaded forecaster.
-    params = _require_plain({**forecaster.get_params(), **state.columns})
-    described: dict[str, Any] = {"params": params, "state": plain}
+    described: dict[str, Any] = {"params": _require_plain(forecaster.get_params()), "state": plain}
     files = {"state": arrays}
     if state.model is not None:
         described["model"], files["model"] = describe_weights(state.model)

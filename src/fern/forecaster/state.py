@@ -119,8 +119,6 @@ class State:
     """The online calibration of series that were updated since the fit."""
     findings: Findings | None = None
     """What the fit measured of its distribution on held-out rows."""
-    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    """Column names that were given to `FernForecaster.fit`, by argument."""
 
     @property
     def channel_names(self) -> tuple[str, ...]:
