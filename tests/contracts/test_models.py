@@ -1,4 +1,4 @@
-"""What every registered model must satisfy. A new model gets these tests by limit_registrations itself."""
+"""What every registered model must satisfy. A new model gets these tests by registering itself."""
 
 import math
 from pathlib import Path

@@ -175,6 +175,7 @@ def test_batch_shapes_broadcast(shapes, dtype):
 
 
 def test_repeats_made_by_expand_are_not_copied(monkeypatch):
+    monkeypatch.setenv("FERN_KERNELS", "on")
     vectors, eigenvalues, x = (t.detach() for t in parts(2, 6))
     seen = []
     push = _compiled.push

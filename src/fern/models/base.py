@@ -297,15 +297,22 @@ class PointForecaster(Forecaster):
         return Forecast(mean=self.predict(past))
 
 
+def has_values(tensor: Tensor) -> bool:
+    """Whether there are values to look at: not on torch's ``meta`` device, nor while `torch.export` traces."""
+    return not tensor.is_meta and not torch.compiler.is_exporting()
+
+
 def _all_finite(values: Tensor) -> bool:
     """Whether there is no NaN or inf. One sum tells in the usual case."""
     plain = values.detach()
+    if not has_values(plain):
+        return True
     return isfinite(plain.sum().item()) or bool(torch.isfinite(plain).all())
 
 
 def require_finite(name: str, values: Tensor) -> None:  # (B, T, C)
     """Refuse NaN and inf. One sum tells in the usual case; only a sum that is not finite is looked into."""
-    if isfinite(values.detach().sum().item()):
+    if not has_values(values) or isfinite(values.detach().sum().item()):
         return
     bad = ~torch.isfinite(values.detach())
     if bool(bad.any()):  # false where finite numbers merely overflowed the sum
@@ -398,7 +405,7 @@ class FittedForecaster(PointForecaster):
 
     def require_fitted(self, buffer: Tensor) -> None:
         """Refuse to forecast while a buffer that `fit_rows` fills is empty or not a number."""
-        if buffer.numel() == 0 or bool(buffer.isnan().any()):
+        if buffer.numel() == 0 or (has_values(buffer) and bool(buffer.isnan().any())):
             raise FernError(
                 f"{type(self).__name__} is not fitted yet; train it, or call fit(rows, past, future)", argument="model"
             )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster
+from fern.models.base import ModelConfig, PointForecaster, has_values
 from fern.models.registry import register_model
 
 
@@ -88,7 +88,7 @@ class TrainingMean(PointForecaster):
 
     def predict(self, past: Tensor) -> Tensor:
         """The training mean, whatever the past."""
-        if bool(self.level.isnan().any()):
+        if has_values(self.level) and bool(self.level.isnan().any()):
             raise FernError("the training mean is not known yet; call prepare(batches) first", argument="model")
         level = self.level.to(past.dtype)
         return level.expand(past.shape[0], self.config.horizon, -1)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from fern.checks import require_number, require_whole
 from fern.errors import FernError
-from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, require_finite
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, has_values, require_finite
 from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.flow import LEAST_UNIT, Earlier, PolynomialFlow
 from fern.models.periodic_grid import Layout, Ring
@@ -305,7 +305,7 @@ class RolledFern(Forecaster):
         """Paths that roll on from their own draws: of the ellipsoid, or of the spread where one was learnt."""
         config, batch = self.config, len(x)
         x = self.flow.without_weak_waves(x[:, -config.rows_seen :]).repeat(samples, 1, 1)
-        made, learnt = [], bool(self.spread.any())
+        made, learnt = [], not has_values(self.spread) or bool(self.spread.any())
         for _ in range(ceil(config.horizon / config.rows_made)):
             base = self.flow(x)
             found = self.patch.forecast(self.flow.context(x), samples=0 if learnt else 1, generator=generator)

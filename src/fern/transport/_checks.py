@@ -23,8 +23,15 @@ def floating(name: str, value: Tensor) -> None:
         raise FernError(f"got {got}", argument=name, expected="a floating-point tensor")
 
 
+def _unseen(value: Tensor) -> bool:
+    """Whether there is nothing to look at: torch's ``meta`` device, or `torch.export` at work."""
+    return value.is_meta or torch.compiler.is_exporting()
+
+
 def finite(name: str, value: Tensor) -> None:
     """No NaN, no infinity. A sum is NaN or infinite if a term is, and cheaper than a look at each."""
+    if _unseen(value):
+        return
     if not math.isfinite(value.detach().sum().item()) and not bool(value.detach().isfinite().all()):
         bad = int((~value.detach().isfinite()).sum())
         raise FernError(f"{bad} of {value.numel()} values are NaN or infinite", argument=name, expected="finite values")
@@ -32,8 +39,14 @@ def finite(name: str, value: Tensor) -> None:
 
 def not_negative(name: str, value: Tensor) -> None:
     """No negative entry."""
-    if value.numel() and value.detach().amin().item() < 0:
+    if not _unseen(value) and value.numel() and value.detach().amin().item() < 0:
         raise FernError(f"smallest is {value.detach().amin().item():g}", argument=name, expected="values >= 0")
+
+
+def positive(name: str, value: Tensor) -> None:
+    """No entry of 0 or below."""
+    if not _unseen(value) and value.numel() and not value.detach().amin().item() > 0:
+        raise FernError(f"smallest is {value.detach().amin().item():g}", argument=name, expected="numbers > 0")
 
 
 def positive_number(name: str, value: object) -> None:
@@ -49,8 +62,7 @@ def floor(name: str, value: object, eigenvalues: Tensor) -> None:
         return
     floating(name, value)
     broadcasts_to(eigenvalues.shape, value.shape, name)
-    if value.numel() and not value.detach().amin().item() > 0:
-        raise FernError(f"smallest is {value.detach().amin().item():g}", argument=name, expected="numbers > 0")
+    positive(name, value)
 
 
 def ellipsoid_shapes(

@@ -156,8 +156,7 @@ class Ellipsoid(MapViews):
         if self._validate_args:
             _checks.finite("scale", by)
             _checks.finite("shift", to)
-            if by.numel() and by.detach().amin().item() <= 0:
-                raise FernError(f"smallest is {by.detach().amin().item():g}", argument="scale", expected="numbers > 0")
+            _checks.positive("scale", by)
         new = self._like(None)
         by = by.unsqueeze(-1)  # (..., 1, 1)
         eigenvalues = self.eigenvalues * by

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import ModelConfig, PointForecaster, Sees
+from fern.models.base import ModelConfig, PointForecaster, Sees, has_values
 from fern.models.layers import Perceptron, RevIN
 from fern.models.registry import register_model
 
@@ -151,7 +151,7 @@ class Koopa(PointForecaster):
     @property
     def steady_frequencies(self) -> Tensor:  # (int(alpha · frequencies),)
         """The frequencies of the steady part, largest training amplitude first."""
-        if bool(self.amplitudes.isnan().any()):
+        if has_values(self.amplitudes) and bool(self.amplitudes.isnan().any()):
             raise FernError("the training spectrum is not known yet; call prepare(batches) first", argument="model")
         return self.amplitudes.topk(int(self.config.frequencies * self.config.alpha)).indices
 

@@ -11,7 +11,7 @@ from torch.nn.functional import linear
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, Sees
+from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, Sees, has_values
 from fern.models.layers import Perceptron, find_activation
 from fern.models.registry import register_model
 
@@ -118,7 +118,7 @@ class PFNN(PointForecaster):
     def predict(self, past: Tensor) -> Tensor:
         """H steps from the last state."""
         forecast = self.rollout(past[:, -1], self.config.horizon)
-        if bool((forecast.detach().abs() >= LARGEST).any()):
+        if has_values(forecast) and bool((forecast.detach().abs() >= LARGEST).any()):
             warnings.warn("PFNN: a rollout grew without bound and is held at ±1e12", RuntimeWarning, stacklevel=2)
         return forecast
 

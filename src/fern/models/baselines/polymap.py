@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fern.checks import require_number, require_whole
 from fern.errors import FernError
-from fern.models.base import FittedForecaster, ModelConfig, Sees
+from fern.models.base import FittedForecaster, ModelConfig, Sees, has_values
 from fern.models.monomials import monomial_count, monomials
 from fern.models.periodic_grid import LEAST_WAVE, Layout, Ring, strong_waves
 from fern.models.registry import register_model
@@ -353,7 +353,7 @@ class Polymap(FittedForecaster):
             )
         waves = None if state.ring is None else self.waves.double()
         made, held = self._rollout(past, self.coefficients[None], state, degree, waves)
-        if bool(held.any()):
+        if has_values(held) and bool(held.any()):
             warnings.warn(
                 f"polymap: {int(held.sum())} of {len(past)} windows had values held at {BEYOND} times the training "
                 "range, in the context or on the way",
