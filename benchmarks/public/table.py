@@ -92,13 +92,16 @@ def judge_public(results: Results) -> list[str]:
 
 def _judge(benchmark: Benchmark, results: Results) -> str:
     places = {model: find_place(benchmark, model, results) for model in list_models(results) if model != BASELINE}
-    told = [
-        f"`{model}` {_shares(place.relative)} (rank {place.rank} of {place.models} on {place.tasks} tasks, "
-        f"{place.seconds:.2g} s a task, best {place.best} {_shares(place.best_relative)})"
-        for model, place in places.items()
-        if place is not None
-    ]
-    return f"{TITLES[benchmark]}: {', '.join(told)}" if told else ""
+    told, bests = [], []
+    for model, place in places.items():
+        if place is not None:
+            told.append(
+                f"`{model}` {_shares(place.relative)} (rank {place.rank} of {place.models} on {place.tasks} tasks, "
+                f"{place.seconds:.2g} s a task)"
+            )
+            bests.append(f"{place.best} {_shares(place.best_relative)}")
+    best = ", ".join(dict.fromkeys(bests))
+    return f"{TITLES[benchmark]}: {', '.join(told)}; best published {best}" if told else ""
 
 
 def _shares(relative: tuple[float, float]) -> str:

@@ -60,5 +60,5 @@ def test_a_verdict_has_our_models_and_the_best_published_one_but_not_the_baselin
     results = [result("epf_NP", "fern", share=0.5), result("epf_NP", "seasonal-naive", share=1.0)]
     (sentence,) = judge_public(results)
     assert "`fern` 0.500 / 0.500 (rank " in sentence
-    assert "6 s a task, best TiRex-2 0.452 / 0.400" in sentence
+    assert "6 s a task); best published TiRex-2 0.452 / 0.400" in sentence
     assert "seasonal-naive" not in sentence
