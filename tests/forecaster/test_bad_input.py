@@ -185,8 +185,6 @@ FRAMES = {
     "an empty frame": (fit(wide().iloc[:0]), about("frame")),
     "an empty polars frame": (fit(pl.from_pandas(wide()).clear()), about("frame")),
     "a frame without columns": (fit(pd.DataFrame()), about(where="frame", words="has no columns")),
-    "one row": (fit(wide(1)), about(where="frame", words="1 row, a series needs at least")),
-    "one row of a series": (fit(cut(long(), *range(61, 120))), about(where="frame, series 'v'", words="'v'")),
     "a time column alone": (fit(wide()[["ds"]]), about(where="frame", words="has no value column besides th")),
     "an identifier without a target": (
         fit(long()[["unique_id", "ds"]]),

@@ -102,5 +102,5 @@ def test_ctrl_c_while_recipes_are_tried_ends_the_fit_with_what_there_is(
     monkeypatch.setattr("fern.training.loop.Loop._epochs", interrupted)
     forecaster = FernForecaster(horizon=7, progress="silent", threads=1).fit(panel)
     assert len(calls) == 1  # no further training begins
-    assert forecaster.notes_[-1] == "interrupted: the best weights so far are kept"
+    assert "interrupted: the best weights so far are kept" in forecaster.notes_
     assert np.isfinite(forecaster.predict()["Fern"]).all()

@@ -179,21 +179,18 @@ def test_any_registered_model_gets_calibrated_intervals(panel: pd.DataFrame) -> 
     assert (forecast["DLinear-lo-80"] < forecast["DLinear-hi-80"]).all()
 
 
-@pytest.mark.parametrize("rows", [15, 20, 1])
-def test_a_short_series_is_forecast_by_a_simpler_model_and_told_so(rows: int) -> None:
-    frame = pd.DataFrame(
-        {"ds": pd.date_range("2020", periods=max(rows, 2), freq="D"), "y": np.arange(max(rows, 2)) % 7}
-    )
-    with pytest.warns(FernWarning, match="too few rows to learn from"):
-        forecaster = FernForecaster(horizon=6, **QUICK).fit(frame)
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 15, 30])
+def test_a_short_series_is_forecast_by_classical_models_and_told_so(rows: int) -> None:
+    frame = pd.DataFrame({"ds": pd.date_range("2020", periods=rows, freq="D"), "y": np.arange(rows) % 7})
+    forecaster = FernForecaster(horizon=9, **QUICK).fit(frame)
     forecast = forecaster.predict(level=[80])
-    assert len(forecast) == 6
+    assert len(forecast) == 9
     assert (forecast["y-lo-80"] <= forecast["y-hi-80"]).all()
-    assert "too few rows" in forecaster.notes_[-1]
+    assert sum("classical models forecast every series" in note for note in forecaster.notes_) == 1
 
 
 def test_a_level_that_the_data_cannot_support_is_told(air: pd.DataFrame) -> None:
-    forecaster = FernForecaster(horizon=12, **QUICK).fit(air)
+    forecaster = FernForecaster(horizon=12, classical=False, **QUICK).fit(air)
     with pytest.warns(FernWarning, match="99 %"):
         forecaster.predict(level=[99])
 

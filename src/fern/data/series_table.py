@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fern.data.columns import Roles
-from fern.data.frequency import ROWS, Frequency, frequency_of, next_stamps
+from fern.data.frequency import DAY, ROWS, Frequency, frequency_of, next_stamps
 from fern.data.missing import Missing, filled_forward, interpolated, on_whole_grid, refuse_missing, require_missing
 from fern.data.native import Native, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
@@ -137,6 +137,12 @@ class SeriesTable:
 
 _SCANNED_AT_ONCE = 1 << 18
 
+FEW_ROWS = 3
+"""Rows up to which a series takes the step of the longest one: two months' ends tell nothing of months."""
+
+UNKNOWN_TIME, UNKNOWN_STEP = Frequency("nanosecond", DAY), Frequency("integer", 1)
+"""The step of a single row that has no longer series beside it."""
+
 
 def read_frame(
     frame: Any,
@@ -173,17 +179,25 @@ def read_series(
     step: timedelta | None = None,
     missing: Missing = "error",
     native: Native | None = None,
+    lone: bool = False,
 ) -> SeriesTable:
-    """The series of an opened table; see `read_frame`. Answers are frames of the kind of ``native``."""
+    """The series of an opened table; see `read_frame`. Answers are frames of the kind of ``native``.
+
+    A series of one or two rows has the step of the longest one. With ``lone`` a table of nothing but single rows is
+    read, too: as days, or steps of 1.
+    """
     require_missing(missing)
     if grid not in ("time", "rows"):
         raise FernError(argument="grid", got=grid, expected="'time' or 'rows'")
     roles, types = source.roles, source.types
-    series = tuple(
-        _series(name, rows, source, by_rows=grid == "rows", step=step, missing=missing)
-        for name, rows in split_by_series(source)
+    parts = split_by_series(source)
+    longest = max((rows.num_rows for _, rows in parts), default=0)
+    series = _share_frequency(
+        [
+            _series(name, rows, source, by_rows=grid == "rows", step=step, missing=missing, lone=lone or longest > 1)
+            for name, rows in parts
+        ]
     )
-    _require_one_frequency(series)
     single = types and all(types[name] in (pa.float32(), pa.float16()) for name in roles.values)
     return SeriesTable(
         series=series,
@@ -237,7 +251,7 @@ def split_by_series(source: Source) -> list[tuple[str, pa.Table]]:
 
 
 def _series(
-    name: str, table: pa.Table, source: Source, *, by_rows: bool, step: timedelta | None, missing: Missing
+    name: str, table: pa.Table, source: Source, *, by_rows: bool, step: timedelta | None, missing: Missing, lone: bool
 ) -> Series:
     where = f"{source.name}, series {name!r}" if name else source.name
     stamps = None if source.roles.time is None else one_chunk(table[source.roles.time])
@@ -245,6 +259,8 @@ def _series(
     on_grid = stamps is not None and not by_rows
     if stamps is not None:
         grid = _scan(stamps)
+        if on_grid and lone and len(stamps) == 1 and grid.frequency is None and not grid.problems():
+            grid = replace(grid, frequency=UNKNOWN_STEP if pa.types.is_integer(stamps.type) else UNKNOWN_TIME)
         if on_grid:
             check_grid(grid, where=where, stamps=stamps)
     names = source.roles.values
@@ -335,14 +351,21 @@ def _breaks(stamps: pa.Array, frequency: Frequency | None, *, gaps: bool = True)
     return tuple(i + 1 for i, stamp in enumerate(expected) if stamp != stamps[i + 1])
 
 
-def _require_one_frequency(series: Sequence[Series]) -> None:
-    first = series[0]
-    for other in series[1:]:
-        if other.frequency != first.frequency:
-            raise FernError(
-                f"mixed frequencies: series {first.name!r} steps by {first.frequency}, "
-                f"series {other.name!r} by {other.frequency}; forecast them separately"
-            )
+def _share_frequency(series: Sequence[Series]) -> tuple[Series, ...]:
+    """The series with one frequency: one of few rows takes that of the longest, if its stamps fit."""
+    longest = max(series, key=lambda one: len(one.values))
+    shared = []
+    for one in series:
+        if one.frequency != longest.frequency:
+            few = len(one.values) <= FEW_ROWS and one.stamps is not None
+            if not few or _breaks(one.stamps, longest.frequency):
+                raise FernError(
+                    f"mixed frequencies: series {longest.name!r} steps by {longest.frequency}, "
+                    f"series {one.name!r} by {one.frequency}; forecast them separately"
+                )
+            one = replace(one, frequency=longest.frequency)
+        shared.append(one)
+    return tuple(shared)
 
 
 def restore_stamps(stamps: pa.Array, type_: pa.DataType | None) -> pa.Array:

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from fern.calibration import Calibration, CalibrationSettings, fit_calibration
 from fern.data.series_table import Series, SeriesTable
 from fern.data.windows import Windows
 from fern.forecaster.diagnose import MOST_SERIES, PROFILE_WINDOWS, describe_shortage, examine_fit
+from fern.forecaster.held_out import Candidate, choose_combination
 from fern.forecaster.plan import HeldOut, Plan, TrainingSeries, make_plan, measure_scales
 from fern.forecaster.state import Findings, Scale, State, keep_recent
 from fern.models import FittedForecaster, Forecaster, build_model
@@ -49,6 +50,9 @@ COST = 2.5
 
 REFIT_SPARE = 1.5
 """A training on all rows is begun where so many times what it should take is left of the time limit."""
+
+HASTY = 1.5
+"""A time limit, in seconds, within which classical models alone forecast."""
 
 INTERRUPTED = "interrupted"
 """How a note begins that tells of a fit someone interrupted."""
@@ -102,6 +106,8 @@ class FitSettings:
     threads: int | None = None
     progress: Mode = "auto"
     calibration: CalibrationSettings = CalibrationSettings()  # noqa: RUF009 (frozen)
+    positive: bool | Literal["auto"] = "auto"
+    classical: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,9 @@ class Fit:
     """A trained model, its calibration and what was measured on held-out rows."""
 
     model: Forecaster
+    judged: Forecaster
+    """The model that has not seen the calibration windows; the same one unless it was trained on all rows again."""
+    learnt: TrainingSeries
     calibration: Calibration
     findings: Findings
     recipe: Recipe
@@ -126,24 +135,37 @@ def fit_state(
     season: int | None,
     directory: Path | None = None,
     began: float | None = None,
-) -> tuple[State, str]:
-    """The state of a forecaster that is fitted to a table, and a warning where series are too short to learn from."""
+) -> State:
+    """The state of a forecaster that is fitted to a table."""
     plan = make_plan(table.series, horizon=horizon, context_length=context_length, season=season)
     scales = measure_scales(table.series, plan)
-    model = calibration = findings = None
-    notes: tuple[str, ...] = ()
-    warning = ""
-    if plan.learnt:
+    model = calibration = findings = candidate = None
+    notes: list[str] = []
+    if plan.learnt and not _too_hasty(settings):
         fit = fit_model(table.series, scales, plan, settings, directory=directory, began=began)
-        model, calibration, findings, notes = fit.model.eval(), fit.calibration, fit.findings, fit.notes
-    if plan.learnt < len(table.series):
-        warning = (
+        model, calibration, findings, notes = fit.model.eval(), fit.calibration, fit.findings, list(fit.notes)
+        candidate = Candidate(fit.judged.eval(), fit.learnt, fit.calibration)
+    combination, chosen = choose_combination(
+        table.series,
+        scales,
+        plan,
+        candidate,
+        positive=settings.positive,
+        combine=settings.classical and settings.model == "fern",
+    )
+    notes += chosen
+    if calibration is not None and combination.learnt.weight == 1:
+        shortage = describe_shortage(calibration, (80.0, 95.0))
+        notes += [shortage] if shortage else []
+    if model is None:
+        why = "in so short a time" if plan.learnt else "from so few rows"
+        notes.append(f"no model was trained {why}: classical models forecast every series")
+    elif plan.learnt < len(table.series):
+        notes.append(
             f"{len(table.series) - plan.learnt:,} of {len(table.series):,} series have too few rows to learn from "
-            f"(fewer than about {plan.context_length + 3 * plan.horizon:,}); where a forecast is made from fewer than "
-            f"{plan.context_length:,} rows, the last season or the last value is repeated, and its intervals are not "
-            "calibrated"
+            f"(fewer than about {plan.context_length + 3 * plan.horizon:,}); what has fewer than "
+            f"{plan.context_length:,} rows is forecast by classical models"
         )
-        notes = (*notes, warning)
     state = State(
         context_length=plan.context_length,
         horizon=plan.horizon,
@@ -154,11 +176,17 @@ def fit_state(
         model=model,
         calibration=calibration,
         scales={series.name: scale for series, scale in zip(table.series, scales, strict=True)},
-        recent=keep_recent(table.series, keep=plan.context_length + plan.horizon),
-        notes=notes,
+        recent=(),
+        notes=tuple(notes),
         findings=findings,
+        combination=combination,
     )
-    return state, warning
+    return replace(state, recent=keep_recent(table.series, keep=state.keep))
+
+
+def _too_hasty(settings: FitSettings) -> bool:
+    """Whether there is no time to train a model at all."""
+    return settings.time_limit is not None and settings.time_limit <= HASTY and settings.model == "fern"
 
 
 def fit_model(
@@ -197,11 +225,11 @@ def fit_model(
     how = settings.calibration if model.has_distribution else replace(settings.calibration, distribution_windows=0.0)
     calibration = fit_calibration(late, early, settings=how)
     findings = examine_fit(judged, series, learnt, late, early, how)
-    shortage = describe_shortage(calibration, (80.0, 95.0))
-    notes += [shortage] if shortage else []
     if result.stopped == "interrupted":
         notes.append(f"{INTERRUPTED}: the best weights so far are kept")
-    return Fit(model, calibration, findings, recipe, tuple(notes), time.monotonic() - began, result.stopped)
+    return Fit(
+        model, judged, learnt, calibration, findings, recipe, tuple(notes), time.monotonic() - began, result.stopped
+    )
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,10 @@ class FernForecaster:
         context_length: number of rows a forecast sees, or ``"auto"``.
         season: number of rows in a season, or ``"auto"``: from the frequency.
         epochs: number of training epochs, or ``"auto"``.
-        time_limit: time limit of a fit, in seconds.
+        time_limit: time limit of a fit, in seconds; within about a second, classical models alone forecast.
+        classical: average with classical models (exponential smoothing, Theta, seasonal naive with drift) where
+            held-out windows say so. Series too short for the model are theirs in any case.
+        positive: no forecast below 0: of series that were never negative (``"auto"``), of all, or of none.
         missing: ``"error"``, ``"interpolate"``, ``"ffill"`` or ``"drop"``; for missing values and missing rows.
         ignore_columns: leave out columns that are neither identifier, time nor target; without it they are an error.
         id_col: the column with the series' identifiers.
@@ -104,6 +107,8 @@ class FernForecaster:
         season: int | Literal["auto"] = "auto",
         epochs: int | Literal["auto"] = "auto",
         time_limit: float | None = None,
+        classical: bool = True,
+        positive: bool | Literal["auto"] = "auto",
         missing: Missing = "error",
         ignore_columns: bool = False,
         id_col: str = ID_COL,
@@ -120,6 +125,8 @@ class FernForecaster:
         self.season = season
         self.epochs = epochs
         self.time_limit = time_limit
+        self.classical = classical
+        self.positive = positive
         self.missing = missing
         self.ignore_columns = ignore_columns
         self.id_col = id_col
@@ -166,7 +173,7 @@ class FernForecaster:
         began = time.monotonic()
         settings = self._settings()  # a wrong argument is an error before anything is read
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
-        state, warning = fit_state(
+        state = fit_state(
             self._read(df, columns),
             settings,
             horizon=self.horizon,
@@ -176,8 +183,6 @@ class FernForecaster:
             began=began,
         )
         self._state = state
-        if warning:
-            warnings.warn(warning, FernWarning, stacklevel=2)
         return self
 
     def read(
@@ -235,6 +240,14 @@ class FernForecaster:
         recent, table = self._contexts(df)
         made = predict_series(state, recent, Request(steps, tuple(output.probabilities), seed=self.seed))
         self._warn_of_levels(output)
+        if made.held_back:
+            names = ", ".join(repr(name) for name in made.held_back[:5])
+            warnings.warn(
+                f"{len(made.held_back):,} forecasts lay far outside what the history and its trend explain, and are "
+                f"the classical models' ({names})",
+                FernWarning,
+                stacklevel=2,
+            )
         return predict_frame(state, recent, table, made, output)
 
     def predict_array(
@@ -568,7 +581,7 @@ class FernForecaster:
         else:
             frame, native = unwrap(df)
             source = table_source(frame, name="frame", reading=reading)
-        table = read_series(source, grid=grid, missing=self.missing, native=native)
+        table = read_series(source, grid=grid, missing=self.missing, native=native, lone=True)
         if self.missing == "error":
             table.require_no_gaps(where=source.name)
         return table
@@ -591,8 +604,11 @@ class FernForecaster:
                 raise unknown_name(name, value, known, argument=name)
         if self.threads is not None and not is_whole(self.threads, least=1):
             raise FernError(argument="threads", got=self.threads, expected="a whole number of at least 1")
-        if not isinstance(self.ignore_columns, bool):
-            raise FernError(argument="ignore_columns", got=self.ignore_columns, expected="True or False")
+        for name in ("ignore_columns", "classical"):
+            if not isinstance(getattr(self, name), bool):
+                raise FernError(argument=name, got=getattr(self, name), expected="True or False")
+        if not isinstance(self.positive, bool) and self.positive != "auto":
+            raise FernError(argument="positive", got=self.positive, expected="True, False or 'auto'")
         if not isinstance(self.model_settings, Mapping | None):
             raise FernError(argument="model_settings", got=self.model_settings, expected="a mapping of names to values")
         if self.time_limit is not None:
@@ -605,11 +621,14 @@ class FernForecaster:
             seed=self.seed,
             threads=self.threads,
             progress=self.progress,
+            positive=self.positive,
+            classical=self.classical,
         )
 
     def _warn_of_levels(self, output: OutputColumns) -> None:
-        calibration = self._fitted().calibration
-        if calibration is None:
+        state = self._fitted()
+        calibration = state.calibration
+        if calibration is None or state.combination.learnt.weight < 1:  # others than the model have a say in the shape
             return
         levels = {*output.levels, *(abs(200 * quantile - 100) for quantile in output.quantiles if quantile != 0.5)}
         shortage = describe_shortage(calibration, sorted(levels))

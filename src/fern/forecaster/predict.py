@@ -1,7 +1,7 @@
 """Forecasts of many series at once: in model units through model and calibration, back in the units of the data."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from fern.checks import require_memory
 from fern.data.series_table import SeriesTable
 from fern.errors import FernError, show_value
 from fern.forecaster.distributions import distribution_of
-from fern.forecaster.simple import SimpleForecast, simple_forecast
+from fern.forecaster.partner import choose_rows, find_absurd, hold_back
 from fern.forecaster.state import Recent, State
 from fern.models import Forecaster
+from fern.models.classical import KNOTS, QuantileForecast
+from fern.models.classical.intermittent import is_intermittent
 
 Floats = NDArray[np.float64]
 
@@ -118,6 +120,8 @@ class Prediction:
 
     mean: Floats  # (N, steps, C)
     quantiles: Floats  # (quantiles, N, steps, C)
+    held_back: tuple[str, ...] = ()
+    """Series whose forecast by the model was absurd: theirs is the classical partner's."""
 
 
 def predict_series(state: State, series: Sequence[Recent], request: Request) -> Prediction:
@@ -125,17 +129,33 @@ def predict_series(state: State, series: Sequence[Recent], request: Request) -> 
     _require_room(state, len(series), request.steps, arrays=1 + len(request.quantiles), rolled=AT_ONCE * ROLLED_PATHS)
     shape = (len(series), request.steps, len(state.channel_names))
     mean, quantiles = np.empty(shape), np.empty((len(request.quantiles), *shape))
+    held_back: list[str] = []
     for places, batch in _batches(state, series):
-        made = _predict_batch(state, batch, request)
-        mean[places] = batch.invert(made.mean)
-        for number, values in enumerate(made.quantiles):
-            quantiles[number, places] = batch.invert(values)
-    for place, simple in _simple(state, series, request.steps):
-        mean[place] = simple.mean
-        for number, probability in enumerate(request.quantiles):
-            quantiles[number, place] = simple.quantile(probability)
+        members = [series[place] for place in places.tolist()]
+        if _is_plain(state, members):
+            made = _predict_batch(state, batch, request)
+            floors = _floors(state, members)
+            mean[places] = np.maximum(batch.invert(made.mean), floors)
+            for number, values in enumerate(made.quantiles):
+                quantiles[number, places] = np.maximum(batch.invert(values), floors)
+            odd = find_absurd(_by_entry(mean[places]), _histories(members), state.season)
+            if not odd.any():
+                continue
+            kept = np.unique(np.flatnonzero(odd) // shape[2])
+            places, members = places[kept], [members[number] for number in kept.tolist()]
+            batch = make_batch(state, members)
+        combined, absurd = _combine(state, batch, members, request)
+        held_back += [members[entry // shape[2]].name for entry in np.flatnonzero(absurd).tolist()]
+        mean[places] = _by_series(combined.mean, shape[2])
+        if request.quantiles:
+            quantiles[:, places] = _by_series(combined.quantile(request.quantiles), shape[2])
+    for places in _alone(state, series):
+        combined = _predict_alone(state, [series[place] for place in places.tolist()], request.steps)
+        mean[places] = _by_series(combined.mean, shape[2])
+        if request.quantiles:
+            quantiles[:, places] = _by_series(combined.quantile(request.quantiles), shape[2])
     _require_finite(mean)
-    return Prediction(mean, quantiles)
+    return Prediction(mean, quantiles, tuple(dict.fromkeys(held_back)))
 
 
 def simulate_series(
@@ -143,12 +163,29 @@ def simulate_series(
 ) -> Floats:  # (n_paths, N, steps, C)
     """Sample paths from the joint distribution."""
     _require_room(state, len(series), steps, arrays=n_paths, rolled=max(AT_ONCE, n_paths))
-    drawn = np.empty((n_paths, len(series), steps, len(state.channel_names)))
+    channels = len(state.channel_names)
+    drawn = np.empty((n_paths, len(series), steps, channels))
     rng = np.random.default_rng(seed)
     for places, batch in _batches(state, series, at_once=max(1, AT_ONCE // n_paths)):
-        drawn[:, places] = batch.invert(_sample_paths(state, batch, steps=steps, n_paths=n_paths, rng=rng))
-    for place, simple in _simple(state, series, steps):
-        drawn[:, place] = simple.sample(n_paths, rng)
+        members = [series[place] for place in places.tolist()]
+        own = batch.invert(_sample_paths(state, batch, steps=steps, n_paths=n_paths, rng=rng))
+        odd = find_absurd(_by_entry(own.mean(axis=0)), _histories(members), state.season)
+        if _is_plain(state, members) and not odd.any():
+            drawn[:, places] = np.maximum(own, _floors(state, members))
+            continue
+        request = Request(steps, seed=seed)
+        combined, absurd = _combine(state, batch, members, request)
+        # Each step of a path keeps its place in the model's distribution and takes the combined one's value there.
+        model = _model_table(state, batch, request)
+        moved = combined.at_scores(model.scores_of(_by_entry(own)))
+        # Where the model has no say, the classical models' errors set how steps go together.
+        without = absurd | ~_has_model(state, members)
+        if without.any():
+            moved[:, without] = combined.take(np.flatnonzero(without)).sample(n_paths, rng)
+        drawn[:, places] = _by_series(moved, channels)
+    for places in _alone(state, series):
+        combined = _predict_alone(state, [series[place] for place in places.tolist()], steps)
+        drawn[:, places] = _by_series(combined.sample(n_paths, rng), channels)
     _require_finite(drawn)
     return drawn
 
@@ -180,6 +217,14 @@ def simulate_frame(
         columns[name] = paths[..., c].swapaxes(0, 1).reshape(-1)
     names = [one.name for one in series for _ in range(n_paths)]
     return table.frame(names, [stamp for stamp in stamps for _ in range(n_paths)], columns, integers=["sample_id"])
+
+
+def uses_model_alone(state: State, one: Recent) -> bool:
+    """Whether the forecast of a series is the model's own, with no part of the classical partner."""
+    if not state.learns(one.values) or not _is_plain(state, [one]):
+        return False
+    made = predict_series(state, [one], Request(state.horizon))
+    return not made.held_back
 
 
 def calibrate_forecast(
@@ -267,12 +312,6 @@ def _batches(
         yield places, make_batch(state, [series[place] for place in places])
 
 
-def _simple(state: State, series: Sequence[Recent], steps: int) -> Iterator[tuple[int, SimpleForecast]]:
-    for place, one in enumerate(series):
-        if not state.learns(one.values):
-            yield place, simple_forecast(one.values, horizon=steps, season=state.season)
-
-
 def _predict_batch(state: State, batch: Batch, request: Request) -> Prediction:
     forecast = calibrate_forecast(state.model, batch.calibration, batch.contexts)
     inside = min(request.steps, state.horizon)
@@ -325,3 +364,80 @@ def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled:
 def _require_finite(values: Floats) -> None:
     if not np.isfinite(values).all():
         raise FernError("is not finite; the series holds values beyond what the model can take", argument="forecast")
+
+
+# --- the model and its classical partner; an entry is a channel of a series ------------------------------------------
+
+
+def _combine(
+    state: State, batch: Batch, members: Sequence[Recent], request: Request
+) -> tuple[QuantileForecast, NDArray[np.bool_]]:
+    """The combined forecast of each entry, and where the model's part was absurd and is left out."""
+    combination, histories = state.combination, _histories(members)
+    model = _model_table(state, batch, request)
+    classical = combination.partner.forecast(histories, request.steps)
+    floors = _floors(state, members).reshape(-1)
+    learnt = combination.learnt.apply(model, classical, floors)
+    zeros = _many_zeros(histories)
+    if zeros.any():
+        learnt = choose_rows(zeros, combination.zeros.apply(model, classical, floors), learnt)
+    return hold_back(learnt, combination.alone.apply(None, classical, floors), histories, state.season)
+
+
+def _predict_alone(state: State, members: Sequence[Recent], steps: int) -> QuantileForecast:
+    """The classical partner's forecast of each entry of series that are too short for the model."""
+    classical = state.combination.partner.forecast(_histories(members), steps)
+    return state.combination.alone.apply(None, classical, _floors(state, members).reshape(-1))
+
+
+def _model_table(state: State, batch: Batch, request: Request) -> QuantileForecast:
+    """The model's calibrated forecast of each entry as quantiles, in the units of the data."""
+    made = _predict_batch(state, batch, replace(request, quantiles=tuple(KNOTS.tolist())))
+    mean = _by_entry(batch.invert(made.mean))
+    table = np.moveaxis(_by_entry(batch.invert(made.quantiles)), 0, -1)
+    return QuantileForecast(mean, np.sort(table, axis=-1), np.ones_like(mean), np.zeros(len(mean), dtype=np.bool_))
+
+
+def _is_plain(state: State, members: Sequence[Recent]) -> bool:
+    """Whether the model's forecasts of these series are left as they are."""
+    combination = state.combination
+    if combination.learnt.plain and combination.zeros.plain:
+        return True
+    zeros = _many_zeros(_histories(members))
+    return (combination.learnt.plain or bool(zeros.all())) and (combination.zeros.plain or not zeros.any())
+
+
+def _has_model(state: State, members: Sequence[Recent]) -> NDArray[np.bool_]:  # (n·C,)
+    """Whether the model has a say in each entry."""
+    zeros = _many_zeros(_histories(members))
+    return np.where(zeros, state.combination.zeros.weight > 0, state.combination.learnt.weight > 0)
+
+
+def _many_zeros(histories: Sequence[Floats]) -> NDArray[np.bool_]:
+    return np.array([is_intermittent(values) for values in histories], dtype=np.bool_)
+
+
+def _alone(state: State, series: Sequence[Recent]) -> Iterator[NDArray[np.int64]]:
+    """The places of series that are too short for the model, some at a time."""
+    places = np.flatnonzero([not state.learns(one.values) for one in series])
+    size = max(1, AT_ONCE // len(state.channel_names))
+    for first in range(0, len(places), size):
+        yield places[first : first + size]
+
+
+def _histories(members: Sequence[Recent]) -> list[Floats]:  # n·C of (n_i,)
+    return [np.ascontiguousarray(one.values[:, c]) for one in members for c in range(one.values.shape[1])]
+
+
+def _floors(state: State, members: Sequence[Recent]) -> Floats:  # (n, 1, C)
+    return np.stack([state.combination.floor(one.name, one.values) for one in members])[:, None]
+
+
+def _by_entry(values: Floats) -> Floats:  # (..., n, steps, C) -> (..., n·C, steps)
+    *front, n, steps, channels = values.shape
+    return np.ascontiguousarray(np.swapaxes(values, -1, -2)).reshape(*front, n * channels, steps)
+
+
+def _by_series(values: Floats, channels: int) -> Floats:  # (..., n·C, steps) -> (..., n, steps, C)
+    *front, entries, steps = values.shape
+    return np.swapaxes(values.reshape(*front, entries // channels, channels, steps), -1, -2)

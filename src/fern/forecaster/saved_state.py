@@ -20,6 +20,7 @@ from fern.data.series_table import SeriesTable
 from fern.diagnostics import EigenProfile, Rules
 from fern.diagnostics.alarms import Rates
 from fern.errors import FernError, unknown_name
+from fern.forecaster.partner import Combination, Partner
 from fern.forecaster.state import Findings, Profiled, Recent, Scale, State
 from fern.models import Forecaster
 from fern.models.registry import name_of
@@ -50,6 +51,9 @@ def split_state(state: State) -> tuple[Plain, Arrays]:
     if state.calibration is not None:
         plain["calibration"], own = state.calibration.to_parts()
         arrays |= {f"calibration.{name}": values for name, values in own.items()}
+    plain["combination"], own = state.combination.to_parts()
+    arrays |= {f"combination.{name}": values for name, values in own.items()}
+    arrays["floors"] = np.stack([state.combination.floor(one.name, one.values) for one in state.recent])
     plain["online"] = {}
     for number, (name, online) in enumerate(state.online.items()):
         plain["online"][name], own = online.to_parts()
@@ -96,7 +100,19 @@ def join_state(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mod
         notes=tuple(str(note) for note in plain["notes"]),
         online=online,
         findings=_findings(plain["findings"], arrays, len(channels)) if "findings" in plain else None,
+        combination=_combination(plain, arrays, names, len(channels)),
     )
+
+
+def _combination(
+    plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], names: list[str], channels: int
+) -> Combination:
+    """The combination; a folder from before there was one holds the model's forecasts alone."""
+    if "combination" not in plain:
+        return Combination(partner=Partner(season=plain["season"]))
+    rows = _sized(arrays, "floors", (len(names), channels))
+    floors = {name: rows[number] for number, name in enumerate(names)}
+    return Combination.from_parts(plain["combination"], _under(arrays, "combination."), floors)
 
 
 # --- series ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from fern.data.series_table import Series, SeriesTable
 from fern.diagnostics import EigenProfile, Rules
 from fern.diagnostics.alarms import Rates
 from fern.errors import FernError
+from fern.forecaster.partner import Combination, Partner, count_rows
 from fern.models import Forecaster
 
 Floats = NDArray[np.float64]
@@ -119,6 +120,8 @@ class State:
     """The online calibration of series that were updated since the fit."""
     findings: Findings | None = None
     """What the fit measured of its distribution on held-out rows."""
+    combination: Combination = field(default_factory=lambda: Combination(partner=Partner(season=1)))
+    """How the model's forecasts and the classical partner's go together."""
 
     @property
     def channel_names(self) -> tuple[str, ...]:
@@ -133,7 +136,7 @@ class State:
     @property
     def keep(self) -> int:
         """Rows of each series that are kept."""
-        return self.context_length + self.horizon
+        return max(self.context_length + self.horizon, count_rows(self.season))
 
     @property
     def output_names(self) -> list[str]:

@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 
 from fern.data.series_table import SeriesTable
 from fern.errors import FernError, unknown_name
-from fern.forecaster.predict import OutputColumns, calibrate_forecast, make_batch
-from fern.forecaster.simple import simple_forecast
+from fern.forecaster.predict import (
+    OutputColumns,
+    Request,
+    calibrate_forecast,
+    make_batch,
+    predict_series,
+    simulate_series,
+    uses_model_alone,
+)
 from fern.forecaster.state import Recent, State
 
 Period = Literal["day", "week", "month", "quarter", "year"]
@@ -19,7 +26,7 @@ How = Literal["sum", "mean"]
 Floats = NDArray[np.float64]
 
 PATHS = 1000
-"""Paths behind the sums of series that are too short to learn from."""
+"""Paths behind the sums of forecasts that are not the model's alone."""
 
 
 def total_frame(
@@ -53,20 +60,22 @@ def total_frame(
 
 def _totals(state: State, one: Recent, weights: Floats, output: OutputColumns) -> tuple[Floats, list[Floats]]:
     """The totals (J, C) of one series, and the ends of their intervals in the order of the columns."""
-    if not state.learns(one.values):
-        simple = simple_forecast(one.values, horizon=state.horizon, season=state.season)
-        paths = simple.sample(PATHS, np.random.default_rng(0))
+    if not uses_model_alone(state, one):
+        made = predict_series(state, [one], Request(state.horizon))
+        paths = simulate_series(state, [one], steps=state.horizon, n_paths=PATHS, seed=0)[:, 0]
         sums = np.einsum("jh,phc->pjc", weights, paths)
-        return weights @ simple.mean, [np.quantile(sums, probability, axis=0) for probability in output.probabilities]
+        # The point forecast is the mean: sums over steps and series are sums of means.
+        return weights @ made.mean[0], [np.quantile(sums, share, axis=0) for share in output.probabilities]
     batch = make_batch(state, [one])
     forecast = calibrate_forecast(state.model, batch.calibration, batch.contexts)
     spread = batch.spread[0]
     shift = weights.sum(axis=1, keepdims=True) * batch.shift[0]
-    mean = np.einsum("jh,hc->jc", weights, forecast.mean[0]) * spread + shift
+    floor = weights.sum(axis=1, keepdims=True) * state.combination.floor(one.name, one.values)
+    mean = np.maximum(np.einsum("jh,hc->jc", weights, forecast.mean[0]) * spread + shift, floor)
     ends = []
     for level in output.levels:
         interval = forecast.functional(weights, level)
-        ends += [end[0] * spread + shift for end in (interval.low, interval.high)]
+        ends += [np.maximum(end[0] * spread + shift, floor) for end in (interval.low, interval.high)]
     return mean, ends
 
 

@@ -45,7 +45,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
     in newer rows without training: contexts move on and, with ``update_params=True``, intervals widen or narrow as the
     errors of former forecasts become known. ``pretrain`` learns from a panel; ``fit`` then forecasts other series with
     what was learnt there (panels that are given one after another are learnt from together). Series too short to learn
-    from repeat their last season or value, and a warning says so. Pickles hold safetensors and JSON, not live objects.
+    from are forecast by classical models. Pickles hold safetensors and JSON, not live objects.
 
     Parameters
     ----------

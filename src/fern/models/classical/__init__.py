@@ -3,4 +3,11 @@
 from fern.models.classical.ensemble import ClassicalSettings, Members, fit_members, forecast_panel
 from fern.models.classical.forecast import KNOTS, QuantileForecast
 
-__all__ = ["KNOTS", "ClassicalSettings", "Members", "QuantileForecast", "fit_members", "forecast_panel"]
+__all__ = [
+    "KNOTS",
+    "ClassicalSettings",
+    "Members",
+    "QuantileForecast",
+    "fit_members",
+    "forecast_panel",
+]

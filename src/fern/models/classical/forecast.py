@@ -2,44 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from fern.caching import cached_njit
 
 Floats = NDArray[np.float64]
 
 KNOTS: Floats = np.concatenate(([0.001, 0.005, 0.01], np.arange(1, 40) / 40, [0.99, 0.995, 0.999]))
 """The probabilities of a table's quantiles."""
 
-NODES: Floats = np.linspace(-4.5, 4.5, 181)
+FARTHEST = 4.5
+NODES: Floats = np.linspace(-FARTHEST, FARTHEST, 181)
 """Normal scores over which means are integrated."""
 
 
-def normal_quantile(shares: Floats) -> Floats:
-    """Φ⁻¹ of an array.
-
-    Example:
-        >>> normal_quantile(np.array([0.025, 0.5])).round(6).tolist()
-        [-1.959964, 0.0]
-    """
-    result: Floats = torch.special.ndtri(torch.from_numpy(np.ascontiguousarray(shares, dtype=np.float64))).numpy()
-    return result
-
-
-def normal_share(scores: Floats) -> Floats:
-    """Φ of an array.
-
-    Example:
-        >>> normal_share(np.array([0.0, 1.959964])).round(4).tolist()
-        [0.5, 0.975]
-    """
-    result: Floats = torch.special.ndtr(torch.from_numpy(np.ascontiguousarray(scores, dtype=np.float64))).numpy()
-    return result
-
-
-SCORES: Floats = normal_quantile(KNOTS)
+SCORES: Floats = ndtri(KNOTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +54,7 @@ class QuantileForecast:
     def quantile(self, shares: Sequence[float]) -> Floats:  # (shares, N, H)
         """The quantiles of each step at these probabilities."""
         wanted = np.broadcast_to(np.asarray(shares, dtype=np.float64)[:, None, None], (len(shares), *self.mean.shape))
-        return self._read(normal_quantile(wanted))
+        return self.at_scores(ndtri(wanted))
 
     def sample(self, paths: int, rng: np.random.Generator) -> Floats:  # (paths, N, H)
         """Sample paths: a Gaussian copula with the response's correlations, through the quantiles of each step."""
@@ -86,7 +67,30 @@ class QuantileForecast:
         for step in range(horizon):
             squares += np.square(self.response[:, step])
             scores[..., step] /= np.sqrt(squares)
-        return self._read(scores)
+        return self.at_scores(scores)
+
+    def at_scores(
+        self,
+        scores: Floats,  # (..., N, H)
+    ) -> Floats:  # (..., N, H)
+        """The values at these normal scores: what lies at 0 is the median."""
+        low, share = _places(scores)
+        n, h = np.ogrid[: self.mean.shape[0], : self.mean.shape[1]]
+        below, above = self.table[n, h, low], self.table[n, h, low + 1]
+        result: Floats = below + share * (above - below)
+        if self.stepped.any():
+            steps = np.where(share <= 1e-12, below, above)
+            result = np.where(self.stepped[:, None], steps, result)
+        return result
+
+    def scores_of(
+        self,
+        values: Floats,  # (paths, N, H)
+    ) -> Floats:  # (paths, N, H)
+        """The normal scores of values, the inverse of `at_scores`; within 4.5, and middling where quantiles tie."""
+        scores = np.empty(values.shape)
+        _invert(np.ascontiguousarray(self.table), SCORES, np.ascontiguousarray(values), scores)
+        return scores
 
     def integrated_mean(self) -> Floats:  # (N, H)
         """The mean of the distribution that the table describes."""
@@ -118,18 +122,33 @@ class QuantileForecast:
             stepped=self.stepped[rows],
         )
 
-    def _read(self, scores: Floats) -> Floats:  # (..., N, H)
-        low, share = _places(scores)
-        n, h = np.ogrid[: self.mean.shape[0], : self.mean.shape[1]]
-        below, above = self.table[n, h, low], self.table[n, h, low + 1]
-        result: Floats = below + share * (above - below)
-        if self.stepped.any():
-            steps = np.where(share <= 1e-12, below, above)
-            result = np.where(self.stepped[:, None], steps, result)
-        return result
-
 
 def _places(scores: Floats) -> tuple[NDArray[np.int64], Floats]:
     """Between which knots a normal score lies, and where; beyond the last ones it goes on in a straight line."""
     low = np.clip(np.searchsorted(SCORES, scores, side="right") - 1, 0, len(SCORES) - 2)
     return low, (scores - SCORES[low]) / (SCORES[low + 1] - SCORES[low])
+
+
+@cached_njit(nogil=True)
+def _invert(
+    table: Any,  # (N, H, KNOTS) rising
+    knots: Any,  # (KNOTS,)
+    values: Any,  # (paths, N, H)
+    scores: Any,  # (paths, N, H) written
+) -> None:
+    paths, series, horizon = values.shape
+    last = len(knots) - 1
+    for n in range(series):
+        for h in range(horizon):
+            row = table[n, h]
+            for p in range(paths):
+                value = values[p, n, h]
+                low, high = np.searchsorted(row, value, "left"), np.searchsorted(row, value, "right")
+                if high > low + 1:  # several quantiles tie: the middle of them
+                    scores[p, n, h] = 0.5 * (knots[low] + knots[high - 1])
+                    continue
+                place = min(max(high - 1, 0), last - 1)
+                width = row[place + 1] - row[place]
+                share = (value - row[place]) / width if width > 0.0 else 0.5
+                score = knots[place] + share * (knots[place + 1] - knots[place])
+                scores[p, n, h] = min(max(score, -FARTHEST), FARTHEST)

@@ -1,0 +1,260 @@
+"""How a model's forecasts and the classical ensemble's go together: weights, shape and bias from held-out windows.
+
+A forecast is a table of quantiles of each step (`fern.models.classical.QuantileForecast`). Tables are averaged quantile
+by quantile; then the standardised errors of held-out windows, pooled over series, may give the distribution its shape
+and move its mean. What scores better on held-out windows is taken, with a handicap for what is more than the plain one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.errors import FernError
+from fern.models.classical import KNOTS, QuantileForecast
+
+Floats = NDArray[np.float64]
+
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Shares of the model in the average that are tried."""
+
+HANDICAP = 0.6
+"""What the model's weight costs, in shares of the loss over the number of windows: few windows say little, and the
+classical ensemble cannot have learnt them by heart."""
+
+SHAPE_HANDICAPS = {"own": 0.003, "symmetric": 0.0, "skewed": 0.001, "moved": 0.004}
+"""By which share of the loss a shape must score better than symmetric quantiles of held-out errors: these have the
+coverage of the held-out windows, which the tables' own shape need not have."""
+
+PRIOR_WINDOWS = 2.0
+"""A shape from n windows is believed as n / (n + 2)."""
+
+FEWEST_WINDOWS, FEWEST_TIMES = 8.0, 8
+"""Windows from which the shape of errors is looked at, and stretches of time from which their bias is."""
+
+WILD = 8.0
+"""Standardised errors count as this at most, in bias and shape alike."""
+
+BLOCKS = (1, 4, 16, 64, 256)
+"""Steps at which a new block of steps begins (from 1), whose errors are pooled."""
+
+LOW, MIDDLE, HIGH = (int(np.searchsorted(KNOTS, share - 1e-9)) for share in (0.1, 0.5, 0.9))
+WIDTH = 2.5631031310892007
+"""The 80 % interval of a normal variable, in standard deviations."""
+
+SCORED = np.searchsorted(KNOTS, np.arange(1, 20) / 20 - 1e-9)
+"""The knots whose pinball losses are averaged: 5, 10, …, 95 %."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """How the tables of a group of series are put together.
+
+    ``weight``   of the model; the classical ensemble has the rest.
+    ``shape``    standardised quantiles of held-out errors by block of steps, or None for the tables' own shape.
+    ``trust``    how far ``shape`` replaces the tables' own.
+    ``bias``     mean standardised error by block of steps, as far as it is believed; added to the mean.
+    """
+
+    weight: float
+    shape: Floats | None = None  # (blocks, KNOTS)
+    trust: float = 0.0
+    bias: Floats | None = None  # (blocks,)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the model's own forecast is left as it is."""
+        return self.weight == 1.0 and self.shape is None and self.bias is None
+
+    def apply(
+        self,
+        model: QuantileForecast | None,
+        classical: QuantileForecast,
+        least: Floats,  # (N,) nothing lies below
+    ) -> QuantileForecast:
+        """The forecast; that of the classical ensemble where there is no model."""
+        made = average(model, classical, self.weight)
+        spread, middle = spread_of(made), made.table[..., MIDDLE]
+        blocks = blocks_of(made.mean.shape[1])
+        table, mean = made.table, made.mean
+        if self.shape is not None:
+            shaped = middle[..., None] + spread[..., None] * self.shape[np.minimum(blocks, len(self.shape) - 1)]
+            shaped = table + self.trust * (shaped - table)
+            table = np.where(made.stepped[:, None, None], table, shaped)
+        if self.bias is not None:
+            shift = spread * self.bias[np.minimum(blocks, len(self.bias) - 1)]
+            mean = np.where(made.stepped[:, None], mean, mean + shift)
+        return replace(made, mean=mean, table=table).bounded(least)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """What JSON holds, and arrays."""
+        arrays = {name: getattr(self, name) for name in ("shape", "bias") if getattr(self, name) is not None}
+        return {"weight": self.weight, "trust": self.trust}, arrays
+
+    @classmethod
+    def from_parts(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Blend":
+        """What `to_parts` took apart."""
+        weight, trust = float(plain["weight"]), float(plain["trust"])
+        shape, bias = arrays.get("shape"), arrays.get("bias")
+        if not (0 <= weight <= 1 and 0 <= trust <= 1):
+            raise FernError(f"weight {weight}, trust {trust}", argument="combination", expected="shares from 0 to 1")
+        if shape is not None and (shape.ndim != 2 or shape.shape[1] != len(KNOTS)):
+            raise FernError(f"shape {shape.shape}", argument="combination", expected=f"{len(KNOTS)} quantiles")
+        return cls(weight, shape, trust, bias)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Forecasts of held-out windows beside what came, one entry for each window and channel."""
+
+    actual: Floats  # (n, H)
+    model: QuantileForecast | None
+    classical: QuantileForecast
+    scale: Floats  # (n,) by which losses are divided
+    series: NDArray[np.int64]  # (n,)
+    ends: NDArray[np.int64]  # (n,) rows from the first forecast one to the end of the series
+    least: Floats  # (n,)
+
+    @property
+    def times(self) -> NDArray[np.int64]:  # (n,)
+        """The stretch of time, a horizon long, that a window lies in, counted from the end."""
+        return np.asarray((self.ends - 1) // self.actual.shape[1])
+
+    @property
+    def worth(self) -> float:
+        """How many independent windows these are: the geometric mean of the disjoint windows and the stretches of time.
+
+        Series of one panel rise and fall together: a thousand of them at one time are not a thousand windows.
+        """
+        if not len(self.scale):
+            return 0.0
+        disjoint = len(np.unique(self.series * (int(self.times.max()) + 1) + self.times))
+        return float(np.sqrt(disjoint * len(np.unique(self.times))))
+
+    def take(self, chosen: NDArray[np.bool_]) -> "HeldOut":
+        """These windows alone."""
+        places = np.flatnonzero(chosen)
+        return HeldOut(
+            self.actual[places],
+            None if self.model is None else self.model.take(places),
+            self.classical.take(places),
+            self.scale[places],
+            self.series[places],
+            self.ends[places],
+            self.least[places],
+        )
+
+
+def choose_blend(held: HeldOut) -> tuple[Blend, dict[float, float]]:
+    """The blend that scores best on held-out windows, and the losses of the weights that were tried."""
+    if not len(held.scale):
+        return Blend(0.0), {}
+    weights = WEIGHTS if held.model is not None else (0.0,)
+    losses = {w: loss(held, average(held.model, held.classical, w).bounded(held.least)) for w in weights}
+    floor = max(min(losses.values()), 1e-12)
+    costs = {w: value / floor + HANDICAP * w / held.worth for w, value in losses.items()}
+    blend = Blend(min(costs, key=lambda w: costs[w]))
+    if held.worth < FEWEST_WINDOWS:
+        return blend, losses
+    return _choose_shape(held, blend), losses
+
+
+def _choose_shape(held: HeldOut, blend: Blend) -> Blend:
+    """The blend with the shape and the bias of held-out errors, where half of the windows say so of the other half."""
+    times = len(np.unique(held.times))
+    _, codes = np.unique(held.times if times >= FEWEST_TIMES else held.series, return_inverse=True)
+    halves = [held.take(codes % 2 == half) for half in (0, 1)]
+    if min(len(half.scale) for half in halves) == 0:
+        return blend
+    options = [option for option in SHAPE_HANDICAPS if option != "moved" or times >= FEWEST_TIMES]
+    totals = []
+    for option in options:
+        total = 0.0
+        for learn, judge in (halves, halves[::-1]):
+            candidate = _with_errors(learn, blend, option)
+            total += loss(judge, candidate.apply(judge.model, judge.classical, judge.least)) * len(judge.scale)
+        totals.append(total * (1 + SHAPE_HANDICAPS[option]))
+    return _with_errors(held, blend, options[int(np.argmin(totals))])
+
+
+def _with_errors(held: HeldOut, blend: Blend, option: str) -> Blend:
+    """The blend with what the standardised errors of these windows say.
+
+    ``symmetric``: quantiles of their sizes; ``skewed``: their own quantiles about their median; ``moved``: their own
+    quantiles, and their mean as a bias, as far as stretches of time agree on it.
+    """
+    if option == "own":
+        return blend
+    made = average(held.model, held.classical, blend.weight)
+    spread, middle = spread_of(made), made.table[..., MIDDLE]
+    known = (spread > 0) & ~made.stepped[:, None]
+    blocks = blocks_of(held.actual.shape[1])
+    count = int(blocks.max()) + 1
+    shapes, biases = np.empty((count, len(KNOTS))), np.zeros(count)
+    for block in range(count):
+        chosen = known & (blocks == block)
+        if not chosen.any():
+            return blend
+        errors = np.clip((held.actual[chosen] - middle[chosen]) / spread[chosen], -WILD, WILD)
+        pooled = np.concatenate((errors, -errors)) if option == "symmetric" else errors
+        shapes[block] = np.quantile(pooled, KNOTS, method="median_unbiased")
+        if option == "skewed":
+            shapes[block] -= shapes[block, MIDDLE]
+        if option == "moved":
+            about = np.clip((held.actual - made.mean) / np.where(spread > 0, spread, 1.0), -WILD, WILD)
+            means = [
+                about[chosen & (held.times == time)[:, None]].mean() for time in np.unique(held.times[chosen.any(1)])
+            ]
+            mean, error = float(np.mean(means)), float(np.std(means) / len(means) ** 0.5)
+            biases[block] = mean**3 / (mean**2 + error**2) if mean else 0.0
+    trust = held.worth / (held.worth + PRIOR_WINDOWS)
+    return replace(blend, shape=shapes, trust=trust, bias=biases if option == "moved" else None)
+
+
+def average(model: QuantileForecast | None, classical: QuantileForecast, weight: float) -> QuantileForecast:
+    """The average of two forecasts, quantile by quantile."""
+    if model is None or weight == 0.0:
+        return classical
+    if weight == 1.0:
+        return replace(model, stepped=np.zeros_like(model.stepped))
+    return QuantileForecast(
+        weight * model.mean + (1 - weight) * classical.mean,
+        weight * model.table + (1 - weight) * classical.table,
+        classical.response,
+        np.zeros_like(classical.stepped),
+    )
+
+
+def spread_of(made: QuantileForecast) -> Floats:  # (N, H)
+    """The width of the 80 % interval, as a normal variable's standard deviation."""
+    return np.asarray((made.table[..., HIGH] - made.table[..., LOW]) / WIDTH)
+
+
+def blocks_of(horizon: int) -> NDArray[np.int64]:  # (H,)
+    """The block of each step.
+
+    Example:
+        >>> blocks_of(6).tolist()
+        [0, 0, 0, 1, 1, 1]
+    """
+    return np.searchsorted(np.asarray(BLOCKS[1:]), np.arange(1, horizon + 1), side="right")
+
+
+def loss(held: HeldOut, made: QuantileForecast) -> float:
+    """The mean over windows of the CRPS (from 19 quantiles), each over its series' scale."""
+    error = held.actual[..., None] - made.table[..., SCORED]
+    shares = KNOTS[SCORED]
+    by_window = 2 * np.maximum(shares * error, (shares - 1) * error).mean(axis=(1, 2))
+    return float((by_window / held.scale).mean())
+
+
+def naive_scales(histories: Sequence[Floats], season: int) -> Floats:  # (n,)
+    """The mean size of a series' seasonal changes, by which its losses are divided; of its values if none changes."""
+    scales = np.empty(len(histories))
+    for place, rows in enumerate(histories):
+        lag = season if len(rows) > 2 * season else 1
+        size = np.abs(rows[lag:] - rows[:-lag]).mean() if len(rows) > lag else 0.0
+        scales[place] = size or np.abs(rows).mean() or 1.0
+    return scales

@@ -1,0 +1,207 @@
+"""Held-out windows through the model and its classical partner, and the combination that they choose."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.calibration import Calibration
+from fern.data.series_table import Series
+from fern.forecaster.combination import Blend, HeldOut, choose_blend, naive_scales
+from fern.forecaster.partner import Combination, Partner, choose_transform, count_rows, find_floor
+from fern.forecaster.plan import Plan, TrainingSeries
+from fern.forecaster.predict import calibrate_forecast
+from fern.forecaster.state import Scale
+from fern.models import Forecaster
+from fern.models.classical import KNOTS, QuantileForecast
+
+Floats = NDArray[np.float64]
+
+MOST_WINDOWS = 600
+"""Windows times channels that decide, at most."""
+
+MOST_VALUES = 60_000
+"""Their forecast steps, at most: a table of quantiles is kept of each."""
+
+MOST_ALONE = 4
+"""Windows of a series that the model does not forecast, at most."""
+
+FEWEST_ROWS = 3
+"""Rows before a held-out window, at least."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained model, the series it learnt from and its calibration."""
+
+    model: Forecaster
+    learnt: TrainingSeries
+    calibration: Calibration
+
+
+def choose_combination(
+    series: Sequence[Series],
+    scales: Sequence[Scale],
+    plan: Plan,
+    candidate: Candidate | None,
+    *,
+    positive: bool | Literal["auto"],
+    combine: bool,
+) -> tuple[Combination, list[str]]:
+    """The combination that held-out windows choose, and what was chosen in words.
+
+    Without ``combine`` the model's forecasts are left as they are; short series are the partner's all the same.
+    """
+    floors = {one.name: find_floor(one.values, positive) for one in series}
+    by_model = None if candidate is None else _model_windows(series, scales, plan, candidate, floors)
+    short = [number for number, parts in enumerate(plan.parts) if parts is None]
+    by_partner = None
+    if short or by_model is None:
+        by_partner = _partner_windows(
+            series, short if len(short) * MOST_ALONE >= 20 else range(len(series)), plan, floors
+        )
+    chosen_on = by_model or by_partner
+    notes: list[str] = []
+    partner, made = Partner(season=plan.season), None
+    if chosen_on is not None:
+        worth = chosen_on.worth
+        partner, made, losses = choose_transform(
+            chosen_on.histories, chosen_on.actual, chosen_on.scale, chosen_on.least, season=plan.season, worth=worth
+        )
+        if partner.transform != "none":
+            tried = ", ".join(f"{name} {value:.3g}" for name, value in losses.items())
+            notes.append(f"classical models see {partner.transform} of the values, by held-out windows ({tried})")
+    learnt = zeros = Blend(1.0)
+    alone = Blend(0.0)
+    if by_model is not None and made is not None:
+        held = by_model.held_out(made)
+        if combine:
+            learnt, losses_by_weight = choose_blend(held.take(~made.stepped) if not made.stepped.all() else held)
+            zeros, _ = choose_blend(held.take(made.stepped)) if made.stepped.any() else (learnt, {})
+            notes.append(_describe(learnt, losses_by_weight))
+        if by_partner is None:
+            alone, _ = choose_blend(HeldOut(held.actual, None, made, held.scale, held.series, held.ends, held.least))
+    if by_partner is not None:
+        own = (
+            made
+            if by_partner is chosen_on and made is not None
+            else partner.forecast(by_partner.histories, plan.horizon)
+        )
+        alone, _ = choose_blend(by_partner.held_out(own))
+    combination = Combination(
+        partner=partner, learnt=learnt, zeros=zeros, alone=alone, positive=positive, floors=floors
+    )
+    return combination, notes
+
+
+def _describe(blend: Blend, losses: dict[float, float]) -> str:
+    tried = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses.items())
+    said = f"the model has a weight of {100 * blend.weight:.0f} %, classical models the rest, by held-out windows"
+    shape = ""
+    if blend.shape is not None:
+        shape = "; intervals have the shape of held-out errors"
+    if blend.bias is not None and np.abs(blend.bias).max() > 0.02:
+        shape += f", and the mean moves by {blend.bias[0]:+.2f} to {blend.bias[-1]:+.2f} standard deviations"
+    return f"{said} (scaled CRPS of {tried}){shape}"
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Held-out windows, an entry for each window and channel."""
+
+    histories: list[Floats]
+    actual: Floats  # (n, H)
+    model: tuple[Floats, Floats] | None  # means (n, H) and tables (n, H, KNOTS)
+    series: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    scale: Floats
+    least: Floats
+
+    @property
+    def worth(self) -> float:
+        return HeldOut(self.actual, None, _NOTHING, self.scale, self.series, self.ends, self.least).worth
+
+    def held_out(self, classical: QuantileForecast) -> HeldOut:
+        model = None
+        if self.model is not None:
+            model = QuantileForecast(*self.model, classical.response, np.zeros(len(self.scale), dtype=np.bool_))
+        return HeldOut(self.actual, model, classical, self.scale, self.series, self.ends, self.least)
+
+
+_NOTHING = QuantileForecast(
+    np.empty((0, 1)), np.empty((0, 1, len(KNOTS))), np.empty((0, 1)), np.empty(0, dtype=np.bool_)
+)
+
+
+def _model_windows(
+    series: Sequence[Series], scales: Sequence[Scale], plan: Plan, candidate: Candidate, floors: dict[str, Floats]
+) -> _Windows | None:
+    """The calibration windows of the series that the model learnt from, as it forecasts them."""
+    places = np.array([number for number, parts in enumerate(plan.parts) if parts is not None])
+    channels = series[0].values.shape[1]
+    most = max(1, min(MOST_WINDOWS, MOST_VALUES // plan.horizon) // channels)
+    entries: list[tuple[int, int]] = []
+    means, tables = [], []
+    for past, _, rows, numbers in candidate.learnt.held_out("calibration", most=most):
+        forecast = calibrate_forecast(candidate.model, candidate.calibration, past.numpy())
+        shift, spread = (
+            np.stack([getattr(scales[place], name) for place in places[numbers]])[:, None]
+            for name in ("shift", "spread")
+        )
+        means.append(np.swapaxes(forecast.mean * spread + shift, 1, 2))
+        quantiles = forecast.quantile(KNOTS.tolist()) * spread + shift  # (K, n, H, C)
+        tables.append(np.moveaxis(quantiles, (1, 3, 2, 0), (0, 1, 2, 3)))
+        entries += zip(places[numbers].tolist(), rows.tolist(), strict=True)
+    if not entries:
+        return None
+    shape = (len(entries) * channels, plan.horizon)
+    model = np.concatenate(means).reshape(shape), np.concatenate(tables).reshape(*shape, len(KNOTS))
+    return _collect(series, entries, plan, floors, model)
+
+
+def _partner_windows(
+    series: Sequence[Series], chosen: Sequence[int], plan: Plan, floors: dict[str, Floats]
+) -> _Windows | None:
+    """The last windows of these series, several of each where rows allow, the newest first."""
+    channels = series[0].values.shape[1]
+    entries = []
+    for back in range(1, MOST_ALONE + 1):
+        for number in chosen:
+            row = len(series[number].values) - back * plan.horizon
+            if row >= (FEWEST_ROWS if back == 1 else 2 * plan.season + FEWEST_ROWS):
+                entries.append((number, row))
+    most = max(1, min(MOST_WINDOWS, MOST_VALUES // plan.horizon) // channels)
+    if len(entries) > most:
+        entries = entries[:: -(-len(entries) // most)]
+    return _collect(series, entries, plan, floors, None) if entries else None
+
+
+def _collect(
+    series: Sequence[Series],
+    entries: Sequence[tuple[int, int]],
+    plan: Plan,
+    floors: dict[str, Floats],
+    model: tuple[Floats, Floats] | None,
+) -> _Windows:
+    keep = count_rows(plan.season)
+    histories, actual, numbers, ends, least = [], [], [], [], []
+    for number, row in entries:
+        one = series[number]
+        start = max(0, row - keep, *(edge for edge in one.breaks if edge < row))
+        for channel in range(one.values.shape[1]):
+            histories.append(np.ascontiguousarray(one.values[start:row, channel], dtype=np.float64))
+            actual.append(one.values[row : row + plan.horizon, channel])
+            numbers.append(number)
+            ends.append(len(one.values) - row)
+            least.append(floors[one.name][channel])
+    return _Windows(
+        histories,
+        np.stack(actual).astype(np.float64),
+        model,
+        np.array(numbers),
+        np.array(ends),
+        naive_scales(histories, plan.season),
+        np.array(least),
+    )

@@ -1,0 +1,210 @@
+"""The classical partner of a model: its transform, the combination of both, and what is held back as absurd."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fern.errors import FernError, unknown_name
+from fern.forecaster.combination import Blend, HeldOut, loss
+from fern.models.classical import ClassicalSettings, QuantileForecast, forecast_panel
+from fern.models.classical.intermittent import is_intermittent
+
+Floats = NDArray[np.float64]
+Transform = Literal["none", "log1p", "asinh"]
+
+ROWS = 600
+"""The newest rows of a series that the partner looks at, at least eight seasons."""
+
+TRANSFORM_HANDICAP = 0.01
+"""A transform must score better by this share of the loss, and by more where windows are few."""
+
+FAR = 1.0
+"""A mean is absurd where it leaves both the history's range and the partner's widest quantiles by this many ranges."""
+
+
+def count_rows(season: int) -> int:
+    """The newest rows that the partner looks at.
+
+    Example:
+        >>> count_rows(12), count_rows(168)
+        (600, 1344)
+    """
+    return max(ROWS, 8 * season)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partner:
+    """The classical ensemble on a scale that held-out windows chose."""
+
+    season: int
+    transform: Transform = "none"
+
+    def forecast(
+        self,
+        histories: Sequence[Floats],  # each (n_i,)
+        horizon: int,
+    ) -> QuantileForecast:
+        """Forecast distributions, in the units of the data."""
+        settings = ClassicalSettings(season=self.season, rows=ROWS, positive="auto")
+        plain = forecast_panel(histories, horizon, settings) if self.transform == "none" else None
+        if plain is not None:
+            return plain
+        demand = np.array([is_intermittent(rows[-ROWS:]) for rows in histories], dtype=np.bool_)
+        parts = []
+        for places, transform in ((np.flatnonzero(demand), "none"), (np.flatnonzero(~demand), self.transform)):
+            if len(places):
+                some = [histories[place] for place in places.tolist()]
+                made = forecast_panel(some, horizon, settings) if transform == "none" else _bent(self, some, horizon)
+                parts.append((places, made))
+        order = np.argsort(np.concatenate([places for places, _ in parts]))
+        return QuantileForecast(
+            *(
+                np.concatenate([getattr(made, name) for _, made in parts])[order]
+                for name in ("mean", "table", "response", "stepped")
+            )
+        )
+
+
+def _bent(partner: Partner, histories: Sequence[Floats], horizon: int) -> QuantileForecast:
+    """The forecast of transformed rows, transformed back; the mean is that of the distribution, not its median."""
+    scales = np.array([np.abs(rows).mean() or 1.0 for rows in histories])
+    bend, unbend = (np.log1p, np.expm1) if partner.transform == "log1p" else (np.arcsinh, np.sinh)
+    bent = [bend(rows / scale) for rows, scale in zip(histories, scales, strict=True)]
+    settings = ClassicalSettings(season=partner.season, rows=ROWS, positive=False)
+    made = forecast_panel(bent, horizon, settings)
+    # An exponential has no bounds: nothing goes farther beyond the history than the history is wide, bent.
+    low, high = (np.array([end(rows[-ROWS:]) for rows in bent]) for end in (np.min, np.max))
+    span = np.maximum(high - low, 0.5)
+    table = np.clip(made.table, (low - span)[:, None, None], (high + span)[:, None, None])
+    moved = replace(made, table=table).through(lambda values: np.asarray(unbend(values)))
+    return replace(moved, mean=moved.mean * scales[:, None], table=moved.table * scales[:, None, None])
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """What held-out windows chose: the partner, and blends by group of series.
+
+    ``learnt``  of series that the model forecasts; ``zeros`` of those among them with many zeros;
+    ``alone``   of series that are too short for the model.
+    ``floors``  for each fitted series, the value of each channel below which nothing lies (0, or −∞).
+    """
+
+    partner: Partner
+    learnt: Blend = field(default_factory=lambda: Blend(1.0))
+    zeros: Blend = field(default_factory=lambda: Blend(1.0))
+    alone: Blend = field(default_factory=lambda: Blend(0.0))
+    positive: bool | Literal["auto"] = "auto"
+    floors: Mapping[str, Floats] = field(default_factory=dict)
+
+    def floor(self, name: str, values: Floats) -> Floats:  # (T, C) -> (C,)
+        """Below which nothing lies: as fitted, or for a new series from its rows."""
+        return self.floors[name] if name in self.floors else find_floor(values, self.positive)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """What JSON holds, and arrays, but for the floors."""
+        plain: dict[str, Any] = {
+            "season": self.partner.season,
+            "transform": self.partner.transform,
+            "positive": self.positive,
+        }
+        arrays: dict[str, Floats] = {}
+        for name in ("learnt", "zeros", "alone"):
+            plain[name], own = getattr(self, name).to_parts()
+            arrays |= {f"{name}.{entry}": values for entry, values in own.items()}
+        return plain, arrays
+
+    @classmethod
+    def from_parts(
+        cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], floors: Mapping[str, Floats]
+    ) -> "Combination":
+        """What `to_parts` took apart."""
+        transform, positive = plain["transform"], plain["positive"]
+        if transform not in get_args(Transform):
+            raise unknown_name("transform", str(transform)[:40], get_args(Transform))
+        if positive not in (True, False, "auto"):
+            raise FernError(argument="positive", got=str(positive)[:40], expected="True, False or 'auto'")
+        blends = {}
+        for name in ("learnt", "zeros", "alone"):
+            own = {key.removeprefix(f"{name}."): v for key, v in arrays.items() if key.startswith(f"{name}.")}
+            blends[name] = Blend.from_parts(plain[name], own)
+        partner = Partner(season=int(plain["season"]), transform=transform)
+        return cls(partner=partner, positive=positive, floors=floors, **blends)
+
+
+def find_floor(values: Floats, positive: bool | Literal["auto"]) -> Floats:  # (T, C) -> (C,)
+    """0 for channels that were never negative (or for all, or none), else −∞.
+
+    Example:
+        >>> find_floor(np.array([[0.0, -1.0], [2.0, 3.0]]), "auto").tolist()
+        [0.0, -inf]
+    """
+    if positive == "auto":
+        return np.where(values.min(axis=0) >= 0, 0.0, -np.inf)
+    return np.full(values.shape[1], 0.0 if positive else -np.inf)
+
+
+def choose_transform(
+    histories: Sequence[Floats], actual: Floats, scale: Floats, least: Floats, *, season: int, worth: float
+) -> tuple[Partner, QuantileForecast, dict[str, float]]:
+    """The partner whose transform scores best on held-out windows, its forecasts of them, and the losses."""
+    positive = all(rows.min() >= 0 for rows in histories)
+    options: tuple[Transform, ...] = ("none", "log1p") if positive else ("none", "asinh")
+    losses: dict[str, float] = {}
+    best: tuple[float, Partner, QuantileForecast] | None = None
+    for transform in options:
+        partner = Partner(season=season, transform=transform)
+        made = partner.forecast(histories, actual.shape[1])
+        numbers = np.arange(len(scale))
+        held = HeldOut(actual, None, made, scale, numbers, numbers, least)
+        losses[transform] = loss(held, made.bounded(least))
+        cost = losses[transform]
+        if transform != "none":
+            cost *= 1 + TRANSFORM_HANDICAP * (1 + 20 / max(worth, 1.0))
+        if best is None or cost < best[0]:
+            best = (cost, partner, made)
+    assert best is not None
+    return best[1], best[2], losses
+
+
+def find_absurd(
+    mean: Floats,  # (N, H)
+    histories: Sequence[Floats],
+    season: int,
+) -> NDArray[np.bool_]:  # (N,)
+    """Which forecasts lie so far outside the history that the partner is asked whether its trend explains them."""
+    rows = count_rows(season)
+    low, high = (np.array([end(values[-rows:]) for values in histories]) for end in (np.min, np.max))
+    span = FAR * np.maximum(high - low, 1e-9 * np.maximum(np.abs(high), np.abs(low)))
+    return np.asarray(((mean < (low - span)[:, None]) | (mean > (high + span)[:, None])).any(axis=1))
+
+
+def hold_back(
+    made: QuantileForecast, partner: QuantileForecast, histories: Sequence[Floats], season: int
+) -> tuple[QuantileForecast, NDArray[np.bool_]]:
+    """The forecasts with the partner's in place of those that neither the history nor the partner can explain."""
+    absurd = find_absurd(made.mean, histories, season)
+    rows = count_rows(season)
+    span = np.array([np.ptp(values[-rows:]) for values in histories])[:, None]
+    beyond = (made.mean < partner.table[..., 0] - FAR * span) | (made.mean > partner.table[..., -1] + FAR * span)
+    absurd &= beyond.any(axis=1)
+    if not absurd.any():
+        return made, absurd
+    return choose_rows(absurd, partner, made), absurd
+
+
+def choose_rows(
+    chosen: NDArray[np.bool_],  # (N,)
+    first: QuantileForecast,
+    second: QuantileForecast,
+) -> QuantileForecast:
+    """The first forecast where ``chosen``, else the second."""
+    one, two = chosen[:, None], chosen[:, None, None]
+    return QuantileForecast(
+        np.where(one, first.mean, second.mean),
+        np.where(two, first.table, second.table),
+        np.where(one, first.response, second.response),
+        np.where(chosen, first.stepped, second.stepped),
+    )

@@ -1,0 +1,178 @@
+"""Weights, shape and bias of a combination come from held-out windows, and paths agree with quantiles."""
+
+import numpy as np
+import pytest
+
+from fern.forecaster.combination import Blend, HeldOut, average, blocks_of, choose_blend, loss, naive_scales
+from fern.forecaster.partner import Combination, Partner, find_absurd, find_floor, hold_back
+from fern.models.classical import KNOTS, QuantileForecast
+
+HORIZON = 6
+
+
+def forecast(mean, stddev=1.0):
+    mean = np.asarray(mean, dtype=float)
+    return QuantileForecast.normal(mean, np.full(mean.shape, stddev), np.ones(mean.shape))
+
+
+def held_out(rng, *, windows=200, model=0.0, classical=0.0, errors=None, times=10):
+    """Windows whose truth is noise; model and classical forecasts miss it by these standard deviations."""
+    actual = rng.standard_normal((windows, HORIZON)) if errors is None else errors(rng, (windows, HORIZON))
+    shape = actual.shape
+    wrong, other = (size * rng.standard_normal((windows, 1)) for size in (model, classical))
+    return HeldOut(
+        actual,
+        forecast(np.zeros(shape) + wrong),
+        forecast(np.zeros(shape) + other),
+        np.ones(windows),
+        np.arange(windows) // times,
+        1 + HORIZON * (np.arange(windows) % times),
+        np.full(windows, -np.inf),
+    )
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_the_better_forecast_has_the_weight(rng):
+    assert choose_blend(held_out(rng, classical=3.0))[0].weight == 1.0
+    assert choose_blend(held_out(rng, model=3.0))[0].weight == 0.0
+
+
+def test_forecasts_with_errors_of_their_own_are_averaged(rng):
+    blend, losses = choose_blend(held_out(rng, model=1.0, classical=1.0))
+    assert blend.weight == 0.5
+    assert losses[0.5] < min(losses[0.0], losses[1.0])
+
+
+def test_one_window_is_not_enough_to_prefer_a_model(rng):
+    few = held_out(rng, classical=0.3).take(np.arange(200) == 0)
+    assert few.worth == 1
+    assert choose_blend(few)[0].weight == 0.0
+
+
+def test_many_series_at_one_time_are_few_windows(rng):
+    assert held_out(rng, times=1).worth == pytest.approx(200**0.5)
+    assert held_out(rng, times=10).worth == pytest.approx((200 * 10) ** 0.5)
+
+
+def test_windows_that_overlap_count_once(rng):
+    held = held_out(rng, windows=30, times=1)
+    overlapping = HeldOut(
+        held.actual, held.model, held.classical, held.scale, np.zeros(30, dtype=int), np.arange(1, 31), held.least
+    )
+    assert overlapping.worth == 5  # 30 rows hold five windows of six
+
+
+def test_the_shape_of_skewed_errors_is_taken(rng):
+    held = held_out(rng, windows=600, errors=lambda r, s: r.exponential(1.0, s) - np.log(2))
+    blend, _ = choose_blend(held)
+    assert blend.shape is not None
+    made = blend.apply(held.model, held.classical, held.least)
+    shares = (held.actual[None] < made.quantile([0.1, 0.5, 0.9])).mean(axis=(1, 2))
+    assert shares == pytest.approx([0.1, 0.5, 0.9], abs=0.03)
+
+
+def test_normal_errors_keep_the_shape_they_have(rng):
+    held = held_out(rng, windows=600)
+    made = choose_blend(held)[0].apply(held.model, held.classical, held.least)
+    assert made.quantile([0.1, 0.5, 0.9]).mean(axis=(1, 2)) == pytest.approx([-1.28, 0, 1.28], abs=0.07)
+
+
+def test_intervals_that_are_too_narrow_widen_to_what_held_out_errors_need(rng):
+    held = held_out(rng, windows=600, errors=lambda r, s: 2 * r.standard_normal(s))
+    made = choose_blend(held)[0].apply(held.model, held.classical, held.least)
+    low, high = made.quantile([0.1, 0.9])
+    assert ((low < held.actual) & (held.actual < high)).mean() == pytest.approx(0.8, abs=0.02)
+
+
+def test_a_bias_that_all_times_show_moves_the_mean(rng):
+    held = held_out(rng, windows=600, errors=lambda r, s: 1 + r.standard_normal(s), times=20)
+    blend, _ = choose_blend(held)
+    made = blend.apply(held.model, held.classical, held.least)
+    assert made.mean.mean() == pytest.approx(1.0, abs=0.1)
+    assert made.quantile([0.5]).mean() == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_bias_of_one_time_moves_nothing(rng):
+    held = held_out(rng, windows=600, errors=lambda r, s: 1 + r.standard_normal(s), times=1)
+    blend, _ = choose_blend(held)
+    assert blend.bias is None
+    assert blend.apply(held.model, held.classical, held.least).mean.mean() == pytest.approx(0.0)
+
+
+def test_the_average_is_one_of_quantiles():
+    made = average(forecast([[0.0]], 1.0), forecast([[4.0]], 3.0), 0.25)
+    assert made.mean.item() == 3.0
+    assert made.quantile([0.9]).item() == pytest.approx(3 + 1.2816 * 2.5, abs=1e-3)
+
+
+def test_nothing_lies_below_the_floor():
+    made = Blend(0.5).apply(forecast([[0.1]]), forecast([[0.2]]), np.zeros(1))
+    assert made.table.min() == 0
+
+
+def test_a_blend_survives_being_taken_apart(rng):
+    blend, _ = choose_blend(held_out(rng, windows=600, errors=lambda r, s: 1 + r.exponential(1.0, s), times=20))
+    plain, arrays = blend.to_parts()
+    again = Blend.from_parts(plain, arrays)
+    assert (again.weight, again.trust) == (blend.weight, blend.trust)
+    assert (again.shape == blend.shape).all() and (again.bias == blend.bias).all()
+
+
+def test_a_combination_survives_being_taken_apart():
+    whole = Combination(partner=Partner(season=12, transform="log1p"), learnt=Blend(0.25), floors={"a": np.zeros(1)})
+    again = Combination.from_parts(*whole.to_parts(), whole.floors)
+    assert (again.partner, again.learnt.weight, again.positive) == (whole.partner, 0.25, "auto")
+
+
+def test_the_floor_of_a_series_that_was_never_negative_is_zero():
+    values = np.array([[0.0, -1.0], [2.0, 3.0]])
+    assert find_floor(values, "auto").tolist() == [0.0, -np.inf]
+    assert find_floor(values, True).tolist() == [0.0, 0.0]
+    assert find_floor(values, False).tolist() == [-np.inf, -np.inf]
+
+
+def test_a_forecast_far_outside_the_history_is_held_back():
+    histories = [np.linspace(200, 480, 100), np.linspace(200, 480, 100)]
+    model = forecast([[490.0] * 4, [1180.0] * 4], 20.0)
+    partner = forecast([[480.0] * 4, [480.0] * 4], 20.0)
+    made, absurd = hold_back(model, partner, histories, season=12)
+    assert absurd.tolist() == [False, True]
+    assert made.mean[:, 0].tolist() == [490.0, 480.0]
+    assert find_absurd(model.mean, histories, 12).tolist() == [False, True]
+
+
+def test_growth_that_the_partner_sees_too_is_let_through():
+    histories = [np.exp(np.arange(60) / 10)]
+    model = forecast([[1200.0] * 4], 50.0)
+    made, absurd = hold_back(model, forecast([[1100.0] * 4], 100.0), histories, season=1)
+    assert not absurd.any()
+    assert made.mean[0, 0] == 1200
+
+
+@pytest.mark.parametrize("transform", ["log1p", "asinh"])
+def test_a_transform_has_the_mean_of_its_distribution_and_not_the_median(transform):
+    rng = np.random.default_rng(1)
+    histories = [rng.lognormal(1.0, 0.8, 400) for _ in range(60)]
+    made = Partner(season=1, transform=transform).forecast(histories, 8)
+    assert made.mean.mean() == pytest.approx(np.exp(1 + 0.32), rel=0.06)
+    assert made.quantile([0.5]).mean() == pytest.approx(np.e, rel=0.1)
+
+
+def test_steps_fall_into_blocks():
+    assert blocks_of(20).tolist() == [0] * 3 + [1] * 12 + [2] * 5
+
+
+def test_losses_are_scaled_by_seasonal_changes():
+    assert naive_scales([np.arange(40.0), np.full(5, 3.0), np.zeros(3)], 12).tolist() == [12.0, 3.0, 1.0]
+
+
+def test_the_loss_is_the_crps_over_the_scale():
+    one = HeldOut(
+        np.zeros((1, 1)), None, forecast([[0.0]]), np.full(1, 2.0), *([np.ones(1, dtype=int)] * 2), np.zeros(1)
+    )
+    assert loss(one, one.classical) == pytest.approx(0.2337 / 2, abs=0.01)
+    assert len(KNOTS) == one.classical.table.shape[-1]
