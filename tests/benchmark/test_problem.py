@@ -39,6 +39,18 @@ def test_a_start_is_a_later_stretch_of_the_same_trajectory():
     assert choose("LORENZ_BASE", steps=400, start=0).settings == own.settings  # rows from before stay valid
 
 
+def test_the_authors_rows_come_without_an_oracle_and_under_their_own_settings():
+    his = choose("LORENZ_STATE", trajectory="author")
+    assert his.settings == {"steps": 36_000, "cleaning": "none", "trajectory": "author"}
+    assert his.trajectory is None
+    assert his.values[0].tolist() == pytest.approx([1.0, 0.98, 1.1])
+    for settings in ({"steps": 500}, {"noise": 0.1}, {"start": 1}):
+        with pytest.raises(FernError, match="LORENZ_STATE: trajectory: has no other length, noise or start"):
+            choose("LORENZ_STATE", trajectory="author", **settings)
+    with pytest.raises(FernError, match="unknown scenario of the author's"):
+        choose("GARCH_BASE", trajectory="author")
+
+
 def test_a_start_of_a_system_with_noise_has_noise_of_its_own():
     first, second = choose("OU_BASE", steps=400, start=1), choose("OU_BASE", steps=400, start=2)
     assert abs(np.corrcoef(first.values[:, 0], second.values[:, 0])[0, 1]) < 0.7

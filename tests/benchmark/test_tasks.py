@@ -18,7 +18,7 @@ PAPER = Path(__file__).parents[2] / "src" / "fern" / "benchmark" / "tables" / "p
 
 def test_the_papers_tables_and_each_question_of_ours_have_their_task():
     papers = ["ablation", "detailed", "footprint", "recency", "shock"]
-    assert task_names() == sorted([*papers, "field", "long", "noise", "quick", "real", "spread", "training"])
+    assert task_names() == sorted([*papers, "field", "long", "noise", "quick", "real", "spread", "training", "author"])
 
 
 def test_the_task_of_our_training_differs_from_the_shock_task_in_its_training_alone():

@@ -13,6 +13,7 @@ from fern.data.scaling import Scaler, fit_scaler
 from fern.data.splits import Part, Split, split
 from fern.errors import FernError, unknown_name
 from fern.systems import SCENARIOS, Scenario, Trajectory, is_scenario_file, observed, open_scenario, oracle, simulate
+from fern.systems.author import author_channels, author_values
 from fern.systems.scenarios import is_builtin
 from fern.systems.trajectory import fingerprint_of
 
@@ -26,6 +27,9 @@ LAST_BATCH = 128
 
 NOISE = "noise"
 """The data setting that stands in rows of noisy datasets alone: rows from before there was noise stay valid."""
+
+TRAJECTORY = "trajectory"
+"""The data setting that stands in rows of the author's trajectories alone."""
 
 START = "start"
 """The data setting that stands in rows of trajectories from another initial state alone."""
@@ -72,6 +76,8 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
         ((2000, 1), {'steps': 2000, 'cleaning': 'none'}, True)
     """
     plan = find_scenario(choice.dataset)
+    if choice.trajectory == "author":
+        return _by_author(choice)
     if plan is not None:
         return _simulated(plan, choice)
     if choice.noise:
@@ -129,6 +135,13 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
         settings[NOISE] = float(choice.noise)
         values = observed(values.astype(np.float64), share=choice.noise, seed=plan.seed).astype(np.float32)
     return Dataset(dataset_name(choice), values, trajectory.channel_names, settings, trajectory)
+
+
+def _by_author(choice: DatasetChoice) -> Dataset:
+    """The rows of the paper's tables; `DatasetChoice` has refused what they cannot have."""
+    values = author_values(choice.dataset)
+    settings = {"steps": len(values), "cleaning": "none", TRAJECTORY: "author"}
+    return Dataset(choice.dataset, values, author_channels(choice.dataset), settings)
 
 
 def _started_later(plan: Scenario, start: int) -> Scenario:

@@ -42,6 +42,7 @@ def is_outside(model: str) -> bool:
 
 
 Cleaning = Literal["none", "paper"]
+Maker = Literal["fern", "author"]
 Scaling = Literal["none", "standard", "robust"]
 EpochFigures = Literal["none", "validation", "test"]
 
@@ -75,6 +76,7 @@ class DatasetChoice:
                   and see noisy rows, and are judged by the true ones.
     ``start``     another initial state for a scenario without shocks: that which its own trajectory reaches after so
                   many times its length. Stretches of one long trajectory do not overlap.
+    ``trajectory``  ``author``: the very rows of the paper's tables, see `fern.systems.author`; they have no oracle.
     ``cleaning``  ``paper`` applies the paper's policy to a published dataset (zeros filled or their rows removed).
     ``split``, ``scaling``, ``context_length``, ``horizons``  in place of the task's.
 
@@ -87,6 +89,7 @@ class DatasetChoice:
     steps: int | None = None
     noise: float = 0.0
     start: int = 0
+    trajectory: Maker = "fern"
     cleaning: Cleaning = "none"
     split: str | None = None
     scaling: Scaling | None = None
@@ -96,6 +99,8 @@ class DatasetChoice:
     def __post_init__(self) -> None:
         require_number("noise", self.noise, "a share of the standard deviation, at least 0", lambda value: value >= 0)
         require_whole("start", self.start, 0)
+        if self.trajectory != "fern" and (self.steps is not None or self.noise or self.start):
+            raise FernError("has no other length, noise or start", argument=f"{self.dataset}: trajectory")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -205,6 +205,13 @@ def test_another_reading_of_the_papers_model_is_compared_with_the_papers_number(
     assert found.lines[0].cells[0].ratio == pytest.approx(2.0)
 
 
+def test_the_authors_trajectory_is_compared_with_the_papers_number():
+    settings = {**row().data_settings, "trajectory": "author"}
+    found = build_table([scored("fern", 43.32, data_settings=settings)], task="mine", kind="author", paper=True)
+    assert found.lines[0].keys[0] == "LORENZ_BASE (trajectory=author)"
+    assert found.lines[0].cells[0].ratio == pytest.approx(2.0)
+
+
 def test_the_spread_over_initial_states_is_a_note_of_each_model():
     settings = row().data_settings
     rows = [

@@ -6,6 +6,7 @@ A `Table` is what every renderer in `fern.benchmark.tables.rendering` takes. How
 kind            a line is             columns                                 the paper's table
 ==============  ====================  ======================================  =======================
 ``shock``       a dataset             each model's MSE and WD                 ``tab:synthetic``
+``author``      a dataset             the same on the author's trajectories   ``tab:synthetic``
 ``detailed``    dataset, horizon,     MSE, MAE, SWD, EPT                      ``app:table:*``
                 model
 ``main``        dataset, model        MSE, MAE, SWD, means over horizons      ``tab:main_results``
@@ -123,6 +124,7 @@ KINDS: Mapping[str, Layout] = {
     ),
     "footprint": Layout(("parameters", "multiply_adds", "seconds_epoch", "seconds_train"), floor=False),
     "noise": Layout(("mse", "ept_lyapunov"), across=True),
+    "author": Layout(("mse", "wd"), across=True),
     "spread": Layout(("mse",), across=True),
     "long": Layout(("mse", "ept")),
     "real": Layout(("mse", "mae", "seconds_train_cpu"), floor=False, averages="too"),

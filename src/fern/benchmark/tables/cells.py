@@ -334,7 +334,7 @@ def _recency_of_last_batch(result: RunResult) -> dict[str, float]:
 
 def _planned_cases(task: Task) -> list[Case]:
     return [
-        (dataset_label(dataset_name(choice), choice.noise, choice.start), horizon)
+        (dataset_label(dataset_name(choice), choice.noise, choice.start, choice.trajectory), horizon)
         for choice in task.datasets
         for horizon in choice.horizons or task.horizons
     ]

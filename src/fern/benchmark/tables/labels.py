@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fern.benchmark.problem import NOISE, START
+from fern.benchmark.problem import NOISE, START, TRAJECTORY
 from fern.benchmark.results import RunResult
 from fern.benchmark.runs import RunSettings, canonical
 from fern.benchmark.tasks import BY_DATASET, ORACLE, ModelChoice, Task, is_outside
@@ -54,14 +54,15 @@ def labels_of_task(task: Task) -> list[str]:
     return list(dict.fromkeys(labels))
 
 
-def dataset_label(name: str, noise: float, start: int = 0) -> str:
-    """A dataset's name, with its observation noise and its start where they are not the usual ones.
+def dataset_label(name: str, noise: float, start: int = 0, trajectory: str = "fern") -> str:
+    """A dataset's name, with its observation noise, start and trajectory where they are not the usual ones.
 
     Example:
         >>> dataset_label("LORENZ_BASE", 0.01), dataset_label("LORENZ_BASE", 0.0), dataset_label("LORENZ_BASE", 0.0, 3)
         ('LORENZ_BASE (noise=0.01)', 'LORENZ_BASE', 'LORENZ_BASE (start=3)')
     """
-    return _with(name, {NOISE: noise or None, START: start or None})
+    made = None if trajectory == "fern" else trajectory
+    return _with(name, {NOISE: noise or None, START: start or None, TRAJECTORY: made})
 
 
 def seen_by(result: RunResult) -> str | None:
@@ -116,13 +117,16 @@ def name_results(results: Sequence[RunResult]) -> dict[str, Names]:
 
 
 def _plain_dataset(result: RunResult) -> str:
-    return dataset_label(result.dataset, result.data_settings.get(NOISE, 0.0), result.data_settings.get(START, 0))
+    settings = result.data_settings
+    return dataset_label(
+        result.dataset, settings.get(NOISE, 0.0), settings.get(START, 0), settings.get(TRAJECTORY, "fern")
+    )
 
 
 def _data(result: RunResult) -> dict[str, Any]:
-    """What was done to a dataset before a model saw it, but noise and start, which are part of its name."""
+    """What was done to a dataset before a model saw it, but what is part of its name."""
     own = ("context_length", "split", "scaling")
-    done = {name: value for name, value in result.data_settings.items() if name not in (NOISE, START)}
+    done = {name: value for name, value in result.data_settings.items() if name not in (NOISE, START, TRAJECTORY)}
     return {**done, **{name: getattr(result, name) for name in own}}
 
 

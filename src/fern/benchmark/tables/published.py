@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+from fern.benchmark.problem import TRAJECTORY
 from fern.benchmark.results import LAST
 from fern.benchmark.tables.cells import Case, Cell, Spot
 from fern.errors import unknown_name
@@ -33,10 +34,12 @@ class _Source:
     datasets: Mapping[str, str]
     horizon: int | None = None
     title: str = ""
+    file: str = ""
 
 
 _SOURCES: Mapping[str, _Source] = {
     "shock": _Source({}, 336, "tab:synthetic"),
+    "author": _Source({}, 336, "tab:synthetic", file="shock"),
     "detailed": _Source(_FOUR_HORIZONS, None, "app:table:*"),
     "detailed_average": _Source(_FOUR_HORIZONS, None, "app:table:*, the averages over the four horizons"),
     "main": _Source(_FOUR_HORIZONS, None, "tab:main_results"),
@@ -192,7 +195,7 @@ def _read(table: str) -> Mapping[Place, Mapping[str, float]]:
 def _records(table: str) -> list[dict[str, str]]:
     """The lines of a table's file; of ``real`` those of every model's file. Lines that start with # are comments."""
     here = files("fern.benchmark.tables")
-    paths = [here / "paper_numbers" / f"{table}.csv"]
+    paths = [here / "paper_numbers" / f"{_SOURCES[table].file or table}.csv"]
     if table == "real":
         paths = sorted((here / "published_numbers").iterdir(), key=lambda path: path.name)
     texts = (path.read_text(encoding="utf-8").splitlines() for path in paths)
@@ -293,7 +296,8 @@ def _beside(table: str, spot: Spot, cell: Cell, cells: Mapping[Spot, Cell]) -> C
     if spot.metric not in paper_metrics(table):
         return cell
     model = _READINGS.get(spot.model, spot.model)
-    paper = paper_value(table, model, spot.dataset, spot.horizon, spot.metric)
+    dataset = spot.dataset.removesuffix(f" ({TRAJECTORY}=author)")
+    paper = paper_value(table, model, dataset, spot.horizon, spot.metric)
     cell = replace(cell, paper=paper, divisible=spot.metric not in _INDIVISIBLE)
     other = _COMPARED.get(table, {}).get(spot.metric)
     if other is None:
