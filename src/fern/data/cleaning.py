@@ -15,11 +15,11 @@ from fern.data.auditing.audit import as_floats
 from fern.data.auditing.policy import PAPER_POLICY, Action, Policy, in_words, judge, sentinels
 from fern.data.auditing.scan import ColumnScan
 from fern.data.auditing.scan_runs import runs_of
+from fern.data.frequency import GridScan, TimeGrid, grid_without_time
 from fern.data.native import Native, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
 from fern.data.series_table import check_grid, restore_names, restore_stamps, split_by_series, step_of
 from fern.data.splits import Part
-from fern.data.time_grid import GridScan, TimeGrid, grid_without_time
 from fern.data.timestamps import as_text
 from fern.errors import FernError
 

@@ -67,18 +67,6 @@ def for_arrow(path: Path) -> Iterator[Path | BinaryIO]:
         yield path
 
 
-@contextmanager
-def readable(name: str) -> Iterator[None]:
-    """What Arrow cannot make sense of within the block is a `FernError`."""
-    try:
-        yield
-    except pa.ArrowException as error:
-        reason = " ".join(str(error.args[0] if error.args else error).split())[:300]
-        raise FernError(f"cannot be read ({reason.rstrip('.')})", where=name) from None
-    except UnicodeDecodeError as error:
-        raise FernError(f"holds text that is not UTF-8 ({error.reason})", where=name) from None
-
-
 DAMAGED = "\ufffd"
 """The mark that a program puts in place of a character it could not read."""
 

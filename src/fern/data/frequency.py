@@ -1,7 +1,7 @@
-"""The step of a time column: what it is called, how long it lasts and which stamps come next."""
+"""The step of a time column: its name, length and next stamps; and every way in which a column leaves its grid."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Literal
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fern.data.timestamps import as_integers
+from fern.data.timestamps import as_integers, as_text
 from fern.errors import FernError
 
 Unit = Literal["nanosecond", "day", "business day", "month", "month end", "integer", "row"]
@@ -187,3 +187,234 @@ def _at_zone(local: NDArray[np.int64], zone: str | None) -> pa.Array:
 
 def _counted(count: int, name: str) -> str:
     return f"{count} {name}{'s' if count != 1 else ''}"
+
+
+# --- grids --------------------------------------------------------------------------------------------------
+
+_KEPT_STEPS = 4_096
+_MIXED_SHARE = 0.10
+_MIXED_RUN = 10
+
+
+@dataclass(frozen=True)
+class TimeGrid:
+    """What a time column looks like. Row numbers count from 0.
+
+    ``gaps`` are steps of several frequencies (``missing_rows`` rows are not there); ``irregular`` steps are no
+    multiple of the frequency; ``mixed`` means that another step is so common, or so often repeated in a row,
+    that the column changes its frequency.
+    """
+
+    frequency: Frequency | None
+    rows: int
+    first: str | None = None
+    last: str | None = None
+    empty: int = 0
+    duplicates: int = 0
+    unordered: int = 0
+    gaps: int = 0
+    missing_rows: int = 0
+    irregular: int = 0
+    mixed: bool = False
+    common_steps: tuple[tuple[str, int], ...] = ()
+    first_problem_row: int | None = None
+
+    def problems(self) -> tuple[str, ...]:
+        """What keeps the rows from being a series in time; gaps alone do not."""
+        found = [
+            f"{count:,} {what.format('' if count == 1 else 's')}"
+            for count, what in (
+                (self.empty, "empty time stamp{}"),
+                (self.duplicates, "duplicate time stamp{}"),
+                (self.unordered, "time stamp{} earlier than the one before"),
+            )
+            if count
+        ]
+        if self.mixed:
+            steps = ", ".join(f"{count:,} × {step}" for step, count in self.common_steps[:3])
+            found.append(f"mixed frequencies ({steps})")
+        elif self.irregular:
+            found.append(f"{self.irregular:,} steps off the grid of {self.frequency}")
+        return tuple(found)
+
+
+@dataclass
+class _Steps:
+    """How often each step occurs and how often it is repeated in a row, carried over batches."""
+
+    last: int | None = None
+    counts: dict[int, tuple[int, int]] = field(default_factory=dict)  # step: (count, longest run)
+    _run: tuple[int, int] = (0, 0)  # the step at the end of the last batch, and its run so far
+
+    def add(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count the steps between these numbers and from the last ones; returns them."""
+        if self.last is not None:
+            numbers = np.concatenate([[self.last], numbers])
+        self.last = int(numbers[-1])
+        steps = np.diff(numbers)
+        if len(steps) == 0:
+            return steps
+        before = self._run
+        ends = np.flatnonzero(steps[1:] != steps[:-1]) + 1
+        if len(ends) == 0:  # one step from first to last, as on a whole grid
+            found = [(int(steps[0]), len(steps), len(steps) + (before[1] if steps[0] == before[0] else 0))]
+            self._run = (found[0][0], found[0][2])
+        else:
+            lengths = np.diff(np.concatenate([[0], ends, [len(steps)]]))
+            values = steps[np.concatenate([[0], ends])]
+            runs = lengths.copy()
+            if values[0] == before[0]:
+                runs[0] += before[1]
+            self._run = (int(values[-1]), int(runs[-1]))
+            unique, inverse = np.unique(values, return_inverse=True)
+            totals, longest = np.zeros(len(unique), np.int64), np.zeros(len(unique), np.int64)
+            np.add.at(totals, inverse, lengths)
+            np.maximum.at(longest, inverse, runs)
+            found = list(zip(unique.tolist(), totals.tolist(), longest.tolist(), strict=True))
+        for step, total, run in found:
+            count, known = self.counts.get(step, (0, 0))
+            self.counts[step] = (count + total, max(known, run))
+        if len(self.counts) > _KEPT_STEPS:  # a column of random stamps: keep the commonest, memory stays bounded
+            commonest = sorted(self.counts.items(), key=lambda item: -item[1][0])
+            self.counts = dict(commonest[: _KEPT_STEPS // 2])
+        return steps
+
+    def base(self) -> int | None:
+        """The commonest step forwards."""
+        forwards = [(count, -step) for step, (count, _) in self.counts.items() if step > 0]
+        return -max(forwards)[1] if forwards else None
+
+
+class GridScan:
+    """Reads a time column batch by batch and finds its frequency.
+
+    Example:
+        >>> import datetime
+        >>> scan = GridScan()
+        >>> scan.add(pa.array([datetime.datetime(2020, month, 1) for month in (1, 2, 3)], pa.timestamp("ns")))
+        >>> str(scan.result().frequency)
+        '1 month'
+    """
+
+    def __init__(self) -> None:
+        self._rows = self._empty = self._duplicates = self._unordered = 0
+        self._elapsed = _Steps()
+        self._integer = False
+        # Calendar readings, each followed as long as every stamp fits it.
+        self._calendar: dict[Unit, _Steps] = {
+            "day": _Steps(),
+            "month": _Steps(),
+            "month end": _Steps(),
+            "business day": _Steps(),
+        }
+        self._first: tuple[int, int] | None = None  # time of day and day of month of the first stamp
+        self._first_problem: int | None = None
+        self._start: str | None = None
+        self._end: pa.Scalar | None = None
+
+    def add(self, stamps: pa.Array | pa.ChunkedArray) -> None:  # timestamp[ns] or int64
+        """The next rows."""
+        start = self._rows
+        self._rows += len(stamps)
+        if stamps.null_count:
+            self._empty += stamps.null_count
+            self._note(start + int(np.flatnonzero(np.asarray(stamps.is_null()))[0]))
+            stamps = stamps.drop_null()
+        if len(stamps) == 0:
+            return
+        self._integer = bool(pa.types.is_integer(stamps.type))
+        if self._start is None:
+            self._start = as_text(stamps[0])
+        self._end = stamps[len(stamps) - 1]
+        joined = self._elapsed.last is not None
+        steps = self._elapsed.add(as_integers(stamps))
+        backwards = np.flatnonzero(steps <= 0)
+        if len(backwards):
+            self._duplicates += int((steps == 0).sum())
+            self._unordered += int((steps < 0).sum())
+            self._note(start + int(backwards[0]) + (0 if joined else 1))
+        if not self._integer and self._calendar:
+            self._follow_calendar(local_times(stamps))
+
+    def result(self) -> TimeGrid:
+        """The grid of the rows so far."""
+        readings: list[tuple[Unit, _Steps]] = [
+            ("integer" if self._integer else "nanosecond", self._elapsed),
+            *(self._calendar.items() if not self._integer else ()),
+        ]
+        base = TimeGrid(
+            frequency=None,
+            rows=self._rows,
+            first=self._start,
+            last=as_text(self._end),
+            empty=self._empty,
+            duplicates=self._duplicates,
+            unordered=self._unordered,
+            first_problem_row=self._first_problem,
+        )
+        found = [_grid(base, unit, steps) for unit, steps in readings if steps.base() is not None]
+        # The reading that leaves the fewest steps unexplained; elapsed time wins a tie.
+        return min(found, key=lambda grid: (grid.mixed, grid.gaps + grid.irregular), default=base)
+
+    def _note(self, row: int) -> None:
+        if self._first_problem is None or row < self._first_problem:
+            self._first_problem = row
+
+    def _follow_calendar(self, local: NDArray[np.int64]) -> None:
+        clock = local % DAY
+        days = (local // DAY).astype("datetime64[D]")
+        months = days.astype("datetime64[M]")
+        day_of_month = (days - months.astype("datetime64[D]")).astype(np.int64)
+        if self._first is None:
+            self._first = (int(clock[0]), int(day_of_month[0]))
+        if (clock != self._first[0]).any():
+            self._calendar.clear()
+            return
+        ends = (
+            day_of_month == ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64) - 1
+        )
+        if not ends.all():
+            self._calendar.pop("month end", None)
+        if (day_of_month != self._first[1]).any():
+            self._calendar.pop("month", None)
+        if not np.is_busday(days).all():
+            self._calendar.pop("business day", None)
+        numbers = {
+            "day": days.astype(np.int64),
+            "month": months.astype(np.int64),
+            "month end": months.astype(np.int64),
+        }
+        for unit, steps in self._calendar.items():
+            steps.add(np.busday_count(np.datetime64(0, "D"), days) if unit == "business day" else numbers[unit])
+
+
+def grid_without_time(rows: int) -> TimeGrid:
+    """The grid of a table without a time column: its rows are taken as equally spaced."""
+    return TimeGrid(frequency=ROWS, rows=rows)
+
+
+def _grid(base: TimeGrid, unit: Unit, steps: _Steps) -> TimeGrid:
+    """The grid that one reading of the steps gives."""
+    step = steps.base()
+    assert step is not None
+    frequency = Frequency(unit, step)
+    forwards = {s: counted for s, counted in steps.counts.items() if s > 0}
+    total = sum(count for count, _ in forwards.values())
+    gaps = missing = irregular = 0
+    for size, (count, _) in forwards.items():
+        if size % step:
+            irregular += count
+        elif size != step:
+            gaps += count
+            missing += count * (size // step - 1)
+    repeated = max((run for size, (_, run) in forwards.items() if size != step), default=0)
+    common = sorted(forwards.items(), key=lambda item: (-item[1][0], item[0]))[:5]
+    return replace(
+        base,
+        frequency=frequency,
+        gaps=gaps,
+        missing_rows=missing,
+        irregular=irregular,
+        mixed=(gaps + irregular) > max(_MIXED_SHARE * total, 2) or repeated >= _MIXED_RUN,
+        common_steps=tuple((str(Frequency(unit, size)), count) for size, (count, _) in common),
+    )

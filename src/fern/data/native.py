@@ -1,6 +1,7 @@
 """Data frames of pandas, polars and pyarrow as Arrow tables, and back into the kind that came in."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -9,7 +10,6 @@ import narwhals as nw
 import pyarrow as pa
 
 from fern.data.columns import require_distinct
-from fern.data.csv_files import readable
 from fern.data.timestamps import without_views
 from fern.errors import FernError, unknown_name
 
@@ -141,3 +141,15 @@ def _check_zones(name: str, column: Any) -> None:
             raise FernError(
                 f"column {name!r} has stamps with a time zone and stamps without; use one of them", argument="frame"
             )
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """What Arrow cannot make sense of within the block is a `FernError`."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        reason = " ".join(str(error.args[0] if error.args else error).split())[:300]
+        raise FernError(f"cannot be read ({reason.rstrip('.')})", where=name) from None
+    except UnicodeDecodeError as error:
+        raise FernError(f"holds text that is not UTF-8 ({error.reason})", where=name) from None

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fern.data.columns import Roles, find_roles, require_distinct
-from fern.data.csv_files import CsvFile, Opened, for_arrow, one_line, readable
+from fern.data.csv_files import CsvFile, Opened, for_arrow, one_line
+from fern.data.native import readable
 from fern.data.timestamps import in_type, is_time, to_stamps, without_views
 from fern.data.writing import written_form
 from fern.errors import FernError

@@ -1,10 +1,10 @@
 """SeriesTable: the series of a wide or long table, checked, and frames of the same kind as answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +12,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fern.data.columns import Roles
-from fern.data.frequency import DAY, ROWS, Frequency, frequency_of, next_stamps
-from fern.data.missing import Missing, filled_forward, interpolated, on_whole_grid, refuse_missing, require_missing
+from fern.data.frequency import DAY, ROWS, Frequency, GridScan, TimeGrid, frequency_of, grid_without_time, next_stamps
 from fern.data.native import Native, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
-from fern.data.time_grid import GridScan, TimeGrid, grid_without_time
 from fern.data.timestamps import as_integers, in_type, one_chunk
-from fern.errors import FernError
+from fern.errors import FernError, unknown_name
+
+Missing = Literal["error", "interpolate", "ffill", "drop"]
+"""``error`` refuses missing values; ``interpolate`` and ``ffill`` fill them, and the rows that the time grid lacks;
+``drop`` removes rows with a missing value, which leaves gaps."""
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ def read_frame(
     that are neither identifier, time nor target are an error, or left out with ``ignore_columns``. The time column runs
     forwards on a grid (gaps are allowed and noted as breaks); with ``grid="rows"`` its stamps are not looked at and
     rows count as equally spaced. ``step`` says how long a step lasts where the time column does not. Missing values are
-    refused, filled or dropped as ``missing`` says (`fern.data.missing.Missing`).
+    refused, filled or dropped as ``missing`` says (`fern.data.series_table.Missing`).
     """
     targets = column_names("target_col", target_col)
     reading = Reading(time_col, id_col, target_col=targets, forecast=True, ignore_columns=ignore_columns)
@@ -276,8 +281,8 @@ def _series(
             stamps = None if stamps is None else stamps.filter(pa.array(kept))
     else:
         if on_grid and grid.gaps and grid.frequency is not None:
-            stamps, values = on_whole_grid(stamps, values, frequency=grid.frequency, missing_rows=grid.missing_rows)
-        values = interpolated(values) if missing == "interpolate" else filled_forward(values)
+            stamps, values = complete_grid(stamps, values, frequency=grid.frequency, missing_rows=grid.missing_rows)
+        values = interpolate(values) if missing == "interpolate" else fill_forward(values)
         refuse_missing(values, names, where=where)  # a column without any value
     breaks: tuple[int, ...] = ()
     if on_grid and len(values) < table.num_rows + grid.missing_rows:  # rows are missing, or were dropped
@@ -384,3 +389,95 @@ def restore_names(names: pa.Array | pa.ChunkedArray, type_: pa.DataType | None) 
     if type_ is None or pa.types.is_dictionary(type_):
         return names if type_ is None else names.dictionary_encode()
     return in_type(names, type_)
+
+
+# --- missing values and rows --------------------------------------------------------------------------------
+
+
+def require_missing(rule: str) -> None:
+    """Refuse a rule that is not known."""
+    if rule not in get_args(Missing):
+        raise unknown_name("missing", rule, get_args(Missing), argument="missing")
+
+
+def complete_grid(
+    stamps: pa.Array, values: Floats, *, frequency: Frequency, missing_rows: int
+) -> tuple[pa.Array, Floats]:  # (T + missing_rows,), (T + missing_rows, C)
+    """The series with a row of NaN for each stamp that its time grid lacks.
+
+    Example:
+        >>> stamps, values = complete_grid(
+        ...     pa.array([0, 1, 3]), np.array([[5.0], [6.0], [8.0]]), frequency=Frequency("integer", 1), missing_rows=1
+        ... )
+        >>> stamps.to_pylist(), values[:, 0].tolist()
+        ([0, 1, 2, 3], [5.0, 6.0, nan, 8.0])
+    """
+    if not missing_rows:
+        return stamps, values
+    rest = next_stamps(stamps[0], frequency, len(stamps) + missing_rows - 1)
+    whole = pa.concat_arrays([stamps[:1], rest])
+    places = np.searchsorted(as_integers(whole), as_integers(stamps))
+    filled = np.full((len(whole), values.shape[1]), np.nan)
+    filled[places] = values
+    return whole, filled
+
+
+def interpolate(values: Floats) -> Floats:  # (T, C)
+    """Missing values on the straight line between their neighbours; at either end, the nearest value.
+
+    Example:
+        >>> interpolate(np.array([[np.nan], [1.0], [np.nan], [3.0]]))[:, 0].tolist()
+        [1.0, 1.0, 2.0, 3.0]
+    """
+    return _by_column(values, lambda rows, known, column: np.interp(rows, known, column[known]))
+
+
+def fill_forward(values: Floats) -> Floats:  # (T, C)
+    """Missing values take the last value before them; before the first value, the first.
+
+    Example:
+        >>> fill_forward(np.array([[np.nan], [1.0], [np.nan], [3.0]]))[:, 0].tolist()
+        [1.0, 1.0, 1.0, 3.0]
+    """
+
+    def fill(rows: Rows, known: Rows, column: Floats) -> Floats:
+        return column[known[np.maximum(np.searchsorted(known, rows, side="right") - 1, 0)]]
+
+    return _by_column(values, fill)
+
+
+def _by_column(values: Floats, fill: Callable[[Rows, Rows, Floats], Floats]) -> Floats:
+    result = values.copy()
+    rows = np.arange(len(values))
+    for c in range(values.shape[1]):
+        known = np.flatnonzero(np.isfinite(values[:, c]))
+        if 0 < len(known) < len(values):
+            result[:, c] = fill(rows, known, values[:, c])
+    return result
+
+
+def find_missing(values: Floats) -> tuple[int, int, int] | None:
+    """How many values of which column are missing or infinite, and in which row first: the worst column's."""
+    absent = ~np.isfinite(values)
+    if not absent.any():
+        return None
+    counts = absent.sum(axis=0)
+    column = int(np.argmax(counts))
+    return int(counts[column]), column, int(np.flatnonzero(absent[:, column])[0])
+
+
+def refuse_missing(values: Floats, names: tuple[str, ...], *, where: str) -> None:
+    """An error that says how many values are missing, where first, and what to do."""
+    worst = find_missing(values)
+    if worst is None:
+        return
+    count, column, row = worst
+    if count == len(values):
+        raise FernError(f"column {names[column]!r} has no values; ignore it", where=where)
+    what = "value" if count == 1 else "values"
+    raise FernError(
+        f"column {names[column]!r} has {count:,} missing or infinite {what} (first in data row {row + 1:,})",
+        argument="missing",
+        expected="'interpolate', 'ffill' or 'drop' (or clean the table first)",
+        where=where,
+    )

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.checks import is_whole, require_memory, require_number, require_whole
-from fern.data.missing import Missing
 from fern.data.native import FrameKind, Native, unwrap
 from fern.data.reading import Reading, open_source, table_source
-from fern.data.series_table import SeriesTable, column_names, read_series
+from fern.data.series_table import Missing, SeriesTable, column_names, read_series
 from fern.errors import FernError, show_value, suggest_arguments, unknown_name
 from fern.forecaster.diagnose import describe_shortage
 from fern.forecaster.fit import FitSettings, fit_state

@@ -8,8 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern.data.frequency import ROWS, Frequency
-from fern.data.missing import interpolated
-from fern.data.series_table import Series, SeriesTable, read_frame
+from fern.data.series_table import Series, SeriesTable, interpolate, read_frame
 from fern.errors import FernError
 
 Floats = NDArray[np.float64]
@@ -28,7 +27,7 @@ def make_table(
     """
     read = []
     for name, values in series:
-        rows = np.ascontiguousarray(np.nan_to_num(interpolated(values)))
+        rows = np.ascontiguousarray(np.nan_to_num(interpolate(values)))
         channels = tuple(map(str, range(rows.shape[1])))
         read.append(Series(name, None, rows, channels, frequency))
     return SeriesTable(tuple(read), read[0].channel_names, frequency, id_col="series")

@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 from fern.data.auditing.policy import PAPER_POLICY, ColumnVerdict, Policy, judge
 from fern.data.auditing.scan import OUTLIER_LIMIT, ColumnScan, ColumnStatistics
 from fern.data.columns import Roles
-from fern.data.csv_files import readable
-from fern.data.frequency import Frequency
-from fern.data.native import unwrap
+from fern.data.frequency import Frequency, GridScan, TimeGrid, grid_without_time
+from fern.data.native import readable, unwrap
 from fern.data.reading import BATCH_ROWS, Reading, Source, open_source, table_source
 from fern.data.series_table import split_by_series, step_of
 from fern.data.splits import Part
-from fern.data.time_grid import GridScan, TimeGrid, grid_without_time
 from fern.data.timestamps import numbers_of
 from fern.errors import FernError
 

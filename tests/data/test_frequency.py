@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fern.data.frequency import Frequency, frequency_of, next_stamps, parse_duration
-from fern.data.time_grid import GridScan, TimeGrid, grid_without_time
+from fern.data.frequency import (
+    Frequency,
+    GridScan,
+    TimeGrid,
+    frequency_of,
+    grid_without_time,
+    next_stamps,
+    parse_duration,
+)
 from fern.errors import FernError
 
 
