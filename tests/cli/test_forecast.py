@@ -242,11 +242,11 @@ def test_missing_values_are_dealt_with_as_asked(fern: Any) -> None:
     assert fern("forecast", "gaps.csv", "--horizon", 3, "--missing", "interpolate", *NAIVE).code == 0
 
 
-def test_a_table_too_short_to_learn_from_is_forecast_with_a_warning(fern: Any) -> None:
+def test_a_table_too_short_to_learn_from_is_forecast_with_a_note(fern: Any) -> None:
     daily(15).to_csv("short.csv", index=False)
     ran = fern("forecast", "short.csv", "--horizon", 5, "--level", 80)
     assert ran.code == 0
-    assert "warning: 1 of 1 series have too few rows to learn from" in ran.err
+    assert "note: no model was trained from so few rows: classical models forecast every series" in ran.err
     assert len(ran.out.splitlines()) == 6
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from fern.data.series_table import SeriesTable
 from fern.forecaster.predict import OutputColumns
-from fern.forecaster.simple import simple_forecast
 from fern.models.classical import ClassicalSettings, forecast_panel
 
 Floats = NDArray[np.float64]
@@ -202,12 +202,33 @@ def _forecast_naive(
 ) -> _Forecasts:
     """Seasonal naive from the rows before each window, with normal intervals from its own past errors."""
     forecasts = [
-        [simple_forecast(one.values[: len(one.values) - start], horizon=horizon, season=season) for start in starts]
+        [_repeat_season(one.values[: len(one.values) - start], horizon=horizon, season=season) for start in starts]
         for one in table.series
     ]
-    mean = np.stack([[forecast.mean for forecast in own] for own in forecasts])
-    quantiles = np.stack([[[f.quantile(p) for f in own] for own in forecasts] for p in probabilities])
-    return _Forecasts(NAIVE, mean, quantiles)
+    mean, stddev = (np.stack([[forecast[part] for forecast in own] for own in forecasts]) for part in (0, 1))
+    return _Forecasts(NAIVE, mean, np.stack([mean + ndtri(probability) * stddev for probability in probabilities]))
+
+
+def _repeat_season(values: Floats, *, horizon: int, season: int) -> tuple[Floats, Floats]:  # (T, C) -> (H, C) each
+    """The last season, or the last value where there are no two seasons, and the standard deviation of each step.
+
+    That is the root mean square of the same forecast's errors inside the series, over as many seasons (or steps);
+    where fewer than three remain, it grows like a random walk's.
+    """
+    rows, steps = len(values), np.arange(1, horizon + 1)
+    lag = season if season > 1 and rows >= 2 * season else 1
+    mean = values[rows - lag + (steps - 1) % lag]
+    if rows <= lag:  # a single row: nothing is known of its errors
+        return mean, np.repeat(np.maximum(np.abs(values).max(axis=0), 1.0)[None], horizon, axis=0)
+    laps = ((steps - 1) // lag + 1).tolist()
+    sizes = {
+        lap: np.sqrt(np.square(values[lap * lag :] - values[: rows - lap * lag]).mean(axis=0))
+        for lap in set(laps)
+        if lap * lag < rows
+    }
+    first = np.where(sizes[1] > 0, sizes[1], 1e-6 * np.maximum(np.abs(values).max(axis=0), 1e-6))
+    spread = [np.maximum(sizes[lap], first) if rows - lap * lag >= 3 else first * np.sqrt(lap) for lap in laps]
+    return mean, np.maximum.accumulate(np.stack(spread), axis=0)
 
 
 def _forecast_classical(
