@@ -4,10 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 WORKERS ?= 2
+QUICK := tests/transport tests/metrics tests/calibration tests/data tests/systems tests/models tests/training/test_trainer.py tests/cli
 # The suite starts some hundred interpreters: without bytecode on disk each compiles the package again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test coverage test-slow test-integrations test-browser lint format bench docs clean
+.PHONY: demo test coverage test-slow test-oldest test-integrations test-browser lint format bench docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +41,12 @@ coverage: $(STAMP)   ## the default suite with a report of the lines it runs, co
 
 test-slow: $(STAMP)   ## what takes minutes: trainings and long measurements
 	$(BIN)/python -m pytest -m slow
+
+test-oldest:   ## quick tests with the oldest versions that pyproject.toml allows (OLDEST_BUT names those that pip may choose)
+	$(PYTHON) -m venv .venv-oldest
+	$(PYTHON) .ci/oldest.py $(OLDEST_BUT) > .venv-oldest/oldest.txt
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/oldest.txt --editable '.[dev]'
+	.venv-oldest/bin/python -m pytest -n $(WORKERS) $(QUICK)
 
 test-integrations: $(VENV)/.extras-installed   ## every test of other libraries, with all of them installed
 	$(BIN)/python -m pytest -m '' tests/integrations
