@@ -22,4 +22,5 @@ def oldest(project: dict, free: set[str]) -> list[str]:
 
 if __name__ == "__main__":
     settings = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
-    print("\n".join(oldest(settings["project"], {name.lower() for name in sys.argv[1:]})))
+    lines = oldest(settings["project"], {name.lower() for name in sys.argv[1:]})
+    sys.stdout.write("\n".join(lines) + "\n")

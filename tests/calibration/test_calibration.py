@@ -79,10 +79,32 @@ def test_parts_give_the_calibration_back_exactly(make_distribution, rng) -> None
 
 def test_parts_that_are_not_whole_are_refused(make_distribution, rng) -> None:
     plain, arrays = fit_calibration(held_out(make_distribution, rng)).to_parts()
-    with pytest.raises(FernError, match="a part is missing"):
-        Calibration.from_parts(plain, {name: array for name, array in arrays.items() if name != "group"})
-    with pytest.raises(FernError, match="format 7 is not known"):
+    with raises_error("calibration"):
         Calibration.from_parts(plain | {"format": 7}, arrays)
+    for name in plain:
+        with raises_error():
+            Calibration.from_parts({key: value for key, value in plain.items() if key != name}, arrays)
+
+
+FORGERIES = {
+    "missing": lambda array: None,
+    "of another shape": lambda array: array[:-1] if len(array) else array[None],
+    "flat": lambda array: array.reshape(-1)[None],
+    "text": lambda array: np.full(array.shape, "x"),
+    "complex": lambda array: array.astype(np.complex128),
+    "not a number": lambda array: np.full(array.shape, np.nan),
+    "infinite": lambda array: np.full(array.shape, np.inf),
+}
+
+
+@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
+def test_forged_arrays_are_refused_by_name(make_distribution, rng, forge) -> None:
+    plain, arrays = fit_calibration(held_out(make_distribution, rng)).to_parts()
+    for name, array in arrays.items():
+        changed = {key: value for key, value in {**arrays, name: forge(array)}.items() if value is not None}
+        with raises_error() as caught:
+            Calibration.from_parts(plain, changed)
+        assert caught.value.argument in (*arrays, "calibration")
 
 
 def test_recent_windows_count_more_where_old_ones_are_forgotten(make_distribution, rng) -> None:

@@ -118,8 +118,35 @@ def test_parts_give_the_state_back_exactly(rng) -> None:
     again = OnlineCalibration.from_parts(CALIBRATION, json.loads(json.dumps(plain)), arrays)
     assert again.settings == online.settings and again.arrivals == 30
     np.testing.assert_array_equal(again.factors, online.factors)
-    with pytest.raises(FernError, match="past is missing"):
-        OnlineCalibration.from_parts(CALIBRATION, plain, {name: arrays[name] for name in arrays if name != "past"})
+    for name in arrays:
+        with raises_error(name):
+            OnlineCalibration.from_parts(CALIBRATION, plain, {key: arrays[key] for key in arrays if key != name})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("weights", np.nan),
+        ("weights", 1e300),
+        ("weights", -1.0),
+        ("weights", 0.0),
+        ("log_factors", 1e6),
+        ("log_factors", np.inf),
+        ("past", np.nan),
+        ("squared_loss", -1.0),
+    ],
+)
+def test_a_forged_state_is_refused_by_name(name: str, value: float) -> None:
+    plain, arrays = OnlineCalibration.start(CALIBRATION).to_parts()
+    with raises_error(name):
+        OnlineCalibration.from_parts(CALIBRATION, plain, {**arrays, name: np.full(arrays[name].shape, value)})
+
+
+@pytest.mark.parametrize("change", [{"arrivals": -1}, {"arrivals": "3"}, {"settings": None}, {"format": 9}])
+def test_forged_settings_of_a_state_are_refused_by_name(change: dict) -> None:
+    plain, arrays = OnlineCalibration.start(CALIBRATION).to_parts()
+    with raises_error(*change):
+        OnlineCalibration.from_parts(CALIBRATION, plain | change, arrays)
 
 
 @pytest.mark.parametrize(

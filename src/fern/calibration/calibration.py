@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from fern.calibration.effective_size import time_weights
 from fern.calibration.forecast import CalibratedForecast
-from fern.calibration.quantiles import RadiusTable
-from fern.calibration.radii import KINDS, Kind, Radii, Reference, fit_radii, pooled_sizes
+from fern.calibration.quantiles import LEVELS, RadiusTable
+from fern.calibration.radii import KINDS, Kind, Radii, Reference, blocks_of, fit_radii, pooled_sizes
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings
 from fern.calibration.shape import Shape, fit_shape
-from fern.checks import require_level
+from fern.checks import require_level, require_whole
 from fern.errors import FernError
 from fern.settings import from_mapping
 from fern.transport import Ellipsoid
@@ -137,39 +137,91 @@ class Calibration:
         if plain.get("format") != FORMAT:
             raise FernError(f"format {plain.get('format')!r} is not known", argument="calibration", expected=FORMAT)
         try:
-            patch_size = int(plain["patch_size"])
-            shape = Shape(
-                full=bool(plain["full"]),
-                n_eff=float(plain["shape_n_eff"]),
-                believed=float(plain["shape_believed"]),
-                **{name: arrays[f"shape.{name}"] for name in _arrays(Shape)},
-            )
-            tables = {
-                name: RadiusTable(
-                    n=int(plain[name]["n"]),
-                    tails=int(plain[name]["tails"]),
-                    **{entry: arrays[f"{name}.{entry}"] for entry in _arrays(RadiusTable)},
-                )
-                for name in ("low", "high", "patch", "band", "region")
-                if name in plain
-            }
-            tables.setdefault("low", tables["high"])
-            reference = Reference(**{name: arrays[f"reference.{name}"] for name in _arrays(Reference)})
-            errors = arrays["kept.standardised"]
-            kept = Residuals(errors[..., :0], errors, arrays["kept.origins"], arrays["kept.series"], patch_size)
-            return cls(
-                from_mapping(CalibrationSettings, _current_names(plain["settings"]), where="calibration"),
-                patch_size,
-                arrays["group"],
-                shape,
-                Radii(**tables, reference=reference),
-                kept,
-                int(plain["windows"]),
-                {kind: float(plain["pooled_n_eff"][kind]) for kind in KINDS},
-                tuple(plain["notes"]),
-            )
-        except (KeyError, TypeError) as error:
+            settings = from_mapping(CalibrationSettings, _current_names(plain["settings"]), where="calibration")
+            return cls._from_read(plain, arrays, settings)
+        except (KeyError, TypeError, AttributeError, OverflowError, IndexError) as error:
             raise FernError(f"a part is missing or of the wrong kind ({error})", argument="calibration") from None
+        except FernError:
+            raise
+        except ValueError as error:
+            raise FernError(f"a part cannot be read ({error})", argument="calibration") from None
+
+    @classmethod
+    def _from_read(
+        cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], settings: CalibrationSettings
+    ) -> Self:
+        """Every array is checked: its type, its size, and that its values can be those of a calibration."""
+        patch_size = int(plain["patch_size"])
+        require_whole("patch_size", patch_size, 1)
+        channels, horizon = arrays["shape.step_scale"].shape
+        patches, blocks = -(-horizon // patch_size), len(blocks_of(horizon, settings.pooled_steps))
+        group = read_array(arrays, "group", (channels,), least=0, most=channels - 1, whole=True)
+        groups = int(group.max()) + 1
+        shape = Shape(
+            step_scale=read_array(arrays, "shape.step_scale", (channels, horizon), least=0.0),
+            patch_scale=read_array(arrays, "shape.patch_scale", (channels, patches), least=0.0),
+            whitener=read_array(arrays, "shape.whitener", (patches, patch_size, patch_size)),
+            full=bool(plain["full"]),
+            shrinkage=read_array(arrays, "shape.shrinkage", (patches,)),
+            bias=read_array(arrays, "shape.bias", (channels,)),
+            n_eff=float(plain["shape_n_eff"]),
+            believed=float(plain["shape_believed"]),
+        )
+        units = {"low": blocks, "high": blocks, "patch": patches, "band": 1, "region": 1}
+        tables = {
+            name: RadiusTable(
+                values=read_array(arrays, f"{name}.values", (groups * each, len(LEVELS))),
+                n_eff=read_array(arrays, f"{name}.n_eff", (groups * each,), least=0.0),
+                spread=read_array(arrays, f"{name}.spread", (groups * each,), least=0.0),
+                freedom=read_array(arrays, f"{name}.freedom", (groups * each,), least=1, whole=True),
+                count=read_array(arrays, f"{name}.count", (groups * each,), least=1, whole=True),
+                n=int(plain[name]["n"]),
+                tails=int(plain[name]["tails"]),
+            )
+            for name, each in units.items()
+            if name in plain
+        }
+        tables.setdefault("low", tables["high"])
+        margins = {name: read_array(arrays, f"reference.{name}", (groups, blocks)) for name in ("low", "high")}
+        reference = Reference(**margins, patch=read_array(arrays, "reference.patch", (groups, patches)))
+        windows = len(arrays["kept.origins"])
+        errors = read_array(arrays, "kept.standardised", (windows, channels, horizon))
+        origins, series = (read_array(arrays, f"kept.{name}", (windows,), whole=True) for name in ("origins", "series"))
+        return cls(
+            settings,
+            patch_size,
+            group,
+            shape,
+            Radii(**tables, reference=reference),
+            Residuals(errors[..., :0], errors, origins, series, patch_size),
+            int(plain["windows"]),
+            {kind: float(plain["pooled_n_eff"][kind]) for kind in KINDS},
+            tuple(str(note) for note in plain["notes"]),
+        )
+
+
+def read_array(
+    arrays: Mapping[str, NDArray[Any]],
+    name: str,
+    shape: tuple[int, ...],
+    *,
+    least: float = -np.inf,
+    most: float = np.inf,
+    whole: bool = False,
+) -> NDArray[Any]:
+    """A saved array of this shape, of finite numbers within these bounds; anything else is an error by its name."""
+    values = arrays.get(name)
+    if values is None:
+        raise FernError("is missing", argument=name, where="calibration")
+    if values.shape != shape:
+        raise FernError(f"got shape {values.shape}", argument=name, expected=shape, where="calibration")
+    if values.dtype.kind != ("i" if whole else "f"):
+        needs = "whole numbers" if whole else "floating-point numbers"
+        raise FernError(f"got {values.dtype}", argument=name, expected=needs, where="calibration")
+    if values.size and not (np.isfinite(values).all() and values.min() >= least and values.max() <= most):
+        needs = f"finite numbers from {least:g} to {most:g}"
+        raise FernError("holds other values", argument=name, expected=needs, where="calibration")
+    return values
 
 
 def _current_names(settings: Mapping[str, Any]) -> dict[str, Any]:

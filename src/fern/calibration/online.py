@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fern.calibration.calibration import Calibration
+from fern.calibration.calibration import Calibration, read_array
 from fern.calibration.forecast import CalibratedForecast
 from fern.calibration.quantiles import LEVELS
 from fern.calibration.residuals import compute_residuals
 from fern.calibration.settings import OnlineSettings
+from fern.checks import require_whole
 from fern.errors import FernError
 from fern.metrics.arrays import WINDOWS, Array, to_tensor
 from fern.settings import from_mapping
@@ -28,7 +29,13 @@ LOG_LIMIT = 20.0
 SMALLEST = 1e-9
 DEFAULT = OnlineSettings()
 MARGIN, PATCH = 0, 1
-STATE = ("log_factors", "weights", "squared_loss", "past")
+STATE = {
+    "log_factors": (-LOG_LIMIT, LOG_LIMIT),
+    "weights": (0.0, 1.0 + 1e-9),
+    "squared_loss": (0.0, np.inf),
+    "past": (-LOG_LIMIT, LOG_LIMIT),
+}
+"""What is saved, and the least and the largest value of each."""
 
 
 @dataclass(frozen=True)
@@ -152,19 +159,25 @@ class OnlineCalibration:
     def from_parts(cls, calibration: Calibration, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The state that `to_parts` took apart, on its calibration."""
         if plain.get("format") != FORMAT:
-            raise FernError(f"online calibration: format {plain.get('format')!r} is not known", expected=FORMAT)
+            raise FernError(argument="format", got=plain.get("format"), expected=FORMAT, where="online calibration")
+        if not isinstance(plain.get("settings"), Mapping):
+            raise FernError(argument="settings", got=plain.get("settings"), expected="a mapping")
         settings = from_mapping(OnlineSettings, plain["settings"], where="online calibration")
+        require_whole("arrivals", plain.get("arrivals"), 0)
         fresh = cls.start(calibration, settings=settings)
-        for name in STATE:
-            if name not in arrays or arrays[name].shape != getattr(fresh, name).shape:
-                raise FernError(f"online calibration: {name} is missing or does not fit the calibration")
+        state = {
+            name: read_array(arrays, name, getattr(fresh, name).shape, least=least, most=most)
+            for name, (least, most) in STATE.items()
+        }
+        if not np.allclose(state["weights"].sum(axis=-1), 1.0):
+            raise FernError("do not add up to 1", argument="weights", where="online calibration")
         return replace(
             fresh,
-            log_factors=arrays["log_factors"],
-            weights=arrays["weights"],
-            squared_loss=arrays["squared_loss"],
-            past=arrays["past"],
-            arrivals=int(plain["arrivals"]),
+            log_factors=state["log_factors"],
+            weights=state["weights"],
+            squared_loss=state["squared_loss"],
+            past=state["past"],
+            arrivals=plain["arrivals"],
         )
 
     # --- inside ---------------------------------------------------------------------------------------------
