@@ -28,8 +28,8 @@ SHAPE_HANDICAPS = {"own": 0.003, "symmetric": 0.0, "skewed": 0.001, "moved": 0.0
 """By which share of the loss a shape must score better than symmetric quantiles of held-out errors: these have the
 coverage of the held-out windows, which the tables' own shape need not have."""
 
-PRIOR_WINDOWS = 2.0
-"""A shape from n windows is believed as n / (n + 2)."""
+PRIOR_WINDOWS, ONE_TIME = 2.0, 0.4
+"""A shape from n windows in k stretches of time is believed as n / (n + 2) · (1 − 0.4 / k²)."""
 
 FEWEST_WINDOWS, FEWEST_TIMES = 8.0, 8
 """Windows from which the shape of errors is looked at, and stretches of time from which their bias is."""
@@ -209,7 +209,8 @@ def _with_errors(held: HeldOut, blend: Blend, option: str) -> Blend:
             ]
             mean, error = float(np.mean(means)), float(np.std(means) / len(means) ** 0.5)
             biases[block] = mean**3 / (mean**2 + error**2) if mean else 0.0
-    trust = held.worth / (held.worth + PRIOR_WINDOWS)
+    times = len(np.unique(held.times))
+    trust = held.worth / (held.worth + PRIOR_WINDOWS) * (1 - ONE_TIME / times**2)
     return replace(blend, shape=shapes, trust=trust, bias=biases if option == "moved" else None)
 
 

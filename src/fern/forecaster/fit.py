@@ -51,6 +51,9 @@ COST = 2.5
 REFIT_SPARE = 1.5
 """A training on all rows is begun where so many times what it should take is left of the time limit."""
 
+FEWEST_TRAINING_WINDOWS = 100
+"""Training windows, over all series and channels, below which no model is trained: it would learn them by heart."""
+
 HASTY = 1.5
 """A time limit, in seconds, within which classical models alone forecast."""
 
@@ -141,7 +144,8 @@ def fit_state(
     scales = measure_scales(table.series, plan)
     model = calibration = findings = candidate = None
     notes: list[str] = []
-    if plan.learnt and not _too_hasty(settings):
+    reason = "from so few rows" if not plan.learnt else _reason_not_to_train(table.series, plan, settings)
+    if not reason:
         fit = fit_model(table.series, scales, plan, settings, directory=directory, began=began)
         model, calibration, findings, notes = fit.model.eval(), fit.calibration, fit.findings, list(fit.notes)
         candidate = Candidate(fit.judged.eval(), fit.learnt, fit.calibration)
@@ -158,8 +162,7 @@ def fit_state(
         shortage = describe_shortage(calibration, (80.0, 95.0))
         notes += [shortage] if shortage else []
     if model is None:
-        why = "in so short a time" if plan.learnt else "from so few rows"
-        notes.append(f"no model was trained {why}: classical models forecast every series")
+        notes.append(f"no model was trained {reason}: classical models forecast every series")
     elif plan.learnt < len(table.series):
         notes.append(
             f"{len(table.series) - plan.learnt:,} of {len(table.series):,} series have too few rows to learn from "
@@ -184,9 +187,16 @@ def fit_state(
     return replace(state, recent=keep_recent(table.series, keep=state.keep))
 
 
-def _too_hasty(settings: FitSettings) -> bool:
-    """Whether there is no time to train a model at all."""
-    return settings.time_limit is not None and settings.time_limit <= HASTY and settings.model == "fern"
+def _reason_not_to_train(series: Sequence[Series], plan: Plan, settings: FitSettings) -> str:
+    """Why no model is trained where one could be; a model that is asked for in detail always is."""
+    if settings.model != "fern":
+        return ""
+    if settings.time_limit is not None and settings.time_limit <= HASTY:
+        return "in so short a time"
+    rows = sum(parts.train.stop - plan.context_length - plan.horizon for parts in plan.parts if parts is not None)
+    as_usual = settings.classical and settings.epochs is None and settings.model_settings is None
+    few = rows * series[0].values.shape[1] < FEWEST_TRAINING_WINDOWS
+    return "from so few windows" if as_usual and few else ""
 
 
 def fit_model(
