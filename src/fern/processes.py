@@ -11,6 +11,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 _MARK = "FERN_PROCESS_OF"  # in the environment of a servant and of what it starts, to know them by
@@ -114,6 +115,38 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP, as an exception: blocks are left in order. Not an `Exception`, which a model may catch."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def raise_on_signals() -> Iterator[None]:
+    """`Terminated` in this block when the process gets SIGTERM or SIGHUP, so that it ends its workers first.
+
+    A signal that is ignored, as under nohup, or handled already, stays so.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise Terminated(number)
+
+    taken = []
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, leave)
+                taken.append(number)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def end_with_parent() -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -103,3 +105,53 @@ def test_a_folder_without_permission_is_named(fern):
 
 def test_version_is_shown(fern):
     assert fern("--version").out.startswith("fern 0.")
+
+
+OWN_SYSTEM = """
+from fern.systems import Flow, register_system
+
+
+def oscillate(state, params, out):
+    out[0] = state[1]
+    out[1] = -params[0] * state[0]
+
+
+register_system(Flow(
+    name="my_oscillator", equations=oscillate, params={"k": 1.0}, channel_names=("x", "v"),
+    initial_state=(1.0, 0.0), citation="mine",
+))
+"""
+OWN_SCENARIO = 'system = "my_oscillator"\nsteps = 700\ndt = 0.1\nid = "MINE"\n'
+OWN_TASK = """
+schema = 1
+models = ["last-value", "oracle"]
+datasets = ["mine.toml"]
+context_length = 24
+horizons = [12]
+seeds = [7]
+"""
+
+
+def test_a_system_of_ones_own_is_imported_by_every_command_that_simulates(tmp_path):
+    """In processes of their own: here the system would stay registered."""
+    files = {"my_systems.py": OWN_SYSTEM, "mine.toml": OWN_SCENARIO, "task.toml": OWN_TASK}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+
+    def run(*arguments):
+        program = [sys.executable, "-m", "fern", *arguments]
+        return subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    sizes = ("--context-length", "24", "--horizon", "12")
+    unknown = run("simulate", "mine.toml", "-o", "mine.csv")
+    assert unknown.returncode == 2
+    assert "unknown system" in unknown.stderr
+    for arguments in (
+        ("simulate", "mine.toml", "-o", "mine.csv"),
+        ("bench", "run", "task.toml", "--jobs", "1"),
+        ("stress", "last-value", "--scenario", "mine.toml", *sizes),
+    ):
+        done = run(*arguments, "--import", "my_systems")
+        assert done.returncode == 0, done.stderr
+    assert run("simulate", "mine.toml", "-o", "other.csv", "--import", "no_such_module").returncode == 2
+    assert not (tmp_path / "other.csv").exists()

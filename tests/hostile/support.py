@@ -86,7 +86,7 @@ def check(case: Case, capsys: pytest.CaptureFixture[str]) -> Ran:
     assert ran.code == case.code, said
     assert re.search(case.says, said), said
     assert "Traceback" not in said, said
-    assert "a defect in fern" not in said, said
+    assert "internal error" not in said, said
     assert not [text for text in case.silent_on if text in said], repr(said)
     after = snapshot()
     changed = sorted(name for name in before if after.get(name) != before[name])

@@ -13,12 +13,13 @@ from tests.benchmark.support import tiny_plan
 from tests.hostile.support import SCENARIO, leave_a_note, run, snapshot, write_files
 
 import fern
-from fern.benchmark.adapters.outside import add_search_folder, import_object
+from fern.benchmark.adapters.outside import import_object
 from fern.benchmark.execute import RunCache, RunContext, execute_run, fail_run
 from fern.benchmark.locks import Claims, hold_lock
 from fern.benchmark.store import Store
 from fern.benchmark.stress.targets import open_target
 from fern.errors import FernError
+from fern.extras import add_search_folder
 from fern.processes import spawned
 
 TRAP = "from pathlib import Path\nPath({!r}).write_text('executed')\n"

@@ -11,6 +11,7 @@ from fern._version import __version__
 from fern.cli import backtest, bench, bench_tables, data, demo, forecast, report, stress, systems
 from fern.cli.console import echo
 from fern.errors import FernError, NotWritten
+from fern.processes import Terminated, raise_on_signals
 from fern.text import say
 
 FAILED, MISTAKE = 1, 2
@@ -82,7 +83,7 @@ def _code() -> int:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}, line {frame.lineno}"
         return _told(
-            f"a defect in fern: {type(error).__name__}: {error} ({place}); "
+            f"internal error (bug): {type(error).__name__}: {error} ({place}); "
             f"please report it, with what {DEBUG}=1 in the environment shows",
             FAILED,
         )
@@ -99,9 +100,12 @@ def _told_of_system(error: OSError) -> int:
 def _run() -> int:
     _require_current_folder()
     try:
-        app()
+        with raise_on_signals():
+            app()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except Terminated as ended:
+        return ended.exit_code
     return 0
 
 

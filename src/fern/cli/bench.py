@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fern.cli.console import echo
+from fern.cli.console import Modules, echo, import_own
 from fern.errors import FernError
+from fern.extras import add_search_folder
 
 if TYPE_CHECKING:
     from fern.benchmark.sweep import SweepSummary
@@ -61,6 +62,7 @@ def run(
             "folder of a saved forecaster. Repeatable.",
         ),
     ] = None,
+    modules: Modules = None,
     datasets: Datasets = None,
     seeds: Annotated[
         list[str] | None, typer.Option(help="Seeds to use instead of the task's (comma-separated).")
@@ -95,6 +97,7 @@ def run(
     from fern.benchmark.store import default_folder
     from fern.benchmark.tasks import read_task
 
+    import_own(modules)
     out, named = (default_folder(task), "") if out is None else (out, f" --runs {out}")
     chosen = (
         read_task(task)
@@ -169,7 +172,6 @@ def _sweep(
 
     store = Store(out)
     store.check_writable()  # planning takes seconds; a bad path should fail before that
-    from fern.benchmark.adapters.outside import add_search_folder
     from fern.benchmark.engines import open_engine
     from fern.benchmark.plan import IsolatedInspector, make_plan
     from fern.benchmark.progress import make_watcher

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fern.checks import require_number, require_whole
-from fern.cli.console import echo, echo_json, file_of_task, files_of_scenarios, files_of_target, folder_of_target
+from fern.cli.console import (
+    Modules,
+    echo,
+    echo_json,
+    file_of_task,
+    files_of_scenarios,
+    files_of_target,
+    folder_of_target,
+    import_own,
+)
 from fern.errors import FernError, unknown_name
 from fern.files import check_outputs, require_ending, write_whole
 
@@ -149,6 +158,7 @@ def response(
     time_limit: Annotated[float, typer.Option(help="Time limit for the forecasts of a batch, in seconds.")] = 120.0,
     training_limit: Annotated[float, typer.Option(help="Time limit for training, in seconds.")] = 1800.0,
     plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
+    modules: Modules = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Show how a forecaster responds to a shock: its error before, across and after it, and the time to recover.
@@ -167,6 +177,7 @@ def response(
     check_outputs(
         [plot], inputs=[*files_of_scenarios([scenario]), *files_of_target(target)], kept=[folder_of_target(target)]
     )
+    import_own(modules)
     for name, seconds in (("time-limit", time_limit), ("training-limit", training_limit)):
         require_number(f"--{name}", seconds, "a number of seconds above 0", lambda value: value > 0)
     plan = _scenario(scenario, at=at, steps=steps)

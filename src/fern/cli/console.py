@@ -7,8 +7,11 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from fern.extras import add_search_folder, import_modules
 from fern.text import say, terminal
 
 if TYPE_CHECKING:
@@ -16,6 +19,23 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _WIDTH_OF_A_FILE = 140
+
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        help="Import this module first, such as one that registers your own systems (the current folder is searched "
+        "last). Repeatable.",
+    ),
+]
+
+
+def import_own(modules: list[str] | None) -> None:
+    """Import the modules of ``--import``."""
+    if modules:
+        add_search_folder(str(Path.cwd()))
+        import_modules(modules)
 
 
 @cache

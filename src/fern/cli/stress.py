@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from fern.cli.console import echo, files_of_scenarios, files_of_target, folder_of_target
+from fern.cli.console import Modules, echo, files_of_scenarios, files_of_target, folder_of_target, import_own
 from fern.files import check_outputs
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def stress(
     takes: Annotated[
         str, typer.Option(help="Input of the callable: batch (B, L, C), window (L, C), or auto to try both.")
     ] = "auto",
+    modules: Modules = None,
     list_adapters: Annotated[
         bool,
         typer.Option(
@@ -86,11 +87,13 @@ def stress(
     The callable takes (context, horizon) and returns the forecast: (B, L, C) -> (B, H, C) or (L, C) -> (H, C).
     regret is (MSE - oracle MSE) / training variance; the oracle knows the equations.
 
+    Without a requirement the figures are measured beside the last value's and the oracle's, and there is no verdict.
     The exit code is 0 if the forecaster returned forecasts for every scenario and every requirement holds, 1 if not
     (including exceptions, timeouts, NaN and wrong shapes), and 2 for a usage error.
     """
     from fern.benchmark.stress.requirements import parse_requirements
 
+    import_own(modules)
     asked = parse_requirements(require or [])
     read = [*files_of_scenarios(scenarios or ()), *files_of_target(target)]
     check_outputs([junit], inputs=read, kept=[folder_of_target(target)])
@@ -116,5 +119,4 @@ def stress(
 
 
 def _tell(result: "Result") -> None:
-    outcome = "survived" if result.survived else "failed"
-    echo(f"{result.scenario}: {outcome}, {result.windows} windows, {result.seconds:.1f} s", err=True)
+    echo(f"{result.scenario}: {result.verdict}, {result.windows} windows, {result.seconds:.1f} s", err=True)

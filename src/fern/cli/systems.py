@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fern.cli.console import echo, echo_json
+from fern.cli.console import Modules, echo, echo_json, import_own
 from fern.errors import FernError
 from fern.files import check_outputs
 
@@ -48,6 +48,7 @@ def simulate(
     plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed to use instead of the scenario's.")] = None,
     steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
+    modules: Modules = None,
 ) -> None:
     """Simulate a scenario and write or plot the trajectory."""
     from fern.systems import open_scenario
@@ -55,6 +56,7 @@ def simulate(
     from fern.systems.scenarios import is_scenario_file
     from fern.systems.trajectory import export_format, save_trajectory
 
+    import_own(modules)
     plan = open_scenario(source)
     plan = replace(plan, seed=plan.seed if seed is None else seed, steps=plan.steps if steps is None else steps)
     if out is None and plot is None:

@@ -392,6 +392,20 @@ def test_a_ray_worker_of_another_version_ends_the_sweep(fake_ray, store, monkeyp
     assert store.contents().results == ()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_sweep_that_is_told_to_end_ends_its_workers_first(tmp_path, number):
+    (tmp_path / "twelve.toml").write_text(TWELVE)
+    sweep = command(tmp_path / "twelve.toml", tmp_path / "runs", "--jobs", 1, "--threads", 1)
+    wait_for(lambda: any((tmp_path / "runs").glob("claims/*")), what="a claim")
+    wait_for(lambda: children_of(sweep.pid), what="a worker")
+    workers = children_of(sweep.pid)
+    sweep.send_signal(number)
+    sweep.communicate(timeout=60)
+    assert sweep.returncode == 128 + number
+    wait_for(lambda: not any(map(alive, workers)), seconds=2.0, what="the end of the workers")
+    assert not list((tmp_path / "runs").glob("claims/*"))
+
+
 @RAY
 @pytest.mark.slow
 def test_a_local_ray_gives_the_same_rows(twelve, tmp_path):

@@ -12,7 +12,15 @@ from fern.errors import FernError
 
 ASKED = parse_requirements(["regret<0.5", "ept>=100"])
 FIGURES = StressFigures(
-    mse=90.0, mae=7.0, wd=3.0, ept=140.0, oracle_mse=0.0, excess_mse=90.0, regret=1.25, skill=float("nan")
+    mse=90.0,
+    mae=7.0,
+    wd=3.0,
+    ept=140.0,
+    last_value_mse=80.0,
+    oracle_mse=0.0,
+    excess_mse=90.0,
+    regret=1.25,
+    skill=float("nan"),
 )
 NASTY = "raised ValueError: <a & 'b'> \x1b[1m\x00\nsecond line \ud800 ]]>"
 
@@ -45,6 +53,16 @@ def test_a_table_of_survivors_has_no_failures():
     text = as_text(report(Result("X", 64, 1.5, ASKED[1:], figures=FIGURES)))
     assert "failed" not in text.lower()
     assert text.endswith("survived 1 scenario")
+
+
+def test_without_requirements_figures_are_measured_beside_the_last_value_and_the_oracle():
+    text = as_text(report(Result("X", 64, 1.5, (), figures=FIGURES)))
+    assert "survived" not in text
+    header, line = text.splitlines()[2:4]
+    cells = dict(zip(header.split(), line.split(), strict=False))
+    assert (cells["mse"], cells["last_value_mse"], cells["oracle_mse"]) == ("90", "80", "0")
+    assert line.endswith("measured")
+    assert "better than repeating the last value in 0 of 1" in text
 
 
 def test_junit_has_a_case_for_each_scenario_and_requirement():
@@ -89,7 +107,7 @@ def test_rivals_stand_under_the_forecaster_in_the_table_and_in_the_file(tmp_path
     result = Result("X", 64, 1.5, (), figures=FIGURES, rivals={"analog": FIGURES, "polymap": None})
     lines = [line.split() for line in as_text(report(result)).splitlines()]
     (place,) = (i for i, words in enumerate(lines) if words[:1] == ["X"])
-    assert lines[place + 1] == ["analog", "90", "0", "1.25", "7", "3", "140", "nan"]
+    assert lines[place + 1] == ["analog", "90", "80", "0", "1.25", "7", "3", "140", "nan"]
     assert lines[place + 2] == ["polymap", *["-"] * 7]
     write_junit(report(result), tmp_path / "report.xml")
     named = {p.get("name"): p.get("value") for p in ElementTree.parse(tmp_path / "report.xml").iter("property")}

@@ -7,10 +7,10 @@ import pytest
 import torch
 from tests.benchmark.stress.support import last_value, window_mean
 
-from fern.benchmark.adapters.outside import add_search_folder
 from fern.benchmark.stress.targets import ScenarioData, Target, as_target, forecast, open_target
 from fern.data.splits import Part
 from fern.errors import FernError
+from fern.extras import add_search_folder
 from fern.models import build_model, save_model
 
 

@@ -272,12 +272,3 @@ def _missing(module: str, name: str, owner: object) -> str:
     near = get_close_matches(name, [entry for entry in dir(owner) if not entry.startswith("_")], n=3)
     hint = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
     return f"{module} was imported, but has no {name!r}{hint}"
-
-
-def add_search_folder(folder: str) -> None:
-    """Have modules found in a folder that are found nowhere else: what lies there takes the place of no other module.
-
-    Only for a ``module:callable`` that somebody has named; nothing else is imported from a folder of data.
-    """
-    if folder not in sys.path:
-        sys.path.append(folder)

@@ -17,6 +17,7 @@ from fern.benchmark.execute import RunCache, RunContext, execute_run
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError
+from fern.extras import import_modules, imported_modules
 from fern.processes import describe_exit, end_with_parent, spawn
 from fern.training.history import EpochRecord
 
@@ -82,7 +83,9 @@ class _Worker:
         self.key: str | None = None
         self.pipe, theirs = multiprocessing.get_context("spawn").Pipe()
         variables = dict.fromkeys(THREAD_VARIABLES, str(threads))
-        self._process = spawn(serve, theirs, str(folder), threads, daemon=True, name="fern", variables=variables)
+        self._process = spawn(
+            serve, theirs, str(folder), threads, imported_modules(), daemon=True, name="fern", variables=variables
+        )
         theirs.close()  # else its end could not be noticed here
 
     def begin(self, run: Run) -> None:
@@ -132,10 +135,11 @@ class _Teller:
         """Nothing: the outcome follows."""
 
 
-def serve(pipe: Connection, folder: str, threads: int) -> None:
+def serve(pipe: Connection, folder: str, threads: int, modules: tuple[str, ...] = ()) -> None:
     """A worker's life: take runs from the pipe, do them, answer, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the sweep's to handle
     end_with_parent()
+    import_modules(modules)
     store, bench = Store(folder), RunCache()
     with suppress(EOFError, OSError):
         while True:

@@ -20,6 +20,7 @@ from fern.benchmark.problem import Dataset
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError, NotWritten
+from fern.extras import add_search_folder, import_modules, imported_modules
 from fern.training.runtime import RaySession
 
 
@@ -45,6 +46,7 @@ class RayEngine:
         )
         self._shipped: dict[str, Any] = {}  # datasets in the object store by their fingerprints
         self._under_way: dict[Any, str] = {}
+        self._modules = (str(Path.cwd()), imported_modules())
         self._token = f".sweep-{uuid.uuid4().hex}"
 
     def __enter__(self) -> Self:
@@ -67,7 +69,9 @@ class RayEngine:
         if fingerprint not in self._shipped:
             self._shipped[fingerprint] = self._ray.put(self._plan.datasets[fingerprint])
         task = self._task if run.accelerator == "cpu" else self._task.options(num_gpus=1)
-        reference = task.remote(run, self._shipped[fingerprint], str(self._folder), self._token, self.threads)
+        reference = task.remote(
+            run, self._shipped[fingerprint], str(self._folder), self._token, self.threads, self._modules
+        )
         self._under_way[reference] = run.key
 
     def wait(self, seconds: float) -> list[Event]:
@@ -102,8 +106,13 @@ class RayEngine:
         return (slots if jobs is not None else fits), each
 
 
-def work(run: Run, dataset: Dataset, folder: str, token: str, threads: int) -> Outcome:
-    """A Ray task: do one run and bring back its outcome."""
+def work(
+    run: Run, dataset: Dataset, folder: str, token: str, threads: int, modules: tuple[str, tuple[str, ...]] = ("", ())
+) -> Outcome:
+    """A Ray task: do one run and bring back its outcome; ``modules`` are to be imported, and where they lie."""
+    if modules[1]:
+        add_search_folder(modules[0])
+        import_modules(modules[1])
     store, bench = Store(folder), _bench()
     bench.add_dataset(dataset)
     shared = (store.folder / "claims" / token).exists()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -91,6 +92,7 @@ class StressFigures:
     ``wd``            the distance between the values that were forecast and those that came, window by window
                       (`fern.metrics.w2_squared`).
     ``ept``           how many steps the error stays within one training standard deviation, at most the horizon.
+    ``last_value_mse``  the error of repeating the last value.
     ``oracle_mse``    the error of the best possible forecast: only luck can beat it.
     ``excess_mse``    mse - oracle_mse.
     ``regret``        (MSE − oracle MSE) / training variance (mean over the channels): 0 is the best possible;
@@ -105,6 +107,7 @@ class StressFigures:
     mae: float
     wd: float
     ept: float
+    last_value_mse: float
     oracle_mse: float
     excess_mse: float
     regret: float
@@ -140,6 +143,13 @@ class Result:
     def survived(self) -> bool:
         """Whether there are figures and every requirement holds."""
         return self.figures is not None and not self.broken
+
+    @property
+    def verdict(self) -> Literal["survived", "measured", "failed"]:
+        """``measured`` where nothing was required: forecasts alone are no achievement."""
+        if not self.survived:
+            return "failed"
+        return "survived" if self.requirements else "measured"
 
 
 @dataclass(frozen=True)
@@ -193,6 +203,7 @@ class ScenarioTest:
             mae=float(mae(made, true)),
             wd=float(w2_squared(made, true)),
             ept=float(ept(made, true, self.problem.train_std)),
+            last_value_mse=naive,
             **{name: against.get(name, math.nan) for name in ("oracle_mse", "excess_mse", "regret", "skill")},
         )
 

@@ -1,5 +1,6 @@
 """A stress test's outcome for people (a table) and for CI tools (JUnit XML)."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,11 @@ from fern.benchmark.stress.run import Report, Result
 from fern.files import write_whole
 from fern.text import safe_text
 
-COLUMNS = ("mse", "oracle_mse", "regret", "mae", "wd", "ept", "skill")
+COLUMNS = ("mse", "last_value_mse", "oracle_mse", "regret", "mae", "wd", "ept", "skill")
 SURVIVES = "returns forecasts"
 """The name of the JUnit test case of a scenario without requirements."""
+
+_MARKS = {"survived": "ok", "measured": "measured", "failed": "FAILED"}
 
 _xml = partial(safe_text, medium="xml")
 
@@ -24,11 +27,23 @@ def as_text(report: Report) -> str:
     failed = [line for result in report.results for line in failures(result)]
     if failed:
         lines += ["", "failed:", *(f"  {line}" for line in failed)]
-    lost = sum(not result.survived for result in report.results)
-    total = len(report.results)
-    scenarios = "scenario" if total == 1 else "scenarios"
-    lines += ["", f"survived {total} {scenarios}" if not lost else f"did not survive {lost} of {total} {scenarios}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", conclude(report.results)])
+
+
+def conclude(results: Sequence[Result]) -> str:
+    """The verdict in a sentence; without requirements, how the forecaster stands beside the last value."""
+    scenarios = "1 scenario" if len(results) == 1 else f"{len(results)} scenarios"
+    lost = sum(result.verdict == "failed" for result in results)
+    if lost:
+        return f"did not survive {lost} of {scenarios}"
+    if all(result.verdict == "survived" for result in results):
+        return f"survived {scenarios}"
+    figures = [result.figures for result in results if result.figures is not None]
+    better = sum(reached.mse < reached.last_value_mse for reached in figures)
+    return (
+        f"measured {scenarios}: better than repeating the last value in {better} of {len(figures)}; "
+        "to get a verdict, add requirements such as skill>0"
+    )
 
 
 def failures(result: Result) -> list[str]:
@@ -50,7 +65,7 @@ def _table(results: tuple[Result, ...]) -> list[str]:
     for result in results:
         values = None if result.figures is None else asdict(result.figures)
         cells = ["-" if values is None else f"{values[name]:.4g}" for name in COLUMNS]
-        rows.append((result.scenario, str(result.windows), *cells, "ok" if result.survived else "FAILED"))
+        rows.append((result.scenario, str(result.windows), *cells, _MARKS[result.verdict]))
         for rival, reached in result.rivals.items():
             values = None if reached is None else asdict(reached)
             cells = ["-" if values is None else f"{values[name]:.4g}" for name in COLUMNS]

@@ -15,7 +15,6 @@ from fern.benchmark.adapters.libraries import Builder, adapter_of, builder_of
 from fern.benchmark.adapters.outside import (
     FORECASTER_MANIFEST,
     Floats,
-    add_search_folder,
     as_model,
     build_from,
     detect_form,
@@ -29,6 +28,7 @@ from fern.benchmark.adapters.outside import (
 from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError, unknown_name
+from fern.extras import add_search_folder
 from fern.models import Forecaster, ModelConfig, build_model, load_model, model_names
 
 Takes = Literal["auto", "batch", "window"]
