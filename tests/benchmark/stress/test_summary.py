@@ -108,7 +108,7 @@ def test_rivals_stand_under_the_forecaster_in_the_table_and_in_the_file(tmp_path
     lines = [line.split() for line in as_text(report(result)).splitlines()]
     (place,) = (i for i, words in enumerate(lines) if words[:1] == ["X"])
     assert lines[place + 1] == ["analog", "90", "80", "0", "1.25", "7", "3", "140", "nan"]
-    assert lines[place + 2] == ["polymap", *["-"] * 7]
+    assert lines[place + 2] == ["polymap", *["-"] * 8]
     write_junit(report(result), tmp_path / "report.xml")
     named = {p.get("name"): p.get("value") for p in ElementTree.parse(tmp_path / "report.xml").iter("property")}
     assert named["analog regret"] == "1.25"
