@@ -46,7 +46,7 @@ test-oldest:   ## quick tests with the oldest versions that pyproject.toml allow
 	$(PYTHON) -m venv .venv-oldest
 	$(PYTHON) .ci/oldest.py $(OLDEST_BUT) > .venv-oldest/oldest.txt
 	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/oldest.txt --editable '.[dev]'
-	.venv-oldest/bin/python -m pytest -n $(WORKERS) $(QUICK)
+	.venv-oldest/bin/python -m pytest -n $(WORKERS) -W ignore::DeprecationWarning $(QUICK)
 
 test-integrations: $(VENV)/.extras-installed   ## every test of other libraries, with all of them installed
 	$(BIN)/python -m pytest -m '' tests/integrations

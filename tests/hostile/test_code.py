@@ -20,7 +20,7 @@ from fern.benchmark.store import Store
 from fern.benchmark.stress.targets import open_target
 from fern.errors import FernError
 from fern.extras import add_search_folder
-from fern.processes import spawned
+from fern.processes import spawn
 
 TRAP = "from pathlib import Path\nPath({!r}).write_text('executed')\n"
 TRAPS = ("random", "lightning_fabric", "tempfile", "selectors", "numpy", "torch", "pyarrow", "typer", "tensorboard")
@@ -72,7 +72,7 @@ def test_a_process_is_born_without_the_modules_of_the_current_folder(tmp_path, m
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(folder))])
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    process = spawned(leave_a_note, str(tmp_path / "note"), daemon=True, name="trapped")
+    process = spawn(leave_a_note, str(tmp_path / "note"), daemon=True, name="trapped")
     process.join(60)
     assert list(marks.iterdir()) == []
     where, safe = (tmp_path / "note").read_text().splitlines()

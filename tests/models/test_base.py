@@ -36,7 +36,7 @@ def test_a_bare_mean_has_no_spread_and_levels_are_checked() -> None:
     with raises_error("quantile"):
         forecast.quantile([0.5])
     for level in (0.0, 1.0, float("nan")):
-        with raises_error("levels"):
+        with raises_error("quantiles"):
             forecast.quantile([level])
 
 

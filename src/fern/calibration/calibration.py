@@ -31,8 +31,8 @@ LEAST_KEPT = 64
 class Calibration:
     """What held-out windows taught about a distribution: its shape, its radii, and residuals to draw paths from.
 
-    `fit_calibration` makes one. ``apply(distribution)`` gives the `CalibratedForecast` of new windows. ``notes`` says
-    in plain words what was decided and what is lacking.
+    `fit_calibration` makes one. ``apply(distribution)`` gives the `CalibratedForecast` of new windows. ``notes``
+    lists decisions and shortcomings in plain words.
     """
 
     settings: CalibrationSettings
@@ -63,7 +63,7 @@ class Calibration:
         self,
         distribution: Ellipsoid,  # batch (N, C), event (H,)
     ) -> CalibratedForecast:
-        """The calibrated forecast of these windows; nothing is computed before it is asked for."""
+        """The calibrated forecast of these windows; computed lazily."""
         if not isinstance(distribution, Ellipsoid):
             raise FernError(argument="distribution", got=distribution, expected="a fern.transport.Ellipsoid")
         if len(distribution.batch_shape) != 2:

@@ -19,9 +19,7 @@ word                symbol  meaning
 ==================  ======  ==========================================================================
 
 Arrays at every public boundary are ``(batch, time, channels)``.
-
-
-The contract of models that are fitted to rows: in closed form or by keeping the rows, never by gradient."""
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -99,7 +97,7 @@ class Forecast:
     ``mean``       ``(B, H, C)``, the point forecast. In training mode it is what a point loss must see: a model that
                    trains with noise (Fern) puts one transported draw there, as dropout would.
     ``ellipsoid``  the distribution, with batch shape ``(B, C)`` and event shape ``(H,)``; None for models without one.
-    ``samples``    ``(S, B, H, C)``, the joint paths that were asked for; None when none were.
+    ``samples``    ``(S, B, H, C)``, the requested sample paths; None without a request.
     """
 
     mean: Tensor
@@ -113,7 +111,7 @@ class Forecast:
             return self.ellipsoid.stddev.transpose(-1, -2)
         return self._drawn("stddev").std(dim=0)
 
-    def quantile(self, levels: Sequence[float]) -> Tensor:  # (Q, B, H, C)
+    def quantile(self, quantiles: Sequence[float]) -> Tensor:  # (Q, B, H, C)
         """The marginal quantiles of each time step: the ellipsoid's, or those of the samples.
 
         Example:
@@ -121,9 +119,9 @@ class Forecast:
             >>> Forecast(mean=drawn.mean(0), samples=drawn).quantile([0.25, 0.5]).flatten()
             tensor([1., 2.])
         """
-        if not all(0.0 < level < 1.0 for level in levels):
-            raise FernError(f"got {list(levels)}", argument="levels", expected="numbers between 0 and 1")
-        wanted = torch.tensor(levels, dtype=self.mean.dtype, device=self.mean.device)
+        if not all(0.0 < quantile < 1.0 for quantile in quantiles):
+            raise FernError(argument="quantiles", got=list(quantiles), expected="numbers between 0 and 1")
+        wanted = torch.tensor(quantiles, dtype=self.mean.dtype, device=self.mean.device)
         if self.ellipsoid is not None:
             return self.ellipsoid.icdf(wanted[:, None, None, None]).transpose(-1, -2)
         return torch.quantile(self._drawn("quantile"), wanted, dim=0)

@@ -1,4 +1,4 @@
-"""Models by name: limit_registrations, presets, building, and starting values drawn from a generator."""
+"""Models by name: registration, presets, building, and starting values drawn from a generator."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -215,7 +215,7 @@ def build_model(
 def outline_model(
     name: str, *, context_length: int, horizon: int, channels: int, preset: str = "default", **settings: Any
 ) -> Forecaster:
-    """`build_model` without weights: says whether the settings make a model and what it is like, at hardly any cost.
+    """`build_model` without weights: checks settings and shows sizes at hardly any cost.
 
     Its parameters are on torch's ``meta`` device: they have shapes and no values. A model whose constructor looks at
     values is built in full.

@@ -91,7 +91,7 @@ def describe(windows: Windows) -> dict[str, Any]:
 
 
 def require_same_run(saved: Mapping[str, Any], present: Mapping[str, Any], *, where: str) -> None:
-    """Refuse to go on with a checkpoint of another model, other data or other settings; versions may differ."""
+    """Refuse to resume from a checkpoint of another model, other data or other settings; versions may differ."""
     was, now = saved["model"], present["model"]
     was = {**was, "config": _completed(was["config"], now["config"])}
     if was != now:
@@ -138,7 +138,7 @@ LAST, BEST = "last.safetensors", "best.safetensors"
 
 
 def resumable(directory: Path | str) -> bool:
-    """Whether the directory holds a run to go on with: ``train(..., directory=d, resume=d if resumable(d) else None)``.
+    """Whether a run can be resumed here: ``train(..., directory=d, resume=d if resumable(d) else None)``.
 
     Example:
         >>> resumable("no/such/directory")
@@ -148,7 +148,7 @@ def resumable(directory: Path | str) -> bool:
 
 
 class Unresumable(FernError):  # noqa: N818 - what a checkpoint is
-    """A checkpoint that this run cannot go on from: damaged, or of another model, other data or other settings."""
+    """A checkpoint that this run cannot resume from: damaged, or of another model, other data or other settings."""
 
     @classmethod
     def of(cls, error: FernError) -> Self:

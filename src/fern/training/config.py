@@ -1,4 +1,4 @@
-"""The settings of a training run, and the presets that fill what is not given."""
+"""The settings of a training run, and its presets."""
 
 import functools
 from collections.abc import Mapping
@@ -171,27 +171,27 @@ def _strict(cls: C) -> C:
 @_strict
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """The settings of a run. What is not given comes from the preset; a built config holds every value.
+    """The settings of a training run. Unset values come from the preset; a built config holds every value.
 
-    What is learnt:
+    Optimisation:
         ``epochs``, ``steps_per_epoch`` (None: every window once), ``batch_size`` (None: from the number of windows),
         ``learning_rate`` (the peak), ``weight_decay``, ``schedule`` (constant, cosine, one-cycle) and ``warmup`` (a
         fraction of the steps), ``loss`` (a name or a mapping of names to weights, see `fern.training.losses`),
         ``huber_delta``, ``energy_samples``, ``clip_norm`` (the largest norm of the gradient), ``averaging`` (the decay
         of an exponential mean of the weights, which is then what is evaluated and kept).
-    When it stops:
+    Stopping:
         ``patience``, ``grace``, ``smoothing``, ``tolerance``, ``keep``: see `fern.training.StoppingRule`. In a run
         shorter than its preset's grace period the last epoch can still be kept. ``time_limit``: seconds for the whole
         run; the epoch that reaches it ends early, and the learning rate falls with the time that is left, so that such
         a run depends on the machine's speed.
-    What judges an epoch:
+    Evaluation:
         ``objective`` (weights of MSE, MAE and the distance), ``distance`` (w2 or sliced_w2), ``projections`` (of
         sliced_w2), ``evaluation_batch_size``, ``validation_windows`` (at most so many, spread evenly over all of them;
         None: all), for forecasts that cost more than a training step.
-    Chance:
-        ``seed``; ``start``: ``fresh`` draws the model's parameters anew from the seed, so that a run depends on
-        nothing but its arguments, ``given`` trains the weights the model has.
-    The machine:
+    Randomness:
+        ``seed``, the random seed; ``start``: ``fresh`` draws the model's parameters anew from the seed, so that a run
+        depends on nothing but its arguments, ``given`` trains the weights the model has.
+    Hardware:
         ``threads`` (None: as they are), ``accelerator``, ``devices``, ``strategy``, ``precision`` (Lightning
         Fabric's), ``compile`` (timed at the start and used where it pays, so two such runs can differ in the last
         bits), ``checkpoint_steps`` and ``checkpoint_seconds`` (checkpoints within an epoch, beside the one after it;

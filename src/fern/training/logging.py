@@ -260,7 +260,7 @@ class MLflow:
         self._uri, self._experiment, self._run_file = uri, experiment, run_file
 
     def start(self, settings: Mapping[str, Any]) -> None:
-        """Begin an MLflow run with the settings as its parameters, or go on with the one of the run file."""
+        """Begin an MLflow run with the settings as its parameters, or continue the one of the run file."""
         if self._uri is not None:
             self._mlflow.set_tracking_uri(self._uri)
         if self._experiment is not None:
