@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy._core import _multiarray_umath
+
+try:
+    from numpy._core import _multiarray_umath
+except ImportError:  # before NumPy 2
+    from numpy.core import _multiarray_umath
 from tests.errors import raises_error
 
 from fern.errors import FernError
