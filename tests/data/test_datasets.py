@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fern.data import datasets
-from fern.data.csv_files import DAMAGED, repaired
+from fern.data.csv_files import DAMAGED, repair_names
 from fern.data.datasets import PUBLISHED, find_dataset, get_dataset, load_dataset
 from fern.errors import FernError
 
@@ -135,7 +135,7 @@ def test_weather_has_its_names_and_the_papers_air_parcel(published_path: Callabl
 
 
 def test_only_damaged_names_are_repaired() -> None:
-    assert repaired([f"PAR ({DAMAGED}mol/m{DAMAGED}/s)", "OT", f"x{DAMAGED}"]) == [
+    assert repair_names([f"PAR ({DAMAGED}mol/m{DAMAGED}/s)", "OT", f"x{DAMAGED}"]) == [
         "PAR (µmol/m²/s)",
         "OT",
         f"x{DAMAGED}",

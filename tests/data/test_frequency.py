@@ -13,10 +13,10 @@ from fern.data.frequency import (
     Frequency,
     GridScan,
     TimeGrid,
-    frequency_of,
-    grid_without_time,
+    make_row_grid,
     next_stamps,
     parse_duration,
+    to_frequency,
 )
 from fern.errors import FernError
 
@@ -136,7 +136,7 @@ def test_random_stamps_keep_memory_bounded() -> None:
 def test_one_row_or_none_has_no_frequency() -> None:
     assert scanned([5]).frequency is None
     assert GridScan().result().frequency is None
-    assert (grid_without_time(3).gaps, grid_without_time(3).problems()) == (0, ())
+    assert (make_row_grid(3).gaps, make_row_grid(3).problems()) == (0, ())
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_other_durations_are_refused(text: str) -> None:
 
 
 def test_durations_become_steps() -> None:
-    assert frequency_of(timedelta(minutes=15)).steps(timedelta(hours=3)) == 12
+    assert to_frequency(timedelta(minutes=15)).steps(timedelta(hours=3)) == 12
     assert Frequency("month", 1).steps(timedelta(days=7)) == pytest.approx(7 / 30.4375)
     assert Frequency("integer", 1).steps(timedelta(days=7)) is None
     with pytest.raises(FernError, match="above 0"):
-        frequency_of(timedelta(0))
+        to_frequency(timedelta(0))

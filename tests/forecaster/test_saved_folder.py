@@ -137,7 +137,7 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
         "not a readable safetensors file",
     ),
     "a huge model": (set_in("model", "config", "hidden", to=10**9), "far larger than"),
-    "endless layers": (set_in("model", "config", "layers", to=10**9), "far larger than"),
+    "endless layers": (set_in("model", "config", "layers", to=10**9), "layers: got 1000000000"),
     "a huge context": (set_in("model", "config", "context_length", to=10**12), "far larger than|has shape"),
     "a little larger a model": (set_in("model", "config", "hidden", to=129), "the settings need"),
     "an unknown model": (set_in("model", "name", to="os.system"), "unknown model 'os.system'"),

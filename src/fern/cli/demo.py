@@ -87,7 +87,7 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
     from fern.data.writing import write_table
     from fern.forecaster import FernForecaster
     from fern.forecaster.plot import make_fans
-    from fern.forecaster.report import coverage_part
+    from fern.forecaster.report import render_coverage
     from fern.html.figures import draw_live
     from fern.html.markup import joined
     from fern.plot.coverage import Covered
@@ -114,7 +114,7 @@ def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
         )
     ]
     if covered:
-        parts.append(coverage_part(covered, name="own-coverage"))
+        parts.append(render_coverage(covered, name="own-coverage"))
     return joined(parts)
 
 

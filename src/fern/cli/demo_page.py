@@ -16,7 +16,7 @@ from fern.data import Windows
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules
 from fern.errors import FernError
 from fern.forecaster.distributions import around
-from fern.forecaster.report import Profile, coverage_part, profile_part
+from fern.forecaster.report import Profile, render_coverage, render_profile
 from fern.html.figures import draw_live, drawing
 from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
 from fern.html.page import Section, command
@@ -195,14 +195,16 @@ def demo_sections(
         Section(
             "coverage",
             "How far to trust it",
-            coverage_part(found.covered, name="coverage-figure", course=found.course, pit=found.pit),
+            render_coverage(found.covered, name="coverage-figure", course=found.course, pit=found.pit),
         ),
         Section(
             "diagnostics",
             "Before errors",
             joined(
                 [
-                    profile_part(Profile(problem.dataset.channel_names[0], cut, 0, alarms), name="diagnostics-figure"),
+                    render_profile(
+                        Profile(problem.dataset.channel_names[0], cut, 0, alarms), name="diagnostics-figure"
+                    ),
                     listed(_rules(found.rules)),
                 ]
             ),

@@ -120,12 +120,12 @@ def check_files(
 
 def write_out(table: "pa.Table", out: Path | None, *, time: Sequence[str | None], time_form: str | None = None) -> None:
     """Write whole or not at all; times of a CSV file in ``time_form``, else as whole seconds."""
-    from fern.data.writing import in_form, in_seconds, write_table
+    from fern.data.writing import format_times, to_seconds, write_table
 
     standard = out is None or str(out) == STANDARD
     parquet = not standard and str(out).lower().endswith(ENDINGS[1])
     for column in (name for name in time if name is not None and name in table.column_names):
-        table = in_seconds(table, column) if parquet else in_form(table, column, time_form)
+        table = to_seconds(table, column) if parquet else format_times(table, column, time_form)
     if standard:
         text = io.BytesIO()
         write_table(table, text, format="csv")

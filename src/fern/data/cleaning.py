@@ -15,10 +15,10 @@ from fern.data.auditing.audit import as_floats
 from fern.data.auditing.policy import PAPER_POLICY, Action, Policy, in_words, judge, sentinels
 from fern.data.auditing.scan import ColumnScan
 from fern.data.auditing.scan_runs import runs_of
-from fern.data.frequency import GridScan, TimeGrid, grid_without_time
+from fern.data.frequency import GridScan, TimeGrid, make_row_grid
 from fern.data.native import Native, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
-from fern.data.series_table import check_grid, restore_names, restore_stamps, split_by_series, step_of
+from fern.data.series_table import check_grid, resolve_frequency, restore_names, restore_stamps, split_by_series
 from fern.data.splits import Part
 from fern.data.timestamps import as_text
 from fern.errors import FernError
@@ -190,7 +190,7 @@ class _Cleaner:
         self._columns = source.roles.values
         self._where = f"{source.name}, series {name!r}" if name else source.name
         self._stamps = None if source.roles.time is None else table[source.roles.time].combine_chunks()
-        self._frequency = step_of(self._grid(by_rows=by_rows), step, where=self._where)
+        self._frequency = resolve_frequency(self._grid(by_rows=by_rows), step, where=self._where)
         self._changes: list[Change] = []
 
     def run(self, part: Part | None) -> tuple[pa.Table | None, list[Change]]:
@@ -217,7 +217,7 @@ class _Cleaner:
 
     def _grid(self, *, by_rows: bool) -> TimeGrid:
         if self._stamps is None:
-            return grid_without_time(self._table.num_rows)
+            return make_row_grid(self._table.num_rows)
         scan = GridScan()
         scan.add(self._stamps)
         grid = scan.result()

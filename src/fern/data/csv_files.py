@@ -56,7 +56,7 @@ def _is_stream(path: Path) -> bool:
 
 
 @contextmanager
-def for_arrow(path: Path) -> Iterator[Path | BinaryIO]:
+def open_for_arrow(path: Path) -> Iterator[Path | BinaryIO]:
     """The path, or the open file where its name is no text: Arrow takes names in UTF-8 alone."""
     try:
         str(path).encode()
@@ -74,17 +74,17 @@ DAMAGED_IN_CIRCULATION = ("SWDR (W/m²)", "PAR (µmol/m²/s)", "max. PAR (µmol/
 """Names of Weather. Its header was Latin-1, read as UTF-8 and saved again: the ² and µ of every copy are lost."""
 
 
-def repaired(names: Sequence[str]) -> list[str]:
+def repair_names(names: Sequence[str]) -> list[str]:
     """Column names with their damaged characters restored, where it is known what they were.
 
     Example:
-        >>> repaired(["date", "SWDR (W/m\\ufffd)"])
+        >>> repair_names(["date", "SWDR (W/m\\ufffd)"])
         ['date', 'SWDR (W/m²)']
     """
-    return [_repaired(name) if DAMAGED in name else name for name in names]
+    return [_repair_name(name) if DAMAGED in name else name for name in names]
 
 
-def _repaired(name: str) -> str:
+def _repair_name(name: str) -> str:
     return next((whole for whole in DAMAGED_IN_CIRCULATION if _same_but_damage(name, whole)), name)
 
 
@@ -342,9 +342,9 @@ class CsvFile:
                 convert_options=_conversion(dialect, {}),
             )
         except pa.ArrowInvalid as error:
-            raise _in_words(name, error, []) from None
+            raise _explain(name, error, []) from None
         raw = tuple(head.column_names)
-        head = head.rename_columns(repaired([column.strip() for column in raw]))
+        head = head.rename_columns(repair_names([column.strip() for column in raw]))
         if head.num_rows == 0:
             raise FernError("has a header but no rows", where=name)
         return cls(path, name, encoding, dialect, raw, head)
@@ -360,14 +360,14 @@ class CsvFile:
             read = pcsv.ReadOptions(block_size=self._block_bytes(), encoding=self.encoding, use_threads=threads)
             parse = pcsv.ParseOptions(delimiter=self.dialect.separator)
             convert = _conversion(self.dialect, raw)
-            with for_arrow(self.path) as source, pcsv.open_csv(source, read, parse, convert) as reader:
+            with open_for_arrow(self.path) as source, pcsv.open_csv(source, read, parse, convert) as reader:
                 for batch in reader:
                     yield batch.rename_columns(list(types))
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             if threads:  # once more without threads: only then the error names the row
                 for _ in self._stream(types, threads=False):
                     pass
-            raise _in_words(self.name, error, self.raw_names) from None
+            raise _explain(self.name, error, self.raw_names) from None
 
     def _block_bytes(self) -> int:
         """A block holds some lines: more than usual where the columns are very many."""
@@ -392,7 +392,7 @@ _CONVERSION = re.compile(
 _WIDTH = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 
 
-def _in_words(path: Path, error: Exception, names: Sequence[str]) -> FernError:
+def _explain(path: Path, error: Exception, names: Sequence[str]) -> FernError:
     """What pyarrow found wrong with a CSV file, in the user's words."""
     text = str(error)
     conversion, width = _CONVERSION.search(text), _WIDTH.search(text)
@@ -409,9 +409,9 @@ def _in_words(path: Path, error: Exception, names: Sequence[str]) -> FernError:
         row, expected, got = width.groups()
         where = f"line {int(row):,}" if row else "a line"
         return FernError(f"{where} has {got} fields, the header has {expected}", where=path)
-    return FernError(f"cannot be read as CSV ({one_line(error)})", where=path)
+    return FernError(f"cannot be read as CSV ({first_line(error)})", where=path)
 
 
-def one_line(error: Any) -> str:
+def first_line(error: Any) -> str:
     """The first line of another library's message."""
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

@@ -204,7 +204,12 @@ def _download(dataset: Published) -> Path:
     except NotWritten:
         raise
     except FernError as error:
-        raise FernError(f"{error}; set {FOLDER_VARIABLE} to a folder with {dataset.file}") from None
+        raise FernError(
+            error.problem,
+            argument=error.argument,
+            expected=f"a folder to write to, or {FOLDER_VARIABLE} set to a folder with {dataset.file}",
+            where=error.where,
+        ) from None
     with write_whole(path) as temporary:
         try:
             _fetch(dataset, temporary)

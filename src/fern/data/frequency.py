@@ -82,11 +82,11 @@ class Frequency:
 ROWS = Frequency("row", 1)
 
 
-def frequency_of(duration: timedelta) -> Frequency:
+def to_frequency(duration: timedelta) -> Frequency:
     """The frequency of a fixed step.
 
     Example:
-        >>> str(frequency_of(timedelta(minutes=10)))
+        >>> str(to_frequency(timedelta(minutes=10)))
         '10 minutes'
     """
     nanoseconds = round(duration / timedelta(microseconds=1)) * 1_000
@@ -221,7 +221,7 @@ class TimeGrid:
 
     def problems(self) -> tuple[str, ...]:
         """What keeps the rows from being a series in time; gaps alone do not."""
-        found = [
+        problems = [
             f"{count:,} {what.format('' if count == 1 else 's')}"
             for count, what in (
                 (self.empty, "empty time stamp{}"),
@@ -232,10 +232,10 @@ class TimeGrid:
         ]
         if self.mixed:
             steps = ", ".join(f"{count:,} × {step}" for step, count in self.common_steps[:3])
-            found.append(f"mixed frequencies ({steps})")
+            problems.append(f"mixed frequencies ({steps})")
         elif self.irregular:
-            found.append(f"{self.irregular:,} steps off the grid of {self.frequency}")
-        return tuple(found)
+            problems.append(f"{self.irregular:,} steps off the grid of {self.frequency}")
+        return tuple(problems)
 
 
 @dataclass
@@ -388,7 +388,7 @@ class GridScan:
             steps.add(np.busday_count(np.datetime64(0, "D"), days) if unit == "business day" else numbers[unit])
 
 
-def grid_without_time(rows: int) -> TimeGrid:
+def make_row_grid(rows: int) -> TimeGrid:
     """The grid of a table without a time column: its rows are taken as equally spaced."""
     return TimeGrid(frequency=ROWS, rows=rows)
 

@@ -10,7 +10,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from fern.data.columns import require_distinct
-from fern.data.timestamps import without_views
+from fern.data.timestamps import replace_views
 from fern.errors import FernError, unknown_name
 
 FrameKind = Literal["pyarrow", "pandas", "polars"]
@@ -65,7 +65,7 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
         frame = pa.Table.from_batches([frame])
     if isinstance(frame, pa.Table):
         require_distinct(frame.column_names, name="frame")
-        return without_views(frame), Native("pyarrow")
+        return replace_views(frame), Native("pyarrow")
     if nw.dependencies.is_pandas_dataframe(frame):
         return _from_pandas(frame)
     try:

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fern.data.columns import Roles, find_roles, require_distinct
-from fern.data.csv_files import CsvFile, Opened, for_arrow, one_line
+from fern.data.csv_files import CsvFile, Opened, first_line, open_for_arrow
 from fern.data.native import readable
-from fern.data.timestamps import in_type, is_time, to_stamps, without_views
-from fern.data.writing import written_form
+from fern.data.timestamps import in_type, is_time, replace_views, to_stamps
+from fern.data.writing import detect_time_format
 from fern.errors import FernError
 
 BATCH_ROWS = 1 << 16
@@ -106,7 +106,7 @@ def open_source(path: str | Path, reading: Reading = GUESSED, *, name: str | Non
     """
     opened, called = Opened(Path(path)), Path(path if name is None else name)
     with readable(str(called)):
-        start, complete = file_start(opened.path, name=called)
+        start, complete = read_start(opened.path, name=called)
         if is_parquet(start):
             return _parquet_source(opened, called, reading)
         return _csv_source(opened, called, start, complete, reading)
@@ -139,7 +139,7 @@ def table_source(table: pa.Table, *, name: str, reading: Reading = GUESSED) -> S
     return Source(name, roles, time_type, lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)), types, held=table)
 
 
-def file_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
+def read_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
     """The first bytes of a file, with two lines at least, and whether they are all; an error for other formats."""
     try:
         with path.open("rb") as file:
@@ -181,7 +181,7 @@ def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, readin
     written = None
     if roles.time is not None:
         first = next(file.batches({roles.time: pa.string()}), None)
-        written = None if first is None else written_form(first[0])
+        written = None if first is None else detect_time_format(first[0])
     return Source(str(name), roles, _time_type(head, roles), stream, time_format=written)
 
 
@@ -196,14 +196,14 @@ def _csv_time_type(head: pa.Table, column: str, form: str | None) -> pa.DataType
     return _in_nanoseconds(type_) if is_time(type_) else pa.string() if form else pa.int64()
 
 
-def _parquet_source(given: Opened, path: Path, reading: Reading) -> Source:
+def _parquet_source(held: Opened, path: Path, reading: Reading) -> Source:
     @contextmanager
     def opened() -> Iterator[pq.ParquetFile]:
         # Neither mapped nor read ahead: a row group of any size is read through a small buffer, piece by piece.
-        with for_arrow(given.path) as source, pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as file:
+        with open_for_arrow(held.path) as source, pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as file:
             yield file
 
-    with _undamaged(path), opened() as file:
+    with _refuse_damage(path), opened() as file:
         schema = file.schema_arrow
         require_distinct(schema.names, name=str(path))
         first = next(file.iter_batches(batch_size=10_000), None)
@@ -214,20 +214,20 @@ def _parquet_source(given: Opened, path: Path, reading: Reading) -> Source:
     wanted = [name for name in (roles.time, roles.series, *roles.values) if name is not None]
 
     def stream() -> Iterator[pa.RecordBatch]:
-        with _undamaged(path), opened() as file:
+        with _refuse_damage(path), opened() as file:
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
 
-    types = dict(zip(schema.names, without_views(head).schema.types, strict=True))
-    written = None if roles.time is None else written_form(head[roles.time])
+    types = dict(zip(schema.names, replace_views(head).schema.types, strict=True))
+    written = None if roles.time is None else detect_time_format(head[roles.time])
     return Source(str(path), roles, _time_type(head, roles), stream, types, written)
 
 
 @contextmanager
-def _undamaged(path: Path) -> Iterator[None]:
+def _refuse_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise FernError(f"damaged or truncated Parquet file ({one_line(error)})", where=path) from None
+        raise FernError(f"damaged or truncated Parquet file ({first_line(error)})", where=path) from None
 
 
 def _time_type(head: pa.Table, roles: Roles) -> pa.DataType | None:

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fern.data.columns import Roles
-from fern.data.frequency import DAY, ROWS, Frequency, GridScan, TimeGrid, frequency_of, grid_without_time, next_stamps
+from fern.data.frequency import DAY, ROWS, Frequency, GridScan, TimeGrid, make_row_grid, next_stamps, to_frequency
 from fern.data.native import Native, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
-from fern.data.timestamps import as_integers, in_type, one_chunk
+from fern.data.timestamps import as_integers, combine_chunks, in_type
 from fern.errors import FernError, unknown_name
 
 Missing = Literal["error", "interpolate", "ffill", "drop"]
@@ -239,7 +239,7 @@ def split_by_series(source: Source) -> list[tuple[str, pa.Table]]:
     table, column = source.table(), source.roles.series
     if column is None:
         return [("", table)]
-    names = pc.dictionary_encode(one_chunk(table[column]))
+    names = pc.dictionary_encode(combine_chunks(table[column]))
     if names.null_count:
         raise FernError(f"column {column!r} has {names.null_count:,} empty series names", argument=source.name)
     codes = np.asarray(names.indices)
@@ -259,8 +259,8 @@ def _series(
     name: str, table: pa.Table, source: Source, *, by_rows: bool, step: timedelta | None, missing: Missing, lone: bool
 ) -> Series:
     where = f"{source.name}, series {name!r}" if name else source.name
-    stamps = None if source.roles.time is None else one_chunk(table[source.roles.time])
-    grid = grid_without_time(table.num_rows)
+    stamps = None if source.roles.time is None else combine_chunks(table[source.roles.time])
+    grid = make_row_grid(table.num_rows)
     on_grid = stamps is not None and not by_rows
     if stamps is not None:
         grid = _scan(stamps)
@@ -287,7 +287,7 @@ def _series(
     breaks: tuple[int, ...] = ()
     if on_grid and len(values) < table.num_rows + grid.missing_rows:  # rows are missing, or were dropped
         breaks = _breaks(stamps, grid.frequency)
-    return Series(name, stamps, values, names, step_of(grid, step, where=where), breaks)
+    return Series(name, stamps, values, names, resolve_frequency(grid, step, where=where), breaks)
 
 
 def _values(table: pa.Table, names: Sequence[str]) -> NDArray[np.float64]:  # (T, C)
@@ -308,16 +308,16 @@ def _scan(stamps: pa.Array) -> TimeGrid:
     return scan.result()
 
 
-def step_of(grid: TimeGrid, step: timedelta | None, *, where: str) -> Frequency:
+def resolve_frequency(grid: TimeGrid, step: timedelta | None, *, where: str) -> Frequency:
     """The frequency of the grid, or the step given where the time column has none of its own."""
     frequency = grid.frequency or ROWS
     if step is None:
         return frequency
-    if frequency.nanoseconds is not None and frequency != frequency_of(step):
+    if frequency.nanoseconds is not None and frequency != to_frequency(step):
         raise FernError(
-            f"got {frequency_of(step)}, but the time column of {where} steps by {frequency}", argument="step"
+            f"got {to_frequency(step)}, but the time column of {where} steps by {frequency}", argument="step"
         )
-    return frequency_of(step) if frequency.nanoseconds is None else frequency
+    return to_frequency(step) if frequency.nanoseconds is None else frequency
 
 
 def check_grid(

@@ -34,11 +34,11 @@ def is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
-def without_views(table: pa.Table) -> pa.Table:
+def replace_views(table: pa.Table) -> pa.Table:
     """Views of text as text: Arrow can neither group nor take rows of a view yet.
 
     Example:
-        >>> without_views(pa.table({"id": pa.array(["a"], pa.string_view())})).schema.types
+        >>> replace_views(pa.table({"id": pa.array(["a"], pa.string_view())})).schema.types
         [DataType(large_string)]
     """
     for place, field in enumerate(table.schema):
@@ -124,13 +124,13 @@ def to_stamps(
     return parsed
 
 
-def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+def to_numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """A column of numbers as an array, of one piece without copying it; missing values as NaN.
 
     Arrow's own ``to_numpy`` loads pandas to ask whether it is there: a third of the time of ``fern audit``.
 
     Example:
-        >>> numbers_of(pa.array([1.0, None])).tolist(), numbers_of(pa.array([3, 4])).tolist()
+        >>> to_numbers(pa.array([1.0, None])).tolist(), to_numbers(pa.array([3, 4])).tolist()
         ([1.0, nan], [3, 4])
     """
     if isinstance(column, pa.ChunkedArray):
@@ -143,7 +143,7 @@ def as_integers(stamps: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """Stamps without missing ones as integers: nanoseconds since 1970 (UTC where there is a zone), or themselves."""
     if isinstance(stamps, pa.Array) and pa.types.is_timestamp(stamps.type):
         stamps = stamps.view(pa.int64())  # the same memory
-    return np.asarray(numbers_of(in_type(stamps, pa.int64())), dtype=np.int64)
+    return np.asarray(to_numbers(in_type(stamps, pa.int64())), dtype=np.int64)
 
 
 def in_type(values: pa.Array | pa.ChunkedArray, type_: pa.DataType, *, safe: bool = True) -> Any:
@@ -151,7 +151,7 @@ def in_type(values: pa.Array | pa.ChunkedArray, type_: pa.DataType, *, safe: boo
     return values if values.type == type_ else pc.cast(values, type_, safe=safe)
 
 
-def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     """The column as one array; itself where it is one already (Arrow would copy it)."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 

@@ -43,7 +43,7 @@ def _needs_quotes(column: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.match_substring_regex(text, '[",\r\n]|^$')).as_py())
 
 
-def in_seconds(table: pa.Table, column: str) -> pa.Table:
+def to_seconds(table: pa.Table, column: str) -> pa.Table:
     """The table with that time column in whole seconds, which are written without nanoseconds; as it is otherwise."""
     type_ = table.schema.field(column).type
     if not pa.types.is_timestamp(type_):
@@ -53,13 +53,13 @@ def in_seconds(table: pa.Table, column: str) -> pa.Table:
     return table
 
 
-def written_form(column: pa.Array | pa.ChunkedArray) -> str | None:
+def detect_time_format(column: pa.Array | pa.ChunkedArray) -> str | None:
     """The format in which a column of text writes its times, to the letter; None where that is not simple.
 
     Example:
-        >>> written_form(pa.array(["31.12.2019", "01.01.2020"])), written_form(pa.array(["yesterday"]))
+        >>> detect_time_format(pa.array(["31.12.2019", "01.01.2020"])), detect_time_format(pa.array(["yesterday"]))
         ('%d.%m.%Y', None)
-        >>> written_form(pa.array(["2020-01-01 00:00", "2020-01-01 00:10"]))
+        >>> detect_time_format(pa.array(["2020-01-01 00:00", "2020-01-01 00:10"]))
         '%Y-%m-%d %H:%M'
     """
     if not is_text(column.type):
@@ -70,10 +70,10 @@ def written_form(column: pa.Array | pa.ChunkedArray) -> str | None:
     return next((form for form in FORMATS if len(text) and _writes(chosen, form) and _writes(text, form)), None)
 
 
-def in_form(table: pa.Table, column: str, form: str | None) -> pa.Table:
+def format_times(table: pa.Table, column: str, form: str | None) -> pa.Table:
     """The table with that column of time stamps as text in this format; whole seconds where there is none."""
     if form is None or not pa.types.is_timestamp(table.schema.field(column).type):
-        return in_seconds(table, column)
+        return to_seconds(table, column)
     seconds = table[column].cast(pa.timestamp("s"))
     return _with(table, column, pc.strftime(seconds, format=form, locale="C"))
 

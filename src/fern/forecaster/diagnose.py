@@ -83,9 +83,9 @@ def examine(state: State, table: SeriesTable) -> Findings:
     profiled: list[Profiled] = []
     if state.model.has_distribution:
         for one, values in list(zip(table.series, scaled, strict=True))[:MOST_SERIES]:
-            found = profile_series(state.model, one, values, rules=learnt.get(one.name))
-            if found is not None:
-                profiled.append(found)
+            profile = profile_series(state.model, one, values, rules=learnt.get(one.name))
+            if profile is not None:
+                profiled.append(profile)
     length, horizon = state.context_length, state.horizon
     pasts, futures, origins, codes = [], [], [], []
     room = [
@@ -114,12 +114,12 @@ def examine(state: State, table: SeriesTable) -> Findings:
 
 def make_frames(state: State, findings: Findings | None) -> Diagnosis:
     """The findings as frames."""
-    found = Findings() if findings is None else findings
+    findings = findings or Findings()
     return Diagnosis(
-        _profile(state, found.profiled) if found.profiled else None,
-        _warnings(state, found.profiled) if found.profiled else None,
-        _rates(state, found.profiled) if any(one.rules for one in found.profiled) else None,
-        _coverage(state, found) if found.coverage else None,
+        _profile(state, findings.profiled) if findings.profiled else None,
+        _warnings(state, findings.profiled) if findings.profiled else None,
+        _rates(state, findings.profiled) if any(one.rules for one in findings.profiled) else None,
+        _coverage(state, findings) if findings.coverage else None,
         () if state.calibration is None else state.calibration.notes,
     )
 
@@ -224,9 +224,9 @@ def examine_fit(
         kept = [one for one, parts in zip(series, learnt.plan.parts, strict=True) if parts is not None]
         for one, values, parts in list(zip(kept, learnt.values, learnt.parts, strict=True))[:MOST_SERIES]:
             first = max(parts.validation.start - learnt.plan.context_length, 0)
-            found = profile_series(model, one, values, first=first, split=parts.calibration.start)
-            if found is not None:
-                profiled.append(found)
+            profile = profile_series(model, one, values, first=first, split=parts.calibration.start)
+            if profile is not None:
+                profiled.append(profile)
     measured = _held_out_coverage(model, learnt, calibration, validation, settings)
     return Findings(tuple(profiled)) if measured is None else Findings(tuple(profiled), *measured)
 
@@ -251,8 +251,8 @@ def profile_series(
     if rows < length + horizon:
         return None
     stride = min(horizon, max(1, (rows - length) // PROFILE_WINDOWS))
-    found = eigenprofile(model, values[start:], stride=stride)
-    profile = replace(found, first_row=found.first_row + start)
+    profile = eigenprofile(model, values[start:], stride=stride)
+    profile = replace(profile, first_row=profile.first_row + start)
     stamps = None
     if series.stamps is not None:  # copied: a slice would hold on to the whole column
         stamps = pa.concat_arrays([series.stamps.slice(profile.first_row, len(profile))])

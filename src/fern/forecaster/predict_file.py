@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fern.data.csv_files import one_line
+from fern.data.csv_files import first_line
 from fern.errors import FernError, unknown_name
 from fern.files import check_outputs, require_ending, write_whole
 from fern.forecaster.predict import OutputColumns
@@ -162,10 +162,7 @@ def read_chunk(chunk: Chunk) -> pa.Table:
 def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
     with _open(path) as file, _readable(path):
         if id_col not in file.schema_arrow.names:
-            raise FernError(
-                f"{unknown_name('column', id_col, file.schema_arrow.names)}; many series are a long table",
-                where=path,
-            )
+            raise unknown_name("column", id_col, file.schema_arrow.names, argument="id_col", where=str(path))
         type_ = file.schema_arrow.field(id_col).type
         if pa.types.is_nested(type_) or pa.types.is_floating(type_):
             raise FernError(f"column {id_col!r} holds {type_}", expected="the names of the series", where=path)
@@ -192,7 +189,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise FernError(f"is not a readable Parquet file ({one_line(error)})", where=path) from None
+        raise FernError(f"is not a readable Parquet file ({first_line(error)})", where=path) from None
 
 
 # --- over a cluster -----------------------------------------------------------------------------------------

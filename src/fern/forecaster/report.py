@@ -84,7 +84,7 @@ def forecast_page(shown: ForecastShown) -> str:
     return page(f"Forecast of {shown.name}", sections, lead=shown.lead)
 
 
-def coverage_part(
+def render_coverage(
     covered: Sequence[Covered],
     *,
     name: str,
@@ -92,7 +92,7 @@ def coverage_part(
     pit: NDArray[np.floating[Any]] | None = None,
 ) -> Html:
     """Coverage as a figure and as a table, and how it went along time."""
-    told = ", ".join(f"{row.kind} {row.level:g} %: {row.coverage:.1%}" for row in covered)
+    described = ", ".join(f"{row.kind} {row.level:g} %: {row.coverage:.1%}" for row in covered)
     heads = [
         Head("region"),
         Head("level", numeric=True),
@@ -115,7 +115,7 @@ def coverage_part(
     drawn = drawing(
         coverage_figure(covered, pit=pit),
         name=name,
-        alt=f"Coverage beside the level. {told}.",
+        alt=f"Coverage beside the level. {described}.",
         caption="Dots: the share of outcomes inside. Bars: where it should lie 19 times in 20, as many independent "
         "windows as there are (n_eff)."
         + (
@@ -141,7 +141,7 @@ def coverage_part(
     return joined(parts)
 
 
-def profile_part(shown: Profile, *, name: str) -> Html:
+def render_profile(shown: Profile, *, name: str) -> Html:
     """The diagnostic stack of one channel."""
     flagged = f"; {len(shown.alarms)} stretches are flagged" if shown.alarms else ""
     return drawing(
@@ -154,7 +154,7 @@ def profile_part(shown: Profile, *, name: str) -> Html:
     )
 
 
-def rates_part(rates: Sequence[Mapping[str, Any]]) -> Html:
+def render_rates(rates: Sequence[Mapping[str, Any]]) -> Html:
     """How often warnings were right."""
     names = list(dict.fromkeys(name for row in rates for name in row))
     heads = [Head(name.replace("_", " "), numeric=isinstance(rates[0].get(name), float | int)) for name in names]
@@ -196,7 +196,7 @@ def _coverage(shown: ForecastShown) -> Html:
     return joined(
         [
             element("p", {}, shown.measured),
-            coverage_part(shown.covered, name="coverage-figure", course=shown.course, pit=shown.pit),
+            render_coverage(shown.covered, name="coverage-figure", course=shown.course, pit=shown.pit),
         ]
     )
 
@@ -204,11 +204,11 @@ def _coverage(shown: ForecastShown) -> Html:
 def _diagnostics(shown: ForecastShown) -> Html:
     if not shown.profiles:
         return element("p", {}, "There is no eigen-profile: the model has no distribution of its own, or too few rows.")
-    parts = [profile_part(one, name=f"profile-{place}") for place, one in enumerate(shown.profiles[:_MOST_PROFILES])]
+    parts = [render_profile(one, name=f"profile-{place}") for place, one in enumerate(shown.profiles[:_MOST_PROFILES])]
     if len(shown.profiles) > _MOST_PROFILES:
         parts.append(element("p", {}, f"{len(shown.profiles) - _MOST_PROFILES:,} more series are not drawn."))
     if shown.rates:
-        parts.append(rates_part(shown.rates))
+        parts.append(render_rates(shown.rates))
     return joined(parts)
 
 
@@ -222,7 +222,7 @@ HELD_OUT = (
     "Measured while fitting, on rows that the model had not learnt from: radii from the earlier half of the "
     "calibration windows, judged on the later half."
 )
-OWN_ROWS = "Measured on the rows given; where the forecaster has learnt from them, this is too good."
+OWN_ROWS = "Measured on these rows; too good where the forecaster has learnt from them."
 
 
 def report_forecast(
@@ -245,25 +245,25 @@ def report_forecast(
         findings, measured = examine(state, table), OWN_ROWS
         scales = {one.name: state.scale(one.name, one.values) for one in table.series}
         state = replace(state, table=table.without_rows(), scales=scales)
-    found = findings or Findings()
+    findings = findings or Findings()
     text = forecast_page(
         ForecastShown(
             name=name,
             lead=f"{state.label}, {len(rows):,} rows ahead; each forecast sees {state.context_length:,} rows.",
             fan=make_fans(forecaster, df, level=level, h=h, joint=_two_steps(forecaster._steps(h))),
-            fan_alt=_in_words(state, made),
+            fan_alt=_describe_fan(state, made),
             rows=rows,
             csv=_csv(made),
             notes=state.notes,
             command=command,
             measured=measured,
             covered=tuple(
-                Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in found.coverage
+                Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in findings.coverage
             ),
-            course=_course(found),
-            pit=None if found.course is None else found.course.pit,
-            profiles=_profiles(state, found),
-            rates=_rates(state, found),
+            course=_course(findings),
+            pit=None if findings.course is None else findings.course.pit,
+            profiles=_profiles(state, findings),
+            rates=_rates(state, findings),
             audit=audit,
         )
     )
@@ -275,29 +275,29 @@ def _two_steps(steps: int) -> tuple[int, int] | None:
     return (steps // 2, steps) if steps > 1 else None
 
 
-def _course(found: Findings) -> CoverageOverTime | None:
-    if found.course is None:
+def _course(findings: Findings) -> CoverageOverTime | None:
+    if findings.course is None:
         return None
-    rolled = found.course.rolling()
+    rolled = findings.course.rolling()
     return CoverageOverTime(
-        found.course.level, rolled.origins, rolled.coverage, rolled.error_bar, rolled.windows, rolled.n_eff
+        findings.course.level, rolled.origins, rolled.coverage, rolled.error_bar, rolled.windows, rolled.n_eff
     )
 
 
-def _profiles(state: State, found: Findings) -> tuple[Profile, ...]:
+def _profiles(state: State, findings: Findings) -> tuple[Profile, ...]:
     """The first channel of each series that was profiled; of one series all channels."""
     shown = []
-    for one in found.profiled:
+    for one in findings.profiled:
         alarms = tuple(detect_alarms(one.profile, one.rules)) if one.rules is not None else ()
-        channels = range(one.profile.channels) if len(found.profiled) == 1 else range(1)
+        channels = range(one.profile.channels) if len(findings.profiled) == 1 else range(1)
         for channel in channels:
             own = one.name if state.table.long else state.channel_names[channel]
             shown.append(Profile(own, one.profile, channel, alarms))
     return tuple(shown)
 
 
-def _rates(state: State, found: Findings) -> tuple[dict[str, Any], ...]:
-    rates = make_frames(state, found).rates
+def _rates(state: State, findings: Findings) -> tuple[dict[str, Any], ...]:
+    rates = make_frames(state, findings).rates
     if rates is None:
         return ()
     table, _ = unwrap(rates)
@@ -310,12 +310,12 @@ def _csv(table: pa.Table) -> bytes:
     return held.getvalue()
 
 
-def _in_words(state: State, made: pa.Table) -> str:
+def _describe_fan(state: State, made: pa.Table) -> str:
     """The fan for those who do not see it: where each column of the forecast begins and ends."""
     columns = [name for name in made.column_names if pa.types.is_floating(made[name].type) and "-lo-" not in name]
-    told = [
+    described = [
         f"{name} from {made[name][0].as_py():.4g} to {made[name][-1].as_py():.4g}"
         for name in columns[:6]
         if "-hi-" not in name and made.num_rows
     ]
-    return f"Forecast fan with intervals and history. {', '.join(told)}."
+    return f"Forecast fan with intervals and history. {', '.join(described)}."

@@ -96,8 +96,8 @@ def _manifest(path: Path, *, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise FernError(f"{MANIFEST} is not readable JSON ({error})", where=where) from None
     if not isinstance(body, dict) or body.get("format") != FORMAT:
-        found = body.get("format") if isinstance(body, dict) else type(body).__name__
-        raise FernError(f"{MANIFEST} is not of a fern forecaster (format {str(found)[:40]!r})", where=where)
+        kind = body.get("format") if isinstance(body, dict) else type(body).__name__
+        raise FernError(f"{MANIFEST} is not of a fern forecaster (format {str(kind)[:40]!r})", where=where)
     schema = body.get("schema")
     if not isinstance(schema, int) or schema > SCHEMA:
         raise FernError(
@@ -137,14 +137,14 @@ def _bytes(path: Path, *, most: int, where: str, size: int | None = None) -> byt
         raise Missing(f"{where}: no such file") from None
     except OSError as error:
         raise FernError(f"{where} cannot be opened ({error.strerror})") from None
-    found = os.fstat(handle)
+    status = os.fstat(handle)
     trouble = ""
-    if not stat.S_ISREG(found.st_mode):  # asked before it is a file of Python, which a directory cannot be
+    if not stat.S_ISREG(status.st_mode):  # asked before it is a file of Python, which a directory cannot be
         trouble = "is not a plain file"
-    elif found.st_size > most:
-        trouble = f"has {found.st_size:,} bytes, at most {most:,} are read"
-    elif size is not None and found.st_size != size:
-        trouble = f"has {found.st_size:,} bytes, the manifest says {size!r}; it was changed or damaged"
+    elif status.st_size > most:
+        trouble = f"has {status.st_size:,} bytes, at most {most:,} are read"
+    elif size is not None and status.st_size != size:
+        trouble = f"has {status.st_size:,} bytes, the manifest says {size!r}; it was changed or damaged"
     if trouble:
         os.close(handle)
         raise FernError(f"{where} {trouble}")
@@ -171,7 +171,9 @@ def _require_ours(folder: Path) -> None:
         try:
             _manifest(folder / MANIFEST, where=str(folder))
         except FernError as error:
-            raise FernError(f"{error}; it is not overwritten: give another folder, or delete this one") from None
+            raise FernError(
+                f"{error.problem}; it is not overwritten", expected="another folder, or this one deleted", where=folder
+            ) from None
         return
     foreign = sorted(name for name in names if not (_DATA.fullmatch(name) or _HALF_WRITTEN.fullmatch(name)))
     if foreign:

@@ -24,10 +24,9 @@ def update_state(state: State, table: SeriesTable) -> State:
     # All rows are checked before any is taken in: an error leaves the forecaster as it was.
     for series in table.series:
         if series.name not in known:
-            error = unknown_name("series", series.name, list(known)[:20])
-            raise FernError(
-                f"{error}; update takes the fitted series, predict(df) forecasts new ones", argument="frame"
-            )
+            error = unknown_name("series", series.name, list(known)[:20], where="frame")
+            error.expected = "fitted series; predict(df) forecasts new ones"
+            raise error
         _require_following(state.recent[known[series.name]], series, state.frequency)
     recent, online = list(state.recent), dict(state.online)
     for series in table.series:

@@ -26,17 +26,17 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
     Arguments:
         model: any registered model (`fern.models.model_names`): ``seasonal-naive`` is a baseline with the same
             calibration.
-        model_settings: settings of the model, over those that are chosen for the data.
-        context_length: rows seen, or ``"auto"``.
-        epochs: epochs of training, or ``"auto"``.
-        time_limit: seconds that a fit may take.
+        model_settings: settings of the model; they replace those chosen for the data.
+        context_length: number of rows a forecast sees, or ``"auto"``.
+        epochs: number of training epochs, or ``"auto"``.
+        time_limit: time limit of a fit, in seconds.
         refit: learn anew for each window of a task. Otherwise the first window's past is learnt from, and later windows
             are forecast from their own past by the same model.
-        seed: of everything random.
-        threads: of PyTorch while fitting; as they are unless given.
+        seed: random seed.
+        threads: number of PyTorch threads while fitting; unchanged if not given.
 
     Covariates of a task are not used. The season is the task's ``seasonality``, or the usual one of its frequency
-    where that is 1. Missing values lie on the line between their neighbours.
+    where that is 1. Missing values are interpolated.
 
     Example:
         >>> summary = task.evaluation_summary(FernModel().fit_predict(task), model_name="fern")  # doctest: +SKIP

@@ -52,19 +52,19 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
     model : str, default="fern"
         Any registered model (`fern.models.model_names`).
     model_settings : dict or None
-        Settings of the model, over those that are chosen for the data.
+        Settings of the model; they replace those chosen for the data.
     context_length : int or "auto"
-        Rows that a forecast sees.
+        Number of rows a forecast sees.
     season : int or "auto"
-        Rows of a season; from the frequency of the index unless given.
+        Number of rows in a season; from the frequency of the index if not given.
     epochs : int or "auto"
-        Epochs of training.
+        Number of training epochs.
     time_limit : float or None
-        Seconds that fitting may take.
+        Time limit of a fit, in seconds.
     random_state : int, default=7
-        Of everything random.
+        Random seed.
     threads : int or None
-        Of PyTorch while fitting; as they are unless given.
+        Number of PyTorch threads while fitting; unchanged if not given.
 
     Attributes
     ----------
@@ -133,9 +133,9 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         table = _table(instances)
         known = getattr(self, "pretrained_forecaster_", None)
         if known is not None and known._fitted().model is not None:
-            self.forecaster_ = _adopted(known, table)
+            self.forecaster_ = _adopt(known, table)
         else:
-            self.forecaster_ = self._learnt(table, horizon=_most(self._steps(fh)))
+            self.forecaster_ = self._learn(table, horizon=_most(self._steps(fh)))
         return self
 
     def _pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
@@ -153,10 +153,10 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
             raise FernError(f"has {panel[-1].shape[1]} columns, former panels have {panel[0].shape[1]}", argument="y")
         self.pretrained_panel_ = panel
         whole = make_table(((str(i), values) for i, values in enumerate(panel)), frequency=added.series[0].frequency)
-        self.pretrained_forecaster_ = self._learnt(whole, horizon=horizon)
+        self.pretrained_forecaster_ = self._learn(whole, horizon=horizon)
         return self
 
-    def _learnt(self, table: SeriesTable, *, horizon: int) -> own.FernForecaster:
+    def _learn(self, table: SeriesTable, *, horizon: int) -> own.FernForecaster:
         forecaster = own.FernForecaster(
             horizon,
             model=self.model,
@@ -191,12 +191,12 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
     # --- forecasting ----------------------------------------------------------------------------------------
 
     def _predict(self, fh: Any, X: Any) -> Any:
-        made, places = self._made(fh)
+        made, places = self._predict_steps(fh)
         return pd.DataFrame(_rows(made.mean, places), index=self._index(fh), columns=self._get_varnames())
 
     def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Any:
         self.forecaster_._warn_of_levels(OutputColumns.of(level=None, quantiles=tuple(alpha)))
-        made, places = self._made(fh, alpha)
+        made, places = self._predict_steps(fh, alpha)
         values = np.stack([_rows(quantile, places) for quantile in made.quantiles], axis=-1)  # (rows, C, alpha)
         columns = self._get_columns(method="predict_quantiles", alpha=alpha)
         return pd.DataFrame(values.reshape(len(values), -1), index=self._index(fh), columns=columns)
@@ -210,7 +210,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         from skpro.distributions import Empirical
 
         if marginal:
-            made, places = self._made(fh, [(i + 0.5) / GRID for i in range(GRID)])
+            made, places = self._predict_steps(fh, [(i + 0.5) / GRID for i in range(GRID)])
             drawn = made.quantiles
         else:
             state, places = self.forecaster_._fitted(), self._steps(fh)
@@ -219,7 +219,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         pieces = [pd.DataFrame(_rows(one, places), index=index, columns=self._get_varnames()) for one in drawn]
         return Empirical(pd.concat(pieces, keys=range(len(pieces))), time_indep=marginal)
 
-    def _made(self, fh: Any, shares: Sequence[float] = ()) -> tuple[Prediction, list[Steps]]:
+    def _predict_steps(self, fh: Any, shares: Sequence[float] = ()) -> tuple[Prediction, list[Steps]]:
         state, places = self.forecaster_._fitted(), self._steps(fh)
         return predict_series(state, state.recent, Request(_most(places), tuple(shares), self.random_state)), places
 
@@ -242,12 +242,12 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
 
     def __getstate__(self) -> dict[str, Any]:
         """Forecasters as the files of their folders, so that a pickle holds no live model."""
-        packed = {name: _packed(self.__dict__[name]) for name in FORECASTERS if name in self.__dict__}
+        packed = {name: _pack(self.__dict__[name]) for name in FORECASTERS if name in self.__dict__}
         return {**self.__dict__, **packed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.__dict__.update({name: _unpacked(state[name]) for name in FORECASTERS if name in state})
+        self.__dict__.update({name: _unpack(state[name]) for name in FORECASTERS if name in state})
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -310,7 +310,7 @@ def _require_following(label: Any, last: Any, index: Any) -> None:
         )
 
 
-def _adopted(known: own.FernForecaster, table: SeriesTable) -> own.FernForecaster:
+def _adopt(known: own.FernForecaster, table: SeriesTable) -> own.FernForecaster:
     """What was learnt from a panel, looking at other series."""
     state = known._fitted()
     if len(table.channel_names) != len(state.channel_names):
@@ -332,13 +332,13 @@ def _with_state(forecaster: own.FernForecaster, state: State) -> own.FernForecas
     return other
 
 
-def _packed(forecaster: own.FernForecaster) -> dict[str, bytes]:
+def _pack(forecaster: own.FernForecaster) -> dict[str, bytes]:
     with TemporaryDirectory() as folder:
         forecaster.save(folder)
         return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
 
 
-def _unpacked(files: Mapping[str, bytes]) -> own.FernForecaster:
+def _unpack(files: Mapping[str, bytes]) -> own.FernForecaster:
     with TemporaryDirectory() as folder:
         for name, data in files.items():
             (Path(folder) / Path(name).name).write_bytes(data)

@@ -7,7 +7,7 @@ import pytest
 from tests.errors import raises_error
 
 from fern.data.auditing.policy import PAPER_POLICY, Policy, in_words, read_policy
-from fern.data.frequency import Frequency, frequency_of
+from fern.data.frequency import Frequency, to_frequency
 from fern.errors import FernError
 
 
@@ -18,8 +18,8 @@ def test_the_papers_thresholds_are_the_default() -> None:
 
 
 def test_a_value_is_stuck_after_a_day_and_twenty_four_rows() -> None:
-    assert PAPER_POLICY.stuck_after(frequency_of(timedelta(minutes=15))) == 96
-    assert PAPER_POLICY.stuck_after(frequency_of(timedelta(days=1))) == 24
+    assert PAPER_POLICY.stuck_after(to_frequency(timedelta(minutes=15))) == 96
+    assert PAPER_POLICY.stuck_after(to_frequency(timedelta(days=1))) == 24
     assert PAPER_POLICY.stuck_after(Frequency("integer", 1)) == 24
 
 

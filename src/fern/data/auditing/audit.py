@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from fern.data.auditing.policy import PAPER_POLICY, ColumnVerdict, Policy, judge
 from fern.data.auditing.scan import OUTLIER_LIMIT, ColumnScan, ColumnStatistics
 from fern.data.columns import Roles
-from fern.data.frequency import Frequency, GridScan, TimeGrid, grid_without_time
+from fern.data.frequency import Frequency, GridScan, TimeGrid, make_row_grid
 from fern.data.native import readable, unwrap
 from fern.data.reading import BATCH_ROWS, Reading, Source, open_source, table_source
-from fern.data.series_table import split_by_series, step_of
+from fern.data.series_table import resolve_frequency, split_by_series
 from fern.data.splits import Part
-from fern.data.timestamps import numbers_of
+from fern.data.timestamps import to_numbers
 from fern.errors import FernError
 
 
@@ -133,7 +133,7 @@ def audit_source(
             where = f"{source.name}, series {name!r}" if name else source.name
             if grid.rows == 0:
                 raise FernError(f"{where}: has no rows" + (f" in the part {part}" if part else ""))
-            frequency = step_of(grid, step, where=where)
+            frequency = resolve_frequency(grid, step, where=where)
             report.append(
                 SeriesAudit(
                     name,
@@ -159,7 +159,7 @@ def _scan(
             time.add(batch[source.roles.time])
         for future in work:
             future.result()
-    grid = time.result() if source.roles.time is not None else grid_without_time(rows)
+    grid = time.result() if source.roles.time is not None else make_row_grid(rows)
     return grid, [scan.finish(outlier_limit=outlier_limit) for scan in scans]
 
 
@@ -177,4 +177,4 @@ def _rows(batches: Iterator[pa.RecordBatch], part: Part) -> Iterator[pa.RecordBa
 
 def as_floats(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
     """A float64 column as an array, missing values as NaN."""
-    return np.ascontiguousarray(numbers_of(column))
+    return np.ascontiguousarray(to_numbers(column))
