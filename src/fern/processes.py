@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 _MARK = "FERN_PROCESS_OF"  # in the environment of a servant and of what it starts, to know them by
+_ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of Linux
 _SAFE_PATH = "PYTHONSAFEPATH"
 _OURS = "fern"  # any text has the effect; this one says who set it
 
@@ -69,6 +70,7 @@ class Servant:
     def end(self) -> None:
         """Kill the process and what it started, also what has left its session or outlived it."""
         self._pipe.close()
+        _end_descendants(self._process.pid or 0)
         with suppress(ProcessLookupError, PermissionError, AttributeError):
             os.killpg(self._process.pid or 0, signal.SIGKILL)
         self._process.kill()
@@ -79,10 +81,38 @@ class Servant:
 
 
 def serve_alone() -> None:
-    """From now on this process has a session of its own and ends with its parent."""
+    """From now on this process has a session of its own and ends with its parent.
+
+    On Linux it adopts what its children leave behind: a process that forks twice and clears its environment is still
+    among its descendants, and ends with it.
+    """
     with suppress(OSError, AttributeError):
         os.setsid()
+    with suppress(OSError, AttributeError, ImportError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
     end_with_parent()
+
+
+def _end_descendants(process_id: int) -> None:
+    """Kill what a process has started, while it lives: its orphans would be another's."""
+    for _ in range(10):  # a process may start another while the first is ended
+        children: dict[int, list[int]] = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, ValueError, IndexError):
+                state, parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+                if state != "Z":
+                    children.setdefault(int(parent), []).append(int(entry.name))
+        waiting, descendants = [process_id], []
+        while waiting:
+            waiting += (own := children.get(waiting.pop(), []))
+            descendants += own
+        if not descendants:
+            return
+        for descendant in descendants:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(descendant, signal.SIGKILL)
 
 
 def _end_marked(mark: str) -> int:
@@ -168,5 +198,6 @@ def _wait_for_parent() -> None:
         parent.join()
         mark = os.environ.get(_MARK)
         if mark:
+            _end_descendants(os.getpid())
             _end_marked(mark)  # this process is among them
         os._exit(1)

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
 from fern.errors import FernError, show_value, unknown_name
+from fern.files import read_plain
 
 T = TypeVar("T")
 
@@ -71,11 +72,9 @@ def _strict(schema: Any) -> Any:
 def read_toml(path: Path) -> dict[str, Any]:
     """The contents of a TOML file, or an error that says what is wrong with it."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise FernError(f"has more than {_MOST_BYTES:,} bytes, which is no settings file", where=path)
-        return tomllib.loads(data.decode())
+        if path.is_dir():
+            raise IsADirectoryError
+        return tomllib.loads(read_plain(path, most=_MOST_BYTES).decode())
     except FileNotFoundError:
         raise FernError("no such file", where=path) from None
     except IsADirectoryError:

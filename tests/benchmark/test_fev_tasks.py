@@ -1,15 +1,16 @@
 """Datasets of a task as fev tasks, with the oracle's error on the same windows."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from tests.errors import raises_error
 
-from fern.benchmark import export_tasks, load_dataset, read_task
+from fern.benchmark import export_tasks, fev_tasks, load_dataset, read_task
 from fern.benchmark.tasks import DatasetChoice
-from fern.errors import FernError
+from fern.errors import FernError, NotWritten
 from fern.systems import oracle
 
 TASK = read_task("quick").narrowed(datasets=["OU_PARAM"], horizons=[24])
@@ -42,3 +43,22 @@ def test_a_folder_that_holds_anything_is_left_alone(tmp_path):
 def test_a_task_without_simulated_datasets_is_refused(tmp_path):
     with pytest.raises(FernError, match="has no simulated dataset"):
         export_tasks(read_task("real"), tmp_path / "real")
+
+
+def test_a_refusal_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(path, values):
+        raise NotWritten("no space left", where=path)
+
+    monkeypatch.setattr(fev_tasks, "_write_json", full)
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "new", tmp_path / "empty"):
+        with pytest.raises(NotWritten):
+            export_tasks(TASK, folder)
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["empty"]
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_name_is_not_the_current_folder(fern, name):
+    ran = fern("bench", "export-fev", name, "--task", "quick", "--datasets", "OU_PARAM")
+    assert ran.code == 2
+    assert not list(Path().iterdir())

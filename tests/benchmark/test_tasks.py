@@ -1,10 +1,12 @@
 """Tasks are files under a strict schema, and narrowing one never loses a setting."""
 
 import csv
+import os
 from pathlib import Path
 
 import pytest
 from tests.benchmark.support import TINY, tiny_task
+from tests.errors import raises_error
 
 from fern.benchmark.tasks import BY_DATASET, DatasetChoice, ModelChoice, read_task, task_from_mapping, task_names
 from fern.errors import FernError
@@ -183,3 +185,9 @@ def test_narrowing_to_what_the_task_does_not_have_adds_it():
 def test_narrowed_horizons_hold_for_datasets_with_their_own():
     task = tiny_task(datasets=[{"dataset": "OU_PARAM", "horizons": [4]}])
     assert task.narrowed(horizons=[6]).datasets[0].horizons is None
+
+
+def test_a_pipe_is_no_task_file_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "task.toml")
+    with raises_error(where="task.toml"):
+        read_task(tmp_path / "task.toml")

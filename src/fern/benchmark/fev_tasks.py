@@ -5,6 +5,7 @@ Nothing of fev is needed to write them.
 
 import json
 import re
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[d
         ('OU_PARAM_96', 96, 5)
     """
     require_whole("windows", windows, 1)
+    if not str(folder).strip():
+        raise FernError(argument="folder", got=folder, expected="the name of a new or an empty folder")
     chosen = [choice for choice in task.datasets if find_scenario(choice.dataset) is not None]
     if not chosen:
         raise FernError(f"task {task.name}: has no simulated dataset; only those can be exported")
@@ -58,12 +61,21 @@ def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[d
             starts = _starts(problem, windows)
             tasks.append(_described(problem, starts, file=_file(folder, label).resolve(), name=name))
             floors[name] = _floor(problem, starts)
-    for label, table in tables.items():  # nothing is written before all of it is known to be right
-        make_folder(_file(folder, label).parent)
-        with write_whole(_file(folder, label)) as temporary:
-            pq.write_table(table, temporary)
-    _write_json(folder / FLOORS, floors)
-    _write_json(folder / TASKS, {"tasks": tasks})  # JSON is YAML too; last, so that a folder with tasks is whole
+    was_there = folder.is_dir()
+    try:
+        for label, table in tables.items():  # nothing is written before all of it is known to be right
+            make_folder(_file(folder, label).parent)
+            with write_whole(_file(folder, label)) as temporary:
+                pq.write_table(table, temporary)
+        _write_json(folder / FLOORS, floors)
+        _write_json(folder / TASKS, {"tasks": tasks})  # JSON is YAML too; last, so that a folder with tasks is whole
+    except BaseException:  # an interrupt too
+        for label in tables:
+            shutil.rmtree(folder / label, ignore_errors=True)
+        (folder / FLOORS).unlink(missing_ok=True)
+        if not was_there:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     return tasks
 
 

@@ -138,7 +138,7 @@ def run(
 
 @bench.command("export-fev")
 def export_fev(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder for the tasks and their data.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="New or empty folder for the tasks and their data.")],
     task: Annotated[str, typer.Option(help="A built-in task or a TOML file: its datasets and horizons.")] = "shock",
     datasets: Datasets = None,
     windows: Annotated[int, typer.Option(help="Windows of each dataset, spread over its test set.")] = 20,
@@ -153,7 +153,7 @@ def export_fev(
 
     written = export_tasks(read_task(task).narrowed(datasets=_names(datasets)), folder, windows=windows)
     echo(f"{len(written)} tasks in {folder}")
-    echo(f'Read them: fev.Benchmark.from_yaml("{folder / "tasks.yaml"}")')
+    echo(f'Read them: fev.Benchmark.from_yaml("{Path(folder) / "tasks.yaml"}")')
 
 
 def _sweep(

@@ -131,6 +131,34 @@ def test_a_target_that_hangs_is_killed_with_its_children_and_the_next_question_i
             guarded.forecast_windows(data(2), time_limit=60.0, training_limit=60.0)
 
 
+DAEMON = """
+import os, subprocess, sys, time
+from pathlib import Path
+
+def forecast(context, horizon):
+    program = "import os, time; open('daemon', 'w').write(str(os.getpid())); time.sleep(600)"
+    detach = "env={}, start_new_session=True"
+    leave = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]], {detach})"
+    subprocess.run([sys.executable, "-c", leave, program], check=True)  # forks twice, without its environment
+    while not Path("daemon").exists() or not Path("daemon").read_text():
+        time.sleep(0.05)
+    return context[..., -1:, :].repeat(horizon, axis=-2)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux alone")
+def test_a_process_that_a_target_starts_and_disowns_ends_with_the_test():
+    Path("daemon_maker.py").write_text(DAEMON)
+    with guard_forecaster("daemon_maker:forecast") as guarded:
+        guarded.forecast_windows(data(7), time_limit=60.0, training_limit=60.0)
+        daemon = int(Path("daemon").read_text())
+        assert alive(daemon)
+    deadline = time.monotonic() + 10.0
+    while alive(daemon) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(daemon)
+
+
 SLOW = """
 import time
 from torch import nn
