@@ -10,6 +10,7 @@ from fern import forecaster as own
 from fern.data.series_table import SeriesTable
 from fern.extras import import_optional
 from fern.forecaster.predict import Prediction, Request, predict_series
+from fern.forecaster.state import keep_recent
 from fern.integrations.tables import find_frequency, make_table
 
 import_optional("fev", extra="fev")  # without it, an error that names the extra
