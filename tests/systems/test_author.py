@@ -19,6 +19,19 @@ def test_the_switched_lorenz96_is_the_one_that_the_authors_logs_describe():
     assert test[:5].tolist() == pytest.approx([1.912, -4.47, 1.072, 0.705, 2.041], abs=6e-4)
 
 
+def test_fern_saw_lorenz_63_without_its_parameter_shock():
+    """The same logs, second model of LORENZ_PARAM: moments of the training rows, first rows of the other parts."""
+    values = author_values("LORENZ_PARAM", again=True)
+    assert values[:25_200].mean(axis=0).tolist() == pytest.approx([-0.275, -0.278, 23.656], abs=6e-4)
+    assert values[:25_200].std(axis=0).tolist() == pytest.approx([7.992, 9.081, 8.660], abs=6e-4)
+    assert values[25_200].tolist() == pytest.approx([-6.779, -9.361, 21.642], abs=6e-4)
+    assert values[32_400].tolist() == pytest.approx([3.053, 1.944, 22.936], abs=6e-4)
+    first = author_values("LORENZ_PARAM")
+    assert not np.allclose(first[25_200], values[25_200])
+    for name in ("LORENZ_BASE", "LORENZ_STATE", "CHUA_PARAM"):
+        np.testing.assert_array_equal(author_values(name, again=True), author_values(name))
+
+
 def plain(slope, x, dt, steps, shock=0, nudge=0.0):
     rows = [x]
     for i in range(1, steps + 1):

@@ -76,7 +76,7 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
         ((2000, 1), {'steps': 2000, 'cleaning': 'none'}, True)
     """
     plan = find_scenario(choice.dataset)
-    if choice.trajectory == "author":
+    if choice.trajectory != "fern":
         return _by_author(choice)
     if plan is not None:
         return _simulated(plan, choice)
@@ -139,8 +139,8 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
 
 def _by_author(choice: DatasetChoice) -> Dataset:
     """The rows of the paper's tables; `DatasetChoice` has refused what they cannot have."""
-    values = author_values(choice.dataset)
-    settings = {"steps": len(values), "cleaning": "none", TRAJECTORY: "author"}
+    values = author_values(choice.dataset, again=choice.trajectory == "author-again")
+    settings = {"steps": len(values), "cleaning": "none", TRAJECTORY: choice.trajectory}
     return Dataset(choice.dataset, values, author_channels(choice.dataset), settings)
 
 

@@ -42,7 +42,7 @@ def is_outside(model: str) -> bool:
 
 
 Cleaning = Literal["none", "paper"]
-Maker = Literal["fern", "author"]
+Maker = Literal["fern", "author", "author-again"]
 Scaling = Literal["none", "standard", "robust"]
 EpochFigures = Literal["none", "validation", "test"]
 
@@ -77,6 +77,7 @@ class DatasetChoice:
     ``start``     another initial state for a scenario without shocks: that which its own trajectory reaches after so
                   many times its length. Stretches of one long trajectory do not overlap.
     ``trajectory``  ``author``: the very rows of the paper's tables, see `fern.systems.author`; they have no oracle.
+                  ``author-again``: as every model but the first saw them, without a parameter shock.
     ``cleaning``  ``paper`` applies the paper's policy to a published dataset (zeros filled or their rows removed).
     ``split``, ``scaling``, ``context_length``, ``horizons``  in place of the task's.
 

@@ -6,10 +6,16 @@ start, step, length, the shock at 35 % of the steps, Runge-Kutta as x + (k1 + 2Â
 The initial state is the first row. A nudge moves the first channel alone. A switch is two whole runs, the second
 taking over where it then is. Chua's runs are 1,000 steps longer and lose them at the start. Random systems draw one
 number a step from NumPy's generator of seed 1955. SLDS and GARCH have no seed there: their rows cannot be had again.
+
+A parameter shock overwrites the parameters of the object that describes the run, and the tables' script makes the rows
+of each model anew from that one object. So only the first model, DLinear, saw the shock; the rows of all others, Fern's
+too, have the parameters after it from their first step on (``again``). The logs show it: the second model's Lorenz-63
+under a parameter shock begins with Ï = 28.1, and its moments and rows are those that come of it. Chua's generator works
+on a copy, so that its shock came to every model.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,14 +114,18 @@ def author_channels(scenario_id: str) -> tuple[str, ...]:
     return run.channels if isinstance(run, _Flow) else ("x",)
 
 
-def author_values(scenario_id: str) -> NDArray[np.float32]:  # (steps + 1, C)
+def author_values(scenario_id: str, *, again: bool = False) -> NDArray[np.float32]:  # (steps + 1, C)
     """The rows of a scenario as the paper's author made them, the initial state first.
+
+    ``again``: as they were made for the second model and every later one, with the parameters after a shock throughout.
 
     Example:
         >>> author_values("LORENZ_STATE")[0]
         array([1.  , 0.98, 1.1 ], dtype=float32)
     """
     run = _run_named(scenario_id)
+    if again and run.after is not None and not (isinstance(run, _Flow) and run.kind == _CHUA):
+        run = replace(run, params=run.after)
     values = _played(run) if isinstance(run, _Flow) else _drawn(run)
     return values.astype(np.float32)
 

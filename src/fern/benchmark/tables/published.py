@@ -296,7 +296,7 @@ def _beside(table: str, spot: Spot, cell: Cell, cells: Mapping[Spot, Cell]) -> C
     if spot.metric not in paper_metrics(table):
         return cell
     model = _READINGS.get(spot.model, spot.model)
-    dataset = spot.dataset.removesuffix(f" ({TRAJECTORY}=author)")
+    dataset = spot.dataset.partition(f" ({TRAJECTORY}=")[0]
     paper = paper_value(table, model, dataset, spot.horizon, spot.metric)
     cell = replace(cell, paper=paper, divisible=spot.metric not in _INDIVISIBLE)
     other = _COMPARED.get(table, {}).get(spot.metric)
