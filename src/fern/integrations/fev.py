@@ -96,9 +96,8 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
 
     def _predict_table(self, fitted: own.FernForecaster, table: SeriesTable, task: Any) -> Prediction:
         state = fitted._fitted()
-        return predict_series(
-            state, state.recent_rows(table), Request(task.horizon, tuple(task.quantile_levels), seed=self.seed)
-        )
+        request = Request(task.horizon, tuple(task.quantile_levels), seed=self.seed)
+        return predict_series(state, keep_recent(table.series, keep=state.keep), request)
 
 
 def _table(window: Any) -> SeriesTable:
