@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fern.data.series_table import SeriesTable
     from fern.forecaster import FernForecaster
 
-FOR_TRAINING = ("context_length", "season", "epochs", "time_limit", "threads")
+FOR_TRAINING = ("pretrained", "context_length", "season", "epochs", "time_limit", "threads")
 """Arguments that a saved forecaster has already."""
 
 

@@ -99,6 +99,9 @@ class FitOptions:
     model: Annotated[
         str, typer.Option(help="A model's name, or the folder of a saved forecaster, which is not trained again.")
     ] = DEFAULT_MODEL
+    pretrained: Annotated[
+        bool, typer.Option("--pretrained", help="Forecast without training, by the model that comes with the package.")
+    ] = False
     context_length: Annotated[
         int | None,
         typer.Option("--context-length", "--context", help="Number of rows a forecast sees (default: from the data)."),

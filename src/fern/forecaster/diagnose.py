@@ -213,16 +213,19 @@ def examine_fit(
     calibration: Residuals,
     validation: Residuals,
     settings: CalibrationSettings,
+    *,
+    profiles: int = MOST_SERIES,
 ) -> Findings:
     """What a fit can say of its distribution before the model is trained once more on all rows.
 
     Rules are learnt on validation rows and measured on calibration rows. Coverage is that of radii from the earlier
     half of the calibration windows on the later half, so a little pessimistic: the forecaster has radii from all.
+    The eigen-profiles are those of the first ``profiles`` series.
     """
     profiled = []
     if model.has_distribution:
         kept = [one for one, parts in zip(series, learnt.plan.parts, strict=True) if parts is not None]
-        for one, values, parts in list(zip(kept, learnt.values, learnt.parts, strict=True))[:MOST_SERIES]:
+        for one, values, parts in list(zip(kept, learnt.values, learnt.parts, strict=True))[:profiles]:
             first = max(parts.validation.start - learnt.plan.context_length, 0)
             profile = profile_series(model, one, values, first=first, split=parts.calibration.start)
             if profile is not None:

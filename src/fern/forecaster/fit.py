@@ -15,6 +15,7 @@ from fern.forecaster.held_out import Candidate, choose_combination
 from fern.forecaster.plan import HeldOut, Plan, TrainingSeries, make_plan, measure_scales
 from fern.forecaster.state import Findings, Scale, State, keep_recent
 from fern.models import FittedForecaster, Forecaster, build_model
+from fern.models.pretrained.representation import LONGEST as LONGEST_PRETRAINED
 from fern.models.registry import model_entry
 from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.inputs import batch_size_for
@@ -59,6 +60,12 @@ HASTY = 1.5
 
 INTERRUPTED = "interrupted"
 """How a note begins that tells of a fit someone interrupted."""
+
+PRETRAINED = "fern-pretrained"
+"""The model that is not trained."""
+
+PRETRAINED_WINDOWS = 256
+"""Windows of either held-out part that calibrate it."""
 
 REFIT_BELOW = 4000
 """Training windows times channels below which the model is trained once more on all rows."""
@@ -140,13 +147,18 @@ def fit_state(
     began: float | None = None,
 ) -> State:
     """The state of a forecaster that is fitted to a table."""
-    plan = make_plan(table.series, horizon=horizon, context_length=context_length, season=season)
+    pretrained = settings.model == PRETRAINED
+    longest = LONGEST_PRETRAINED if pretrained else None
+    plan = make_plan(table.series, horizon=horizon, context_length=context_length, season=season, longest=longest)
     scales = measure_scales(table.series, plan)
     model = calibration = findings = candidate = None
     notes: list[str] = []
     reason = "from so few rows" if not plan.learnt else _reason_not_to_train(table.series, plan, settings)
     if not reason:
-        fit = fit_model(table.series, scales, plan, settings, directory=directory, began=began)
+        if pretrained:
+            fit = calibrate_pretrained(table.series, scales, plan, settings)
+        else:
+            fit = fit_model(table.series, scales, plan, settings, directory=directory, began=began)
         model, calibration, findings, notes = fit.model.eval(), fit.calibration, fit.findings, list(fit.notes)
         candidate = Candidate(fit.judged.eval(), fit.learnt, fit.calibration)
     combination, chosen = choose_combination(
@@ -197,6 +209,34 @@ def _reason_not_to_train(series: Sequence[Series], plan: Plan, settings: FitSett
     as_usual = settings.classical and settings.epochs is None and settings.model_settings is None
     few = rows * series[0].values.shape[1] < FEWEST_TRAINING_WINDOWS
     return "from so few windows" if as_usual and few else ""
+
+
+def calibrate_pretrained(series: Sequence[Series], scales: Sequence[Scale], plan: Plan, settings: FitSettings) -> Fit:
+    """Nothing is trained: windows that are held out of the series calibrate the model that comes with the package."""
+    began = time.monotonic()
+    learnt = TrainingSeries.of(series, scales, plan)
+    model = build_model(
+        PRETRAINED,
+        context_length=plan.context_length,
+        horizon=plan.horizon,
+        channels=learnt.values[0].shape[1],
+        **(settings.model_settings or {}),
+    ).eval()
+    late = learnt.residuals(model, "calibration", most=PRETRAINED_WINDOWS)
+    early = learnt.residuals(model, "validation", most=PRETRAINED_WINDOWS)
+    calibration = fit_calibration(late, early, settings=settings.calibration)
+    findings = examine_fit(model, series, learnt, late, early, settings.calibration, profiles=0)
+    return Fit(
+        model=model,
+        judged=model,
+        learnt=learnt,
+        calibration=calibration,
+        findings=findings,
+        recipe=Recipe("pretrained", {}, {}),
+        notes=("nothing was trained: the weights come with the package",),
+        seconds=time.monotonic() - began,
+        stopped="not trained",
+    )
 
 
 def fit_model(

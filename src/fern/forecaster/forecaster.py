@@ -18,7 +18,7 @@ from fern.data.reading import Reading, open_source, table_source
 from fern.data.series_table import Missing, SeriesTable, column_names, read_series
 from fern.errors import FernError, show_value, suggest_arguments, unknown_name
 from fern.forecaster.diagnose import describe_shortage
-from fern.forecaster.fit import FitSettings, fit_state
+from fern.forecaster.fit import PRETRAINED, FitSettings, fit_state
 from fern.forecaster.predict import (
     OutputColumns,
     Request,
@@ -62,6 +62,8 @@ class FernForecaster:
         horizon: number of steps to forecast.
         model: any registered model (`fern.models.model_names`).
         model_settings: settings of the model; they replace those chosen for the data.
+        pretrained: forecast by the model that comes with the package, without training (`fern.pretrained`); held-out
+            windows calibrate its intervals. Series that are too short for that are left to classical models.
         context_length: number of rows a forecast sees, or ``"auto"``.
         season: number of rows in a season, or ``"auto"``: from the frequency.
         epochs: number of training epochs, or ``"auto"``.
@@ -102,6 +104,7 @@ class FernForecaster:
         *,
         model: str = "fern",
         model_settings: dict[str, Any] | None = None,
+        pretrained: bool = False,
         context_length: int | Literal["auto"] = "auto",
         season: int | Literal["auto"] = "auto",
         epochs: int | Literal["auto"] = "auto",
@@ -120,6 +123,7 @@ class FernForecaster:
         self.horizon = horizon
         self.model = model
         self.model_settings = model_settings
+        self.pretrained = pretrained
         self.context_length = context_length
         self.season = season
         self.epochs = epochs
@@ -603,9 +607,11 @@ class FernForecaster:
                 raise unknown_name(name, value, known, argument=name)
         if self.threads is not None and not is_whole(self.threads, least=1):
             raise FernError(argument="threads", got=self.threads, expected="a whole number of at least 1")
-        for name in ("ignore_columns", "classical"):
+        for name in ("ignore_columns", "classical", "pretrained"):
             if not isinstance(getattr(self, name), bool):
                 raise FernError(argument=name, got=getattr(self, name), expected="True or False")
+        if self.pretrained and self.model not in ("fern", PRETRAINED):
+            raise FernError("only Fern comes with weights", argument="pretrained", expected=f"model {PRETRAINED!r}")
         if not isinstance(self.positive, bool) and self.positive != "auto":
             raise FernError(argument="positive", got=self.positive, expected="True, False or 'auto'")
         if not isinstance(self.model_settings, Mapping | None):
@@ -613,7 +619,7 @@ class FernForecaster:
         if self.time_limit is not None:
             require_number("time_limit", self.time_limit, "seconds above 0", lambda value: value > 0)
         return FitSettings(
-            model=self.model,
+            model=PRETRAINED if self.pretrained else self.model,
             model_settings=self.model_settings,
             epochs=None if self.epochs == "auto" else self.epochs,
             time_limit=self.time_limit,

@@ -89,8 +89,9 @@ def make_plan(
     horizon: int,
     context_length: int | None,
     season: int | None = None,
+    longest: int | None = None,
 ) -> Plan:
-    """The plan of a fit.
+    """The plan of a fit; a model that reads as many rows as there are, up to ``longest``, gets them.
 
     The context, unless given, is 3.5 horizons, at least two seasons, at most 512 steps and short enough that a typical
     series (the median) still has windows to learn from. A tenth of each series, at least one horizon, is held out for
@@ -103,7 +104,10 @@ def make_plan(
     if context_length is None:
         wanted = max(CONTEXT_PER_HORIZON * horizon, 2 * step + 2)
         room = typical - 2 * _held_out(typical, horizon) - 2 * horizon
-        context_length = int(max(SHORTEST_CONTEXT, min(wanted, LONGEST_CONTEXT, room)))
+        if longest is None:
+            context_length = int(max(SHORTEST_CONTEXT, min(wanted, LONGEST_CONTEXT, room)))
+        else:
+            context_length = max(2 * SHORTEST_CONTEXT, min(longest, room))
     elif context_length > lengths[-1]:
         raise FernError(
             f"the longest series has {lengths[-1]:,} rows in a row",
