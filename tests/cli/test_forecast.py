@@ -264,3 +264,11 @@ def test_ctrl_c_keeps_the_best_so_far_and_still_writes_the_forecast() -> None:
     said = Path("told.txt").read_text()
     assert "note: interrupted: the best weights so far are kept" in said
     assert len(Path("out.csv").read_text().splitlines()) == 25
+
+
+def test_a_forecast_without_training_and_what_a_saved_forecaster_does_not_take(fern: Any, file: Path) -> None:
+    ran = fern("forecast", file, "--horizon", 7, "--pretrained", "-o", "out.csv", "--save", "saved")
+    assert ran.code == 0, ran.err
+    assert pd.read_csv("out.csv")["load"].between(80, 120).all()
+    again = fern("forecast", file, "--model", "saved", "--pretrained")
+    assert again.code == 2
