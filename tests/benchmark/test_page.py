@@ -168,3 +168,30 @@ def test_runs_that_failed_stand_with_their_reason():
     seen = Seen(benchmark_page(store))
     assert "failed: no <b>memory</b>" in seen.text
     assert "1 failed" in seen.text
+
+
+def test_the_page_opens_with_a_verdict_and_has_no_wall_of_what_is_missing():
+    store = stored(scenarios=("OU_BASE", "OU_PARAM", "GARCH_BASE"))  # 3 of the 26 cases of the task shock
+    for result in store.contents().results:
+        if (result.model, result.dataset) == ("dlinear", "OU_PARAM"):
+            store.result_path(result.key).unlink()
+    text = benchmark_page(store)
+    assert "Best by MSE: dlinear, in 2 of 2 cases" in text
+    assert "missing (paper" not in text
+    seen = Seen(text)
+    assert not [cell for table in seen.tables for line in table[1:] for cell in line if cell.startswith("missing")]
+    assert "have no result yet" in text
+
+
+def test_foreign_text_in_any_field_of_a_result_stays_text():
+    script = "<script>alert(1)</script>"
+    for place, field in enumerate(("task", "model", "preset", "dataset", "split", "code_version", "error", "finished")):
+        store = Store(f"foreign{place}").for_writing()
+        run = tiny_plan().runs[0]
+        failed = {"status": "failed", "metrics": {}} if field == "error" else {}
+        for model in ("dlinear", "last-value"):
+            changes = {"model": model, "task": "mine", field: script + model if field == "model" else script}
+            store.write(row_for(run, **{**failed, **changes}))
+        text = benchmark_page(store)
+        assert script not in text, field
+        assert "&lt;script&gt;" in text or field in ("split", "finished"), field

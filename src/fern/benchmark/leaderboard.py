@@ -38,10 +38,14 @@ class Board:
         return tuple(name for name in _FLOORS if any(spot.metric == name for spot in self.cells))
 
     def lines(self, case: Case) -> list[str]:
-        """The models that have a run of this case, or should have."""
-        return [
-            model for model in self.grid.models if any(Spot(*case, model, name) in self.cells for name in self.metrics)
-        ]
+        """The models that have a run of this case."""
+        cells = {model: self.cells.get(Spot(*case, model, self.metrics[0])) for model in self.grid.models}
+        return [model for model, cell in cells.items() if cell is not None and cell.done + cell.diverged + cell.failed]
+
+    @property
+    def missing(self) -> int:
+        """Planned runs of these cases, models and seeds that have no result yet."""
+        return sum(cell.missing for spot, cell in self.cells.items() if spot.metric == self.metrics[0])
 
     def runs(self, case: Case, model: str) -> list[RunResult]:
         """The runs of a model on a case, by seed."""
@@ -128,8 +132,11 @@ def heat_map_part(board: Board, *, anchors: Mapping[str, str]) -> Html:
         line = [Entry(joined([link, f", {case[1]}"]), f"{case[0]}, {case[1]:06d}")]
         for model in models:
             cell = cells[model]
-            if cell is None or cell.mean is None:
-                line.append(Entry("" if cell is None else cell_text(cell), "", "trouble" if cell is not None else None))
+            if cell is None or not (cell.done + cell.diverged + cell.failed):
+                line.append(Entry("", ""))  # a run that is not done yet is no trouble
+                continue
+            if cell.mean is None:
+                line.append(Entry(cell_text(cell), "", "trouble"))
                 continue
             ratio = cell.mean / min(means)
             shade = _shade(board, case, metric, cell)

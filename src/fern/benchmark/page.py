@@ -196,9 +196,13 @@ def benchmark_page(folder: Store | str) -> str:
     parts = [_missing(problems, contents.results, store)]
     if contents.results:
         parts.append(downloads_part(contents.results, str(store.folder)))
-    sections = [Section("summary", "Summary", joined([_summary(contents.results), *parts]))]
-    for place, (task, results) in enumerate(sorted(by_task.items(), key=_most_first), start=1):
-        sections += _sections(task, results, store, prefix=f"t{place}")
+    tasks = sorted(by_task.items(), key=_most_first)
+    boards = [board_of(task, results, built_in(task)) for task, results in tasks]
+    verdicts = [f"{_title(board.name)}: {standings(board.grid).conclude()}" for board in boards]
+    summary = joined([_summary(contents.results), listed(verdicts), *parts])
+    sections = [Section("summary", "Summary", summary)]
+    for place, board in enumerate(boards, start=1):
+        sections += _sections(board, by_task[board.name], store, prefix=f"t{place}")
     return page(f"Benchmark results: {name}", sections, lead=_lead(contents.results))
 
 
@@ -250,17 +254,23 @@ def _missing(problems: Sequence[str], results: Sequence[RunResult], store: Store
     return joined([element("h3", {}, "What is missing"), listed(said, kind="notes")]) if said else Html("")
 
 
-def _sections(task: str, results: Sequence[RunResult], store: Store, *, prefix: str) -> list[Section]:
-    """The leaderboard of a task, then a section for each of its datasets."""
+def _title(task: str) -> str:
     known = built_in(task)
-    title = (known.title if known is not None else "") or f"Task {task}"
-    board = board_of(task, results, known)
+    return (known.title if known is not None else "") or f"Task {task}"
+
+
+def _sections(board: Board, results: Sequence[RunResult], store: Store, *, prefix: str) -> list[Section]:
+    """The leaderboard of a task, then a section for each of its datasets."""
+    task, title = board.name, _title(board.name)
     against = against_best(board.grid, store)
     datasets = list(dict.fromkeys(dataset for dataset, _ in board.grid.cases))
     anchors = {dataset: f"{prefix}-{place}-{_slug(dataset)}" for place, dataset in enumerate(datasets, start=1)}
-    notes = build_table(results, task=known or task, paper=True).notes
+    notes = list(build_table(results, task=built_in(task) or task, paper=True).notes)
+    if board.missing:
+        notes.append(f"{board.missing:,} planned runs of these cases have no result yet; they are left blank.")
     links = joined((element("a", {"href": f"#{anchors[dataset]}"}, dataset) for dataset in datasets), " · ")
     body = [
+        element("p", {}, standings(board.grid).conclude()),
         standings_part(standings(board.grid), name=f"{prefix}-standings"),
         heat_map_part(board, anchors=anchors),
         element("h3", {}, "Every figure"),

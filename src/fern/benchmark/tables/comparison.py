@@ -28,7 +28,6 @@ ALPHA = 0.05
 LEAST_SCENARIOS = 3
 """Scenarios from which ranks are tested."""
 
-MOST_MODELS = 20
 METRICS = ("mse", "mae")
 """The errors that are kept of every window."""
 
@@ -270,7 +269,7 @@ def _over_scenarios(
         for model, side in sides.items()
         if model not in (*pair, ORACLE) and all(case in side.runs for case in shared)
     ]
-    models = (*pair, *others)[:MOST_MODELS]
+    models = (*pair, *others)
     # Horizons and noises of one dataset are no independent scenarios: their ranks are averaged to one.
     by_dataset: dict[str, list[NDArray[np.float64]]] = {name: [] for name in datasets}
     for case in shared:

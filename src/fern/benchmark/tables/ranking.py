@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.benchmark.results import RunResult, direction_of
+from fern.benchmark.results import RunResult, direction_of, title_of
 from fern.benchmark.significance import Ranks, diebold_mariano, friedman, nemenyi, tied_ranks
 from fern.benchmark.store import Store
 from fern.benchmark.tables.cells import LEAST_SHARE, Case, Cell, Grid, Spot
-from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, METRICS, MOST_MODELS
+from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, METRICS
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError
 
@@ -49,6 +49,28 @@ class Standings:
     critical_difference: float | None
     alike: tuple[tuple[str, ...], ...]
     words: str
+
+    def conclude(self) -> str:
+        """The verdict in a sentence: who is best, how clearly, and by how much.
+
+        Example:
+            >>> models = (Standing("fern", 1.0, 4, 3, 1.02), Standing("dlinear", 2.0, 4, 1, 1.5))
+            >>> Standings("mse", models, 4, 4, None, None, (), "").conclude()
+            'Best by MSE: fern, in 3 of 4 cases; dlinear follows with ×1.5 the best error. No test: too few datasets.'
+        """
+        ranked = [standing for standing in self.models if standing.rank is not None]
+        if len(ranked) < 2:
+            return "No comparison: fewer than two models have results on the same cases."
+        best, second = ranked[:2]
+        sentence = f"Best by {title_of(self.metric)}: {best.model}, in {best.wins} of {best.cases} cases; "
+        behind = "" if second.relative is None else f" with ×{second.relative:.3g} the best error"
+        sentence += f"{second.model} follows{behind}."
+        if self.ranks is None:
+            return f"{sentence} No test: too few datasets."
+        equals = sorted({model for group in self.alike if best.model in group for model in group} - {best.model})
+        if equals:
+            return f"{sentence} Its rank is not significantly better than that of {', '.join(equals)}."
+        return f"{sentence} Its rank is significantly better than that of every other model."
 
 
 @dataclass(frozen=True)
@@ -113,7 +135,7 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
         for model in counts
     ]
     models.sort(key=lambda standing: (math.inf if standing.rank is None else standing.rank, -standing.wins))
-    tested = friedman(table) if len(table) >= LEAST_SCENARIOS and len(ranked) <= MOST_MODELS else None
+    tested = friedman(table) if len(table) >= LEAST_SCENARIOS else None
     critical = nemenyi(models=len(ranked), scenarios=len(table), alpha=ALPHA) if tested is not None else None
     alike = _alike([(standing.model, standing.rank) for standing in models if standing.rank is not None], critical)
     shared = sum(map(len, by_dataset.values()))
