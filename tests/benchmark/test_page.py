@@ -129,7 +129,7 @@ def test_runs_that_kept_their_epochs_show_what_choosing_by_validation_costs():
 def test_an_empty_folder_gives_a_page_that_says_so():
     Path("runs").mkdir()
     assert "has no folder 'rows'" in Seen(benchmark_page("runs")).text
-    assert "holds no row" in Seen(benchmark_page(Store("other").for_writing())).text
+    assert "holds no result" in Seen(benchmark_page(Store("other").for_writing())).text
 
 
 def test_a_folder_that_is_not_there_is_refused():

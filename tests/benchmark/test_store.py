@@ -69,7 +69,7 @@ def test_a_row_under_another_rows_name_is_damage(store):
     store.write(ROW)
     wrong = "0" * len(ROW.key)
     store.result_path(ROW.key).rename(store.result_path(wrong))
-    assert "holds the row" in store.contents().damaged[0].problem
+    assert "holds the result" in store.contents().damaged[0].problem
 
 
 def test_files_that_are_no_rows_are_not_looked_at(store):

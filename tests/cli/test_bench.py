@@ -55,7 +55,7 @@ def test_run_makes_rows_and_says_what_is_next(fern, task, inline):
     assert "3 runs: 0 done, 3 remaining" in ran.out
     assert "[3/3]" in ran.out
     assert "dlinear on OU_PARAM, 24 to 12, seed 7: mse" in ran.out
-    assert "3 rows in runs" in ran.out
+    assert "3 results in runs" in ran.out
     assert "fern bench table" in ran.out
     assert inline == [{"name": "local", "jobs": 3, "threads": 2, "address": None}]
 
@@ -106,7 +106,7 @@ def test_a_failed_run_is_a_row_and_exit_code_1(fern, task, inline, monkeypatch):
         ran = fern("bench", "run", task, "--out", "runs", "--models", "dlinear,oracle")
     assert ran.code == 1
     assert "failed: RuntimeError: boom" in ran.out
-    assert "2 rows in runs (1 failed)" in ran.out
+    assert "2 results in runs (1 failed)" in ran.out
     again = fern("bench", "run", task, "--out", "runs", "--models", "dlinear,oracle")
     assert again.code == 1
     assert "--retry-failed" in again.out

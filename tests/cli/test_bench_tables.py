@@ -49,7 +49,7 @@ def runs(tmp_path):
 def test_the_table_is_shown_in_the_terminal_with_its_notes(fern, runs):
     ran = fern("bench", "table", "shock", "--runs", runs)
     assert ran.code == 0, ran.err
-    for part in ("OU_PARAM", "dlinear", "average rank", "oracle MSE", "No row yet", "seed 1955"):
+    for part in ("OU_PARAM", "dlinear", "average rank", "oracle MSE", "No result yet", "seed 1955"):
         assert part in " ".join(ran.out.split())
 
 
@@ -81,7 +81,7 @@ def test_a_damaged_row_is_named_and_left_out(fern, runs):
     ("arguments", "message"),
     [
         (("table", "shok"), "unknown task 'shok': did you mean 'shock'"),
-        (("table", "quick"), "task quick: has no rows here"),
+        (("table", "quick"), "task quick: has no results here"),
         (("table", "shock", "--format", "jsn"), "unknown format 'jsn': did you mean 'json'"),
         (("table", "shock", "--kind", "shocks"), "unknown kind of table 'shocks': did you mean 'shock'"),
         (("table", "shock", "--metrics", "mze"), "unknown metric 'mze': did you mean 'mse'"),

@@ -62,7 +62,7 @@ def test_a_sweep_and_its_workers_import_only_the_module_that_was_named(tmp_path)
     (folder / "mine.py").write_text(FORECASTER)
     ran = as_a_program(folder, "bench", "run", "t.toml", "--out", "runs", "--with", "mine:forecast", "--jobs", "1")
     assert ran.returncode == 0, ran.stderr
-    assert "2 rows in runs" in ran.stdout
+    assert "2 results in runs" in ran.stdout
     assert list(marks.iterdir()) == []
 
 

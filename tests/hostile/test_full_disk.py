@@ -126,7 +126,7 @@ def test_a_sweep_without_room_for_its_row_ends_with_exit_code_1_and_names_it(cap
     assert "the row of last-value on s, 6 to 4, seed 7 is missing: make room" in ran.err
     assert not [path for path in Path("runs").rglob("*") if path.is_file() and path.name != ".gitignore"]
     again = run("bench", "run", "t.toml", "--out", "runs", capsys=capsys)
-    assert (again.code, "1 rows in runs" in again.out) == (0, True), again.err
+    assert (again.code, "1 results in runs" in again.out) == (0, True), again.err
 
 
 def test_a_run_without_room_for_its_checkpoint_leaves_no_row_that_says_failed() -> None:

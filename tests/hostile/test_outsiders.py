@@ -53,7 +53,7 @@ def test_models_that_die_while_they_are_planned_are_failed_rows_and_the_sweep_go
     command = ("bench", "run", "t.toml", "--out", "runs", "--with", "exits:forecast", "--with", "crashes:forecast")
     ran = run(*command, capsys=capsys)
     assert ran.code == 1, ran.err
-    assert "3 rows in runs (2 failed)" in ran.out
+    assert "3 results in runs (2 failed)" in ran.out
     told = {row.model: (row.status, row.error) for row in Store("runs").contents().results}
     assert told == {
         "last-value": ("done", None),

@@ -91,7 +91,7 @@ BAD_ROWS: dict[str, tuple[bytes, str]] = {
     "schema as text": (changed(schema="1"), "schema is '1'"),
     "schema as truth": (changed(schema=True), "schema is True"),
     "a foreign key": (changed(key="0" * 16), "its settings give the key"),
-    "settings of another row": (result_to_json(GOOD), "holds the row"),
+    "settings of another row": (result_to_json(GOOD), "holds the result"),
     "no checksum": (TEXT.replace(b'"checksum"', b'"checksam"'), "has no checksum"),
     "another figure": (TEXT.replace(b'"mse": 2.0', b'"mse": 0.0'), "the checksum does not match"),
     "too large": (b" " * (1 << 24) + TEXT, "at most 16,777,216 are read"),
@@ -108,7 +108,7 @@ def test_a_bad_row_is_named_and_left_out_and_counted(name: str, store: Store, ca
     assert re.search(says, found.damaged[0].problem), found.damaged[0].problem
     ran = run("bench", "table", "tiny", "--runs", "runs", "--format", "md", capsys=capsys)
     assert ran.code == 0, ran.err
-    assert "1 damaged row file was skipped" in ran.out
+    assert "1 damaged result file was skipped" in ran.out
     assert VICTIM.key in ran.out
     assert store.result_path(VICTIM.key).read_bytes() == content
 

@@ -1,6 +1,6 @@
-"""The benchmark: declarative tasks, runs that resume, and rows with provenance.
+"""The benchmark: declarative tasks, runs that resume, and results with provenance.
 
-Names are imported when they are first used. Tables of the rows are made by `fern.benchmark.tables`.
+Names are imported when they are first used. Tables of the results are made by `fern.benchmark.tables`.
 
 Example:
     >>> from fern.benchmark import RunCache, RunContext, execute_run, make_plan, read_task

@@ -1,4 +1,4 @@
-"""Doing one run: train or resume, score, and put the outcome into a row, whatever happens."""
+"""Doing one run: train or resume, score, and put the outcome into a result, whatever happens."""
 
 import time
 import traceback
@@ -36,7 +36,7 @@ _KEPT = 4  # problems a process keeps for further runs
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run leaves: its row and, where it got so far, the errors of each test window."""
+    """What a run leaves: its result and, where it got so far, the errors of each test window."""
 
     result: RunResult
     windows: dict[str, NDArray[np.float32]] | None = None
@@ -84,7 +84,7 @@ class RunCache:
 
 
 def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
-    """Do a run. An error in it becomes a row that tells it; the sweep goes on.
+    """Do a run. An error in it becomes a result that tells it; the sweep goes on.
 
     Example:
         >>> from fern.benchmark.plan import make_plan
@@ -112,18 +112,18 @@ def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
         text = f"diverged at {where}: {problem.what}"
         return Outcome(_make_result(run, context, began, status="diverged", error=text, epochs=problem.epoch))
     except NotWritten:
-        raise  # a full disk is no fault of the run, whose row would say so for good
+        raise  # a full disk is no fault of the run, whose result would say so for good
     except FernError as problem:
         return Outcome(_make_result(run, context, began, status="failed", error=str(problem)))
     except SystemExit as problem:
         error = f"the model called sys.exit({problem.code!r})"
         return Outcome(_make_result(run, context, began, status="failed", error=error))
-    except Exception as problem:  # noqa: BLE001  a defect in one model must not end the sweep; its row tells it
+    except Exception as problem:  # noqa: BLE001  a defect in one model must not end the sweep; its result tells it
         return Outcome(_make_result(run, context, began, status="failed", error=_describe_error(problem)))
 
 
 def fail_run(run: Run, context: RunContext, reason: str) -> Outcome:
-    """The outcome of a run whose workers died: a row that tells it."""
+    """The outcome of a run whose workers died: a result that tells it."""
     return Outcome(_make_result(run, context, time.perf_counter(), status="failed", error=reason))
 
 

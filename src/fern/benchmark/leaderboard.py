@@ -24,7 +24,7 @@ _SHADES = ((1.0, "h1"), (1.1, "h2"), (1.5, "h3"), (3.0, "h4"))
 
 @dataclass(frozen=True)
 class Board:
-    """The rows of one task, sorted into a grid, with the cells that its kind of table shows."""
+    """The results of one task, sorted into a grid, with the cells that its kind of table shows."""
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ class Board:
 
 
 def board_of(name: str, results: Sequence[RunResult], task: Task | None) -> Board:
-    """The board of a task's rows; with the task itself, runs that are not there yet are shown as missing."""
+    """The board of a task's results; with the task itself, runs that are not there yet are shown as missing."""
     kind = kind_of(name, results)
     grid = fill_grid(results, expected=task)
     known = {metric for result in grid.results for metric in Grid.figures_of(result)}

@@ -9,7 +9,7 @@ A claim is a file ``claims/<key>`` on which its owner holds a lock (``flock``) a
   Ages are taken against a file written just now on the same file system, so clocks of machines need not agree.
 
 Limits: without locks across machines two sweeps that reach for the same run within the same fraction of a second can
-both get it, and an owner that stands still for longer than ``STALE_AFTER`` loses it. Both then do the run; rows are
+both get it, and an owner that stands still for longer than ``STALE_AFTER`` loses it. Both then do the run; results are
 written whole, so nothing but time is lost.
 """
 

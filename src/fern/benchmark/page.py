@@ -37,7 +37,7 @@ _USUAL = ("paper", "default")
 
 
 def built_in(name: str) -> Task | None:
-    """The built-in task of that name; None where rows are of a task of somebody's own."""
+    """The built-in task of that name; None where results are of a task of somebody's own."""
     return read_task(name) if name in task_names() else None
 
 
@@ -92,7 +92,7 @@ def runs_part(board: Board, cases: Sequence[Case]) -> Html:
         Head("model"), Head("steps", numeric=True), Head("seed", numeric=True), Head("status"),
         Head("MSE", numeric=True), Head("windows", numeric=True), Head("epochs", numeric=True),
         Head("seconds", numeric=True), Head("code"), Head("commit"), Head("torch"), Head("processor"), Head("data"),
-        Head("finished"), Head("row"),
+        Head("finished"), Head("result"),
     ]  # fmt: skip
     rows = []
     for case in cases:
@@ -126,7 +126,7 @@ def runs_part(board: Board, cases: Sequence[Case]) -> Html:
 
 
 def downloads_part(results: Sequence[RunResult], folder: str) -> Html:
-    """The figures for a spreadsheet and the rows whole; where they are too many for a link, where they lie."""
+    """The figures for a spreadsheet and the results whole; where they are too many for a link, where they lie."""
     links = []
     left_out = []
     whole = b"".join(result_to_json(result) for result in results)
@@ -138,7 +138,7 @@ def downloads_part(results: Sequence[RunResult], folder: str) -> Html:
             links.append(download(text, name, data, kind))
         else:
             left_out.append(name)
-    note = f"Too large for a page: {', '.join(left_out)}; the rows lie in {folder}." if left_out else ""
+    note = f"Too large for a page: {', '.join(left_out)}; the results lie in {folder}." if left_out else ""
     return element("p", {}, "Data: ", joined(links, " "), note)
 
 
@@ -167,7 +167,7 @@ _MOST_PROBLEMS = 20
 
 
 def benchmark_page(folder: Store | str) -> str:
-    """The page of the rows in a results folder, as ``fern bench run --out`` makes one.
+    """The page of the results in a results folder, as ``fern bench run --out`` makes one.
 
     Rows that cannot be read, runs that failed, rows of another version of the code and errors of windows that were
     not kept are told on the page; everything else is shown.
@@ -212,7 +212,7 @@ def _most_first(task: tuple[str, Sequence[RunResult]]) -> tuple[int, str]:
 
 def _lead(results: Sequence[RunResult]) -> str:
     if not results:
-        return "This results folder holds no row."
+        return "This results folder holds no result."
     last = max(result.finished for result in results)[:16].replace("T", " ")
     models, datasets = {result.model for result in results}, {result.dataset for result in results}
     count = f"{len(results):,} runs: {len(models)} models on {len(datasets)} datasets"
@@ -222,7 +222,7 @@ def _lead(results: Sequence[RunResult]) -> str:
 def _summary(results: Sequence[RunResult]) -> Html:
     if not results:
         return element(
-            "p", {}, "There is nothing to show yet. ", command("fern bench run quick --out runs"), " makes rows."
+            "p", {}, "There is nothing to show yet. ", command("fern bench run quick --out runs"), " makes results."
         )
     counts = {status: sum(result.status == status for result in results) for status in ("done", "diverged", "failed")}
     counts_text = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
@@ -371,7 +371,7 @@ def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Htm
 
 
 def _errors(board: Board, case: tuple[str, int]) -> CaseErrors:
-    """The test MSE of every run that is done; the oracle's, from its own run or from what another's row says."""
+    """The test MSE of every run that is done; the oracle's, from its own run or from what another's result says."""
     models = []
     runs = [result for model in board.lines(case) for result in board.runs(case, model)]
     floors = [result.metrics["oracle_mse"] for result in runs if "oracle_mse" in result.metrics]

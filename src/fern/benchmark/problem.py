@@ -26,7 +26,7 @@ LAST_BATCH = 128
 """Windows in a batch of the paper's detailed protocol."""
 
 NOISE = "noise"
-"""The data setting that stands in rows of noisy datasets alone: rows from before there was noise stay valid."""
+"""The data setting that stands in results of noisy datasets alone: results from before there was noise stay valid."""
 
 TRAJECTORY = "trajectory"
 """The data setting that stands in rows of the author's trajectories alone."""
@@ -39,7 +39,7 @@ START = "start"
 class Dataset:
     """The values of a dataset as they are before splitting and scaling, and its truth where it was simulated.
 
-    ``settings`` is what a row says about how the values came about. With observation noise ``values`` are what is
+    ``settings`` is what a result says about how the values came about. With observation noise ``values`` are what is
     observed, and the trajectory's own are what came: models get the former and are judged by the latter.
     """
 

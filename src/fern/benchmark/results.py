@@ -134,7 +134,7 @@ class RunResult(RunSettings):
             _check_epoch(f"history[{place}]", record)
 
     def epoch_history(self) -> History:
-        """The figures of every epoch, where the row has them; no epoch 0, which a model without training has."""
+        """The figures of every epoch, where the result has them; no epoch 0, which a model without training has."""
         return History(
             EpochRecord(
                 epoch=record["epoch"],
@@ -174,17 +174,17 @@ _CIRCUMSTANCES = ("seconds", "machine", "finished")
 
 
 def result_to_json(result: RunResult) -> bytes:
-    """The row as it stands in its file: with its schema, its key and a checksum."""
+    """The result as it stands in its file: with its schema, its key and a checksum."""
     whole = {"schema": SCHEMA, "key": result.key, **asdict(result)}
     try:
         whole["checksum"] = _checksum(whole)
         return json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
-        raise FernError(f"row {result.key}: cannot be written as JSON ({error})") from None
+        raise FernError(f"result {result.key}: cannot be written as JSON ({error})") from None
 
 
 def result_from_json(text: bytes, *, where: str) -> RunResult:
-    """The row that `result_to_json` wrote; anything else is an error that says what is wrong with it."""
+    """The result that `result_to_json` wrote; anything else is an error that says what is wrong with it."""
     whole = read_json(text, where=where)
     if not isinstance(whole, dict):
         raise FernError(expected=f"a JSON object, got {type(whole).__name__}", where=where)
@@ -205,6 +205,6 @@ def result_from_json(text: bytes, *, where: str) -> RunResult:
 
 
 def _checksum(whole: Mapping[str, Any]) -> str:
-    """Of everything but timings and machine: rows that agree have the same checksum."""
+    """Of everything but timings and machine: results that agree have the same checksum."""
     kept = {name: value for name, value in whole.items() if name not in ("checksum", *_CIRCUMSTANCES)}
     return hashlib.sha256(canonical(kept)).hexdigest()

@@ -103,7 +103,7 @@ def _processor() -> str:
 
 
 SCHEMA = 1
-"""The version of the row's fields and of what its key is made of."""
+"""The version of the result's fields and of what its key is made of."""
 
 KEY_LENGTH = 16
 
@@ -122,8 +122,8 @@ class RunSettings:
     ``train_settings``              the settings of `fern.training.TrainConfig` that are not `NEUTRAL`, but the seed and
                                     those that only say where and how fast it computes; empty for models with nothing
                                     to train. A setting that is added later, neutral where it is not asked for, leaves
-                                    earlier rows valid.
-    ``epoch_figures``               whether the row holds figures of every epoch: ``none``, ``validation`` or ``test``.
+                                    earlier results valid.
+    ``epoch_figures``               whether it holds figures of every epoch: ``none``, ``validation`` or ``test``.
     ``code_version``                see `REVISION`; with the source's fingerprint for a model from outside.
     """
 
@@ -229,7 +229,7 @@ class Run:
 
 
 def code_version_of(model: str, preset: str) -> str:
-    """What a row's key says about code: fern's, and for an outside model also the file that it is in.
+    """What a result's key says about code: fern's, and for an outside model also the file that it is in.
 
     A key names a preset and not its settings. One whose settings are not those of `PRESETS_OF_REVISION`, or that is
     newer, brings their fingerprint along, so that results of other settings are never taken for its own. A setting

@@ -1,4 +1,4 @@
-"""A folder of rows: one JSON file for each finished run, whole or absent, and what belongs to it.
+"""A folder of results: one JSON file for each finished run, whole or absent, and what belongs to it.
 
 ``rows/<key>.json``       the rows: all that tables need, meant to be committed.
 ``windows/<key>.npz``     squared and absolute error of every test window, for significance tests.
@@ -33,13 +33,13 @@ _HALF_WRITTEN = re.compile(rf"\.{_KEY.pattern}\.\w+\.(json|npz)")
 _ABANDONED_AFTER = 3600.0  # seconds; a temporary file this old is of a writer that was killed
 
 
-_MOST_ROW = 1 << 24  # bytes; a row with figures of many epochs has some thousands
+_MOST_ROW = 1 << 24  # bytes; a result with figures of many epochs has some thousands
 _MOST_WINDOWS = 1 << 30
 
 
 @dataclass(frozen=True)
 class Damaged:
-    """A row file that cannot be read: where it is and what is wrong with it."""
+    """A result file that cannot be read: where it is and what is wrong with it."""
 
     path: Path
     problem: str
@@ -47,7 +47,7 @@ class Damaged:
 
 @dataclass(frozen=True)
 class Contents:
-    """The rows of a store, and the files that should be rows and are not."""
+    """The results of a store, and the files that should be results and are not."""
 
     results: tuple[RunResult, ...]
     damaged: tuple[Damaged, ...]
@@ -58,7 +58,7 @@ class Contents:
         count = len(self.damaged)
         if not count:
             return ()
-        what = "1 damaged row file was" if count == 1 else f"{count:,} damaged row files were"
+        what = "1 damaged result file was" if count == 1 else f"{count:,} damaged result files were"
         return (
             *(f"Skipped: {entry.problem}" for entry in self.damaged),
             f"{what} skipped; fern bench run --retry-failed does such runs again.",
@@ -82,11 +82,11 @@ class Store:
     Example:
         >>> import tempfile
         >>> store = Store(Path(tempfile.mkdtemp()) / "runs").for_writing()
-        >>> row = RunResult(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
+        >>> result = RunResult(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
         ...     context_length=96, horizon=24, split="shock", scaling="none", seed=7, code_version="1",
         ...     status="done", metrics={"mse": 0.25})
-        >>> store.write(row)
-        >>> store.contents().results == (row,)
+        >>> store.write(result)
+        >>> store.contents().results == (result,)
         True
     """
 
@@ -124,7 +124,7 @@ class Store:
         return self
 
     def result_path(self, key: str) -> Path:
-        """The file of a row."""
+        """The file of a result."""
         return self.folder / "rows" / f"{key}.json"
 
     def windows_path(self, key: str) -> Path:
@@ -136,7 +136,7 @@ class Store:
         return self.folder / "checkpoints" / key
 
     def read(self, key: str) -> RunResult | Damaged | None:
-        """The row of this key, what is wrong with its file, or None when there is no file."""
+        """The result of this key, what is wrong with its file, or None when there is no file."""
         path = self.result_path(key)
         try:
             result = result_from_json(read_plain(path, most=_MOST_ROW), where=str(path))
@@ -147,11 +147,11 @@ class Store:
         except FernError as error:
             return Damaged(path, str(error))
         if result.key != key:
-            return Damaged(path, f"{path}: holds the row {result.key}")
+            return Damaged(path, f"{path}: holds the result {result.key}")
         return result
 
     def contents(self) -> Contents:
-        """All rows by name of their files, and the damaged ones."""
+        """All results by name of their files, and the damaged ones."""
         self.for_reading()
         names = sorted(path.stem for path in (self.folder / "rows").glob("*.json") if _KEY.fullmatch(path.stem))
         read = [self.read(name) for name in names]
@@ -161,9 +161,9 @@ class Store:
         )
 
     def write(self, result: RunResult, windows: WindowErrors | None = None) -> None:
-        """Put a row into the store in place of an earlier one of its key, then drop the run's checkpoints.
+        """Put a result into the store in place of an earlier one of its key, then drop the run's checkpoints.
 
-        The windows' errors come first: a row that is there has everything that belongs to it. Of a run that failed
+        The windows' errors come first: a result that is there has everything that belongs to it. Of a run that failed
         the checkpoints stay: done again, it goes on from there.
         """
         for own in (self.windows_path(result.key), self.result_path(result.key)):

@@ -25,7 +25,7 @@ class Watcher:
     def start(
         self, *, runs: Sequence[Run], results: Sequence[RunResult], damaged: Sequence[Damaged], slots: int
     ) -> None:
-        """The sweep starts: these runs remain, these rows exist already."""
+        """The sweep starts: these runs remain, these results exist already."""
 
     def on_run_start(self, run: Run) -> None:
         """This process has started a run."""
@@ -34,7 +34,7 @@ class Watcher:
         """A run of this process finished an epoch."""
 
     def on_run_taken(self, run: Run) -> None:
-        """A run is being done by another process; the sweep waits for its row."""
+        """A run is being done by another process; the sweep waits for its result."""
 
     def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
         """A run is finished; ``elsewhere`` if another process did it."""
@@ -48,24 +48,24 @@ class Watcher:
 
 @dataclass
 class SweepSummary:
-    """The result of a sweep: every row of the plan, how many it made itself, and the files it could not read."""
+    """The result of a sweep: every result of the plan, how many it made itself, and the files it could not read."""
 
     results: list[RunResult] = field(default_factory=list)
     made: int = 0
     damaged: tuple[Damaged, ...] = ()
 
     def count(self, status: str) -> int:
-        """Rows with this status."""
+        """Results with this status."""
         return sum(result.status == status for result in self.results)
 
 
 def run_sweep(
     plan: Plan, store: Store, engine: Engine, *, retry_failed: bool = False, watcher: Watcher | None = None
 ) -> SweepSummary:
-    """Do the runs of the plan that have no row in the store, and wait for those that other processes are doing.
+    """Do the runs of the plan that have no result in the store, and wait for those that other processes are doing.
 
-    ``retry_failed`` reruns those that failed, diverged, or whose row or window file is damaged. Without it a damaged
-    row file is named in the summary and left alone.
+    ``retry_failed`` reruns those that failed, diverged, or whose result or window file is damaged. Without it a damaged
+    result file is named in the summary and left alone.
     """
     sweep = _Sweep(plan, store.for_writing(), engine, retry_failed=retry_failed, watcher=watcher or Watcher())
     return sweep.run()
@@ -81,7 +81,7 @@ class _Sweep:
         self._elsewhere: deque[Run] = deque()
         self._under_way: dict[str, Run] = {}
         self._deaths: dict[str, int] = {}
-        self._former: dict[str, bytes | None] = {}  # what stood in the row file of a run that is to be done again
+        self._former: dict[str, bytes | None] = {}  # what stood in the result file of a run that is to be done again
         self._sort(plan, retry_failed)
 
     def _sort(self, plan: Plan, retry_failed: bool) -> None:
@@ -143,7 +143,7 @@ class _Sweep:
                 self._elsewhere.append(run)
 
     def _start_run(self, run: Run, claims: Claims) -> bool:
-        """Begin the run, unless it has its row meanwhile; False when it belongs to another sweep."""
+        """Begin the run, unless it has its result meanwhile; False when it belongs to another sweep."""
         if self._adopt_result(run):
             return True
         if not claims.take(run.key):
@@ -160,7 +160,7 @@ class _Sweep:
         return True
 
     def _adopt_result(self, run: Run) -> bool:
-        """Take over the row that another sweep has made since this one began."""
+        """Take over the result that another sweep has made since this one began."""
         if self._store.text(run.key) == self._former[run.key]:
             return False
         result = self._store.read(run.key)
@@ -191,7 +191,7 @@ class _Sweep:
             self._store.write(outcome.result, outcome.windows)
         except NotWritten as error:
             raise NotWritten(
-                f"{error}; the row of {run.settings.describe()} is missing: make room and run the same command again"
+                f"{error}; the result of {run.settings.describe()} is missing: make room and run the same command again"
             ) from None
         claims.release(run.key)
         del self._under_way[run.key]

@@ -109,7 +109,7 @@ class Task:
     """What to run: all models on all datasets at all horizons under all seeds.
 
     ``train``          settings of `fern.training.TrainConfig`, the seed aside.
-    ``epoch_figures``  whether rows hold the figures of every epoch: of validation, or also of test.
+    ``epoch_figures``  whether results hold the figures of every epoch: of validation, or also of test.
 
     Example:
         >>> task = task_from_mapping(

@@ -85,14 +85,15 @@ def run(
         str | None, typer.Option(help="Address of the Ray cluster (default: start Ray on this machine).")
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Rerun runs that failed or diverged, or whose row file is damaged.")
+        bool,
+        typer.Option("--retry-failed", help="Rerun runs that failed or diverged, or whose result file is damaged."),
     ] = False,
 ) -> None:
     """Run TASK, skipping what the results folder already has.
 
     Interrupted runs resume from their last checkpoint, and several commands can share a results folder.
-    The exit code is 0 if every run has a row (a diverged run counts as a result), 1 if a run failed or was skipped
-    because its row file is damaged, and 2 for a usage error.
+    The exit code is 0 if every run has a result (a diverged run counts as a result), 1 if a run failed or was skipped
+    because its result file is damaged, and 2 for a usage error.
     """
     from fern.benchmark.store import default_folder
     from fern.benchmark.tasks import read_task
@@ -126,11 +127,11 @@ def run(
         for count, what in (
             (failed, "failed"),
             (diverged, "diverged"),
-            (len(summary.damaged), "skipped: damaged row file"),
+            (len(summary.damaged), "skipped: damaged result file"),
         )
         if count
     ]
-    echo(f"{len(summary.results)} rows in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
+    echo(f"{len(summary.results)} results in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
     echo(f"Show the table: fern bench table {task}{named}")
     if failed or summary.damaged:
         raise typer.Exit(1)

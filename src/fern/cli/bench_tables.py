@@ -40,7 +40,7 @@ def register(bench: typer.Typer) -> None:
 
 def table(
     task: Annotated[
-        str, typer.Argument(metavar="TASK", help="A built-in task, a TOML file, or a task named in the rows.")
+        str, typer.Argument(metavar="TASK", help="A built-in task, a TOML file, or a task named in the results.")
     ],
     runs: Annotated[Path | None, _RUNS] = None,
     format_: Annotated[
@@ -96,8 +96,8 @@ def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="A model, as named in the tables.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The model to compare it with.")],
     runs: Annotated[Path | None, _RUNS] = None,
-    other: Annotated[Path | None, typer.Option(help="Take the rows of B from this results folder.")] = None,
-    task: Annotated[str | None, typer.Option(help="Only rows of this task.")] = None,
+    other: Annotated[Path | None, typer.Option(help="Take the results of B from this results folder.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only results of this task.")] = None,
     metric: Annotated[str, typer.Option(help="mse or mae.")] = "mse",
     seed: Annotated[int, typer.Option(help="Bootstrap seed.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
@@ -211,10 +211,10 @@ def response(
 
 
 def _task(name: str, contents: "Contents") -> "Task | str":
-    """The task itself, or its name where only the rows know it."""
+    """The task itself, or its name where only the results know it."""
     from fern.benchmark.tasks import read_task, task_names
 
-    known = {row.task for row in contents.results}
+    known = {result.task for result in contents.results}
     if name in task_names() or name.lower().endswith(".toml"):
         return read_task(name)
     if name in known:

@@ -69,7 +69,7 @@ def runs(
 ) -> None:
     """Leaderboards, a section per dataset and where every number comes from, of a results folder.
 
-    The word folder can be left out: fern report DIR. Damaged rows and missing files are told on the page.
+    The word folder can be left out: fern report DIR. Damaged results and missing files are told on the page.
     """
     from fern.benchmark.store import Store, default_folder
 
@@ -79,7 +79,7 @@ def runs(
         raise FernError("is not a folder; fern bench run makes one, see fern report --help", where=folder)
     store = Store(folder)
     _check(out, kept=store.folders)
-    with working("Reading rows and drawing figures …"):
+    with working("Reading results and drawing figures …"):
         from fern.benchmark.page import benchmark_page
 
         made = benchmark_page(store)

@@ -93,7 +93,7 @@ def test_a_run_that_is_not_there_is_missing_and_its_model_not_marked_best():
     table = build_table(rows, task=TASK)
     fern = cell(table, ("LORENZ_BASE",), "mse", "fern")
     assert (fern.missing, fern.trouble(), fern.place) == (1, "1 missing", None)
-    assert any("No row yet: OU_BASE at 336, oracle" in note for note in table.notes)
+    assert any("No result yet: OU_BASE at 336, oracle" in note for note in table.notes)
 
 
 def test_a_seed_nobody_has_run_yet_is_a_note_and_spoils_no_mark():
@@ -294,7 +294,7 @@ def test_of_two_rows_of_one_run_the_newer_counts_and_a_note_says_so():
     new = scored("fern", 1.0, finished="2026-02-01T00:00:00+00:00")
     table = build_table([new, old], task="mine")
     assert cell(table, ("LORENZ_BASE",), "mse", "fern").mean == 1.0
-    assert any("1 older rows" in note for note in table.notes)
+    assert any("1 older results" in note for note in table.notes)
 
 
 def test_datasets_and_models_come_in_the_tasks_order():
@@ -323,7 +323,7 @@ def _plain(task):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "shock"}, "task shock: has no rows here"),
+        ({"task": "shock"}, "task shock: has no results here"),
         ({"kind": "detaild"}, "unknown kind of table 'detaild': did you mean 'detailed'"),
         ({"metrics": ["msee"]}, "unknown metric 'msee': did you mean 'mse'"),
     ],
@@ -350,7 +350,7 @@ def test_runs_trained_otherwise_stand_apart_and_are_never_averaged():
     assert cell(table, ("LORENZ_BASE",), "mse", "dlinear (epochs=50)").mean == 1.0
     assert cell(table, ("LORENZ_BASE",), "mse", "dlinear (epochs=1)").mean == 9.0
     assert cell(table, ("LORENZ_BASE",), "mse", "fern").mean == 2.0
-    assert not any("dlinear" in note for note in table.notes if note.startswith("No row yet"))
+    assert not any("dlinear" in note for note in table.notes if note.startswith("No result yet"))
     assert "Training: preset shock, at most 1 epoch; preset shock, at most 50 epochs." in table.notes
 
 
@@ -375,7 +375,7 @@ def test_a_newer_row_of_the_same_settings_counts_and_the_older_is_told():
     ]
     table = build_table(rows, task="mine")
     assert cell(table, ("LORENZ_BASE",), "mse", "dlinear").mean == 2.0
-    assert any(note.startswith("1 older rows with the same settings") for note in table.notes)
+    assert any(note.startswith("1 older results of the same settings") for note in table.notes)
 
 
 def test_nothing_is_called_best_while_a_run_is_missing():
@@ -473,7 +473,7 @@ def test_noises_of_a_dataset_are_lines_of_their_own_in_the_order_of_the_task():
     assert cell(table, ("LORENZ_BASE (noise=0.05)",), "mse", "fern").mean == 2.0
     assert cell(table, ("LORENZ_BASE",), "mse", "dlinear").missing == 1
     assert any("The oracle knows the true state" in note for note in table.notes)
-    assert any("No row yet: OU_BASE at 336" in note for note in table.notes)
+    assert any("No result yet: OU_BASE at 336" in note for note in table.notes)
 
 
 def test_noise_is_named_where_all_rows_have_the_same():

@@ -160,7 +160,7 @@ def test_rows_of_several_tasks_are_not_mixed(store):
     for task in ("mine", "other"):
         put(store, "fern", noise(1), task=task)
         put(store, "dlinear", noise(2), task=task)
-    with pytest.raises(FernError, match="has rows of the tasks mine, other; choose one with --task"):
+    with pytest.raises(FernError, match="has results of the tasks mine, other; choose one with --task"):
         compare("fern", "dlinear", runs=store)
     assert compare("fern", "dlinear", runs=store, task="mine").verdicts[0].seeds == 1
 

@@ -1,4 +1,4 @@
-"""Engines execute runs and report what became of them; rows do not depend on the engine."""
+"""Engines execute runs and report what became of them; results do not depend on the engine."""
 
 from pathlib import Path
 from typing import Literal, get_args

@@ -61,7 +61,7 @@ class Engine(Protocol):
 def share_threads(*, cores: int, jobs: int | None, threads: int | None) -> tuple[int, int]:
     """The number of jobs and of threads per job; what is None is chosen so that the cores are shared evenly.
 
-    By default one job per core with one thread each. Rows can depend on the number of threads in the last digits,
+    By default one job per core with one thread each. Results can depend on the number of threads in the last digits,
     because sums are then taken in another order, but not on the number of jobs.
 
     Example:

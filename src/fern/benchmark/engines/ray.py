@@ -1,8 +1,8 @@
 """The engine of a Ray cluster: one Ray task a run, data shipped once through Ray's object store.
 
-Rows are written by the sweep, which alone needs the store's folder. Workers keep checkpoints in it where they can see
-it (the same machine, or a shared file system); a run whose worker is lost then goes on where it was, and elsewhere it
-starts again. Every node needs the same version of fern; a worker with another refuses to work.
+Results are written by the sweep, which alone needs the store's folder. Workers keep checkpoints in it where they can
+see it (the same machine, or a shared file system): a run whose worker is lost then resumes, and elsewhere it starts
+again. Every node needs the same version of fern; a worker with another refuses to work.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Tables of benchmark rows beside the papers' numbers, and comparisons with their significance.
+"""Tables of benchmark results beside the papers' numbers, and comparisons with their significance.
 
 Names are imported when they are first used.
 """

@@ -1,4 +1,4 @@
-"""From rows to a table: means over seeds with their standard errors, the best marked, the paper's numbers beside ours.
+"""From results to a table: means over seeds with standard errors, the best marked, the paper's numbers beside ours.
 
 A `Table` is what every renderer in `fern.benchmark.tables.rendering` takes. How one is laid out depends on its kind:
 
@@ -146,7 +146,7 @@ def build_table(
     metrics: Sequence[str] | None = None,
     paper: bool = False,
 ) -> Table:
-    """The table of a task's rows. With the `Task` itself, runs that are not there yet are shown as missing.
+    """The table of a task's results. With the `Task` itself, runs that are not there yet are shown as missing.
 
     ``kind``     default: the task's own where it is one of ``KINDS``.
     ``metrics``  in place of the kind's.
@@ -167,7 +167,7 @@ def build_table(
     name = task if isinstance(task, str) else task.name
     mine = [result for result in results if result.task == name]
     if not mine:
-        raise FernError(f"task {name}: has no rows here; to make some: fern bench run {name} --out DIR")
+        raise FernError(f"task {name}: has no results here; to make some: fern bench run {name} --out DIR")
     kind = kind_of(name, mine) if kind is None else kind
     if kind not in KINDS:
         raise unknown_name("kind of table", kind, KINDS)
@@ -196,7 +196,7 @@ def _known_metrics(metrics: Sequence[str], results: Sequence[RunResult]) -> tupl
 
 
 def _in_lyapunov_times(layout: Layout, results: Sequence[RunResult]) -> tuple[str, ...]:
-    """The metrics of a layout, where models are lines with EPT in Lyapunov times after EPT if any row has it."""
+    """The metrics of a layout, where models are lines with EPT in Lyapunov times after EPT if any result has it."""
     known = any("ept_lyapunov" in Grid.figures_of(result) for result in results)
     if layout.across or not known or "ept" not in layout.metrics:
         return layout.metrics
@@ -350,7 +350,7 @@ def _score(cell: Cell | None, direction: int) -> float | None:
 
 
 def _floor(grid: Grid, cells: Mapping[Spot, Cell], dataset: str, horizon: int) -> Cell | None:
-    """The oracle's MSE: its own run's, or what another model's row says of it."""
+    """The oracle's MSE: its own run's, or what another model's result says of it."""
     own = cells.get(Spot(dataset, horizon, ORACLE, "mse"))
     if own is not None and own.mean is not None:
         return replace(own, place=None)

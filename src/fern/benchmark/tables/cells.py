@@ -1,4 +1,4 @@
-"""The cells of a table: rows gathered by dataset, horizon, model and metric, and averaged over seeds."""
+"""The cells of a table: results gathered by dataset, horizon, model and metric, and averaged over seeds."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -89,11 +89,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """The rows of a table by case, model and seed, in the task's order.
+    """The results of a table by case, model and seed, in the task's order.
 
-    ``names``       what the model and dataset of each row are called, by its key.
-    ``superseded``  rows left out because a newer one of the same settings is there.
-    ``absent``      cases, models and seeds that the task has and no row is about.
+    ``names``       what the model and dataset of each result are called, by its key.
+    ``superseded``  results left out because a newer one of the same settings is there.
+    ``absent``      cases, models and seeds that the task has and no result is about.
     """
 
     results: tuple[RunResult, ...]
@@ -107,7 +107,7 @@ class Grid:
 
     @staticmethod
     def figures_of(result: RunResult) -> dict[str, float]:
-        """All figures of a row under the names that tables use."""
+        """All figures of a result under the names that tables use."""
         figures = dict(result.metrics)
         figures |= {f"seconds_{name}": value for name, value in result.seconds.items()}
         for name, value in (("parameters", result.parameters), ("multiply_adds", result.multiply_adds)):
@@ -167,14 +167,14 @@ class Grid:
 
     def what_is_missing(self) -> list[str]:
         """Notes about what is not in the table."""
-        notes = [f"No row yet: {', '.join(self.absent)}."] if self.absent else []
+        notes = [f"No result yet: {', '.join(self.absent)}."] if self.absent else []
         if self.superseded:
             notes.append(
-                f"{self.superseded} older rows with the same settings but other data values or code were skipped."
+                f"{self.superseded} older results of the same settings but other data or code were skipped."
             )
         versions = sorted({result.code_version for result in self.results if not is_outside(result.model)})
         if len(versions) > 1:
-            notes.append(f"Rows of several versions of the code stand side by side: {', '.join(versions)}.")
+            notes.append(f"Results of several versions of the code stand side by side: {', '.join(versions)}.")
         return notes
 
     def trained(self) -> str:
@@ -223,14 +223,14 @@ class Grid:
 
 
 def lyapunov_times_a_step(result: RunResult) -> float | None:
-    """How many Lyapunov times a step of the row's data takes; None where the exponent is not known."""
+    """How many Lyapunov times a step of the result's data takes; None where the exponent is not known."""
     plan = _scenario_of(result)
     exponent = None if plan is None else plan.lyapunov_exponent
     return None if plan is None or exponent is None else plan.dt * exponent
 
 
 def _scenario_of(result: RunResult) -> Scenario | None:
-    """The scenario that a row holds whole, else the built-in one of its name; None where there is none."""
+    """The scenario that a result holds whole, else the built-in one of its name; None where there is none."""
     held = result.data_settings.get("scenario")
     if held is None:
         return SCENARIOS.get(result.dataset)
@@ -241,7 +241,7 @@ def _scenario_of(result: RunResult) -> Scenario | None:
 
 
 def fill_grid(results: Sequence[RunResult], *, expected: Task | None) -> Grid:
-    """Sort rows into a grid. Of rows that differ only in the values of the data or in code the newest counts.
+    """Sort results into a grid. Of results that differ only in the values of the data or in code the newest counts.
 
     With a task, cases, models and seeds come in its order, and each model is expected on each case under each seed.
     """
@@ -297,7 +297,7 @@ def mark_best(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
 
 
 def _recency(result: RunResult) -> dict[str, float]:
-    """What the choice of an epoch decides, from a row that has validation and test figures of every epoch."""
+    """What the choice of an epoch decides, from a result that has validation and test figures of every epoch."""
     epochs = result.epoch_history()
     if not epochs or any(record.test is None for record in epochs):
         return {}

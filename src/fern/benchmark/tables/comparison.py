@@ -170,7 +170,7 @@ def compare(
 
 
 def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
-    """Every model of a store with its finished runs of one task; of the same settings the newest row counts."""
+    """Every model of a store with its finished runs of one task; of the same settings the newest result counts."""
     contents = store.contents()
     notes += contents.notes
     results = [result for result in contents.results if task is None or result.task == task]
@@ -178,14 +178,16 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
         tasks = {result.task for result in contents.results}
         if task is not None and tasks:
             raise unknown_name(f"task in {store.folder}", task, tasks)
-        raise FernError("has no rows", where=store.folder)
+        raise FernError("has no results", where=store.folder)
     if len({result.task for result in results}) > 1:
         tasks = {result.task for result in results}
-        raise FernError(f"has rows of the tasks {', '.join(sorted(tasks))}; choose one with --task", where=store.folder)
+        raise FernError(
+            f"has results of the tasks {', '.join(sorted(tasks))}; choose one with --task", where=store.folder
+        )
     kept = newest(results)
     if len(kept) < len(results):
         notes.append(
-            f"{len(results) - len(kept)} older rows with the same settings but other data values or code were skipped."
+            f"{len(results) - len(kept)} older results of the same settings but other data or code were skipped."
         )
     names = name_results(kept)
     sides: dict[str, dict[SharedProblem, dict[int, RunResult]]] = {}

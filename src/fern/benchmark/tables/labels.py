@@ -1,6 +1,6 @@
-"""What tables call the models and datasets of rows, so that runs which differ never stand under one name.
+"""What tables call the models and datasets of results, so that runs which differ never stand under one name.
 
-A model is called by its name, with its preset and settings where they are not the usual ones. Where rows of one task
+A model is called by its name, with its preset and settings where they are not the usual ones. Where results of one task
 differ in more than that (trained for fewer epochs, on fewer steps, under another split), what differs is added:
 ``dlinear (epochs=1)``.
 """
@@ -21,7 +21,7 @@ _USUAL = ("paper", "default", BY_DATASET)  # presets that go without saying
 
 @dataclass(frozen=True)
 class Names:
-    """The names of a row's model and dataset in a table, and those without what was added to tell rows apart."""
+    """The names of a result's model and dataset in a table, and those without what was added to tell results apart."""
 
     model: str
     dataset: str
@@ -66,7 +66,7 @@ def dataset_label(name: str, noise: float, start: int = 0, trajectory: str = "fe
 
 
 def seen_by(result: RunResult) -> str | None:
-    """Which channels the model of a row sees, ``own``, ``near`` or ``all``.
+    """Which channels the model of a result sees, ``own``, ``near`` or ``all``.
 
     None where it is not known: for the oracle, for models from outside, and for settings of another version of fern.
     """
@@ -82,7 +82,7 @@ def seen_by(result: RunResult) -> str | None:
 
 
 def newest(results: Sequence[RunResult]) -> list[RunResult]:
-    """The rows without those of which a newer one has the same settings: they were of other data values or code."""
+    """The results without those of which a newer one has the same settings: they were of other data values or code."""
     last: dict[bytes, RunResult] = {}
     for result in sorted(results, key=lambda result: result.finished):
         settings = {"model": model_label(result), "train": result.train_settings, "data": _data(result)}
@@ -94,7 +94,7 @@ def newest(results: Sequence[RunResult]) -> list[RunResult]:
 
 
 def name_results(results: Sequence[RunResult]) -> dict[str, Names]:
-    """The names of rows of one task, by key.
+    """The names of results of one task, by key.
 
     Example:
         >>> settings = dict(task="mine", model="dlinear", preset="paper", dataset="OU_BASE", data_fingerprint="ab",
@@ -133,7 +133,7 @@ def _data(result: RunResult) -> dict[str, Any]:
 def _tell_apart(
     results: Sequence[RunResult], plain: Callable[[RunResult], str], settings: Callable[[RunResult], Mapping[str, Any]]
 ) -> dict[str, str]:
-    """By key the plain name, with the settings in which rows of that name differ."""
+    """By key the plain name, with the settings in which results of that name differ."""
     alike: dict[str, list[RunResult]] = {}
     for result in results:
         alike.setdefault(plain(result), []).append(result)

@@ -146,7 +146,7 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
 def against_best(grid: Grid, store: Store, metric: str = "mse") -> Mapping[tuple[Case, str], AgainstBest]:
     """For each case and model: whether its windows' errors differ from those of the best model (Diebold-Mariano).
 
-    Needs the errors of every test window, which a store keeps beside its rows; where they are not there, or damaged,
+    Needs the errors of every test window, which a store keeps beside its results; where they are not there, or damaged,
     ``words`` say so.
     """
     if metric not in METRICS:
