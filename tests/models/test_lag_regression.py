@@ -53,7 +53,7 @@ def test_values_after_the_origin_are_not_read(transform):
 
 def test_each_phase_of_a_season_has_its_own_weights_where_rows_suffice():
     rng = np.random.default_rng(1)
-    t = np.arange(24 * 200)
+    t = np.arange(24 * 340)
     x = rng.standard_normal(len(t))
     y = np.where(t % 24 < 12, 3.0, -3.0) * x  # the effect of x depends on the hour
     series = RegressionSeries(y[:-24], x[:, None])
@@ -65,20 +65,20 @@ def test_each_phase_of_a_season_has_its_own_weights_where_rows_suffice():
 def test_static_numbers_tell_series_apart():
     rng = np.random.default_rng(2)
     none = np.empty((60, 0))
-    panel = [
+    panel = [  # random walks whose drift is their static number, and small beside their steps
         RegressionSeries(
-            np.r_[np.zeros(30), np.full(30, level)] + 0.01 * rng.standard_normal(60),
-            none,
-            static=np.array([level]),
-            scale=(0.0, 1.0),
+            np.cumsum(0.3 * drift + rng.standard_normal(60)), none, static=np.array([drift]), scale=(0.0, 1.0)
         )
-        for level in (-1.0, 1.0)
+        for drift in (-1.0, 1.0)
         for _ in range(20)
     ]
     model = fit_lag_regression(panel, LagRegressionConfig(horizon=10, recent=10, memories=(10.0,)))
-    origin = np.array([30])
-    low, high = (model.predict(panel[place], origins=origin).mean() for place in (0, 20))
-    assert low < -0.3 < 0.3 < high
+    walk = panel[0].values
+    down, up = (
+        model.predict(RegressionSeries(walk, none, static=np.array([drift]), scale=(0.0, 1.0)))[0]
+        for drift in (-1.0, 1.0)
+    )
+    assert (up - down)[-1] > 3.0  # 6 in truth
 
 
 def test_noise_columns_cost_little():
@@ -92,12 +92,12 @@ def test_noise_columns_cost_little():
             forecast, truth = forecast_last(RegressionSeries(series.values, known), 8, recent=4, reach=0)
             total += float(np.square(forecast - truth).mean())
         errors.append(total)
-    assert errors[1] < 1.25 * errors[0]
+    assert errors[1] < 1.4 * errors[0]
 
 
 def test_series_that_are_too_short_are_refused():
     with raises_error("series"):
-        fit_lag_regression([RegressionSeries(np.arange(10.0), np.empty((10, 0)))], LagRegressionConfig(horizon=6))
+        fit_lag_regression([RegressionSeries(np.arange(5.0), np.empty((5, 0)))], LagRegressionConfig(horizon=6))
 
 
 @pytest.mark.parametrize(("name", "value"), [("horizon", 0), ("season", 0), ("memories", ()), ("transform", "log")])

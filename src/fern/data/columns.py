@@ -26,6 +26,7 @@ class Roles:
     time_format: str | None = None
     series: str | None = None
     ignored: tuple[str, ...] = ()
+    covariates: tuple[str, ...] = ()
 
 
 def find_roles(
@@ -40,6 +41,7 @@ def find_roles(
     ignore_columns: bool = False,
     guess_id: bool = False,
     like: Roles | None = None,
+    covariates: Sequence[str] = (),
 ) -> Roles:
     """Decide which column is what, from the names and types of a table or of its first rows.
 
@@ -68,7 +70,7 @@ def find_roles(
         for column in columns:
             if column is not None and column not in names:
                 raise unknown_name("column", column, names, argument=argument, where=name)
-    left = [column for column in names if column not in (series, *ignore)]
+    left = [column for column in names if column not in (series, *ignore, *covariates)]
     time, form = find_time(table, [column for column in left if column not in wanted], name=name, asked=time_col)
     if series is None and guess_id:
         series = find_identifier(table.select(left), time)
@@ -100,7 +102,7 @@ def find_roles(
             expected="one of them",
             where=name,
         )
-    return Roles(tuple(values), time, form, series, (*ignore, *numbers, *extra))
+    return Roles(tuple(values), time, form, series, (*ignore, *numbers, *extra), tuple(covariates))
 
 
 def _targets(

@@ -6,7 +6,7 @@ column for each of its levels, and a level that was not there while fitting belo
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ MOST_LEVELS = 24
 """Levels of a category that get a column; rarer ones share none."""
 
 ARGUMENTS: Mapping[Kind, str] = {"known": "futr_exog_list", "past": "hist_exog_list", "static": "stat_exog_list"}
+KINDS: tuple[Kind, ...] = ("known", "past", "static")
 _SHOWN = 3  # stamps, series or columns that a message names
 
 
@@ -127,6 +128,8 @@ def learn_encoding(table: pa.Table, names: Sequence[str], *, argument: str, wher
     """
     encoded = []
     for name in names:
+        if name not in table.column_names:
+            raise unknown_name("column", name, table.column_names, argument=argument, where=where)
         column = table[name]
         if is_time(column.type):
             raise FernError(
@@ -193,14 +196,127 @@ def encode_columns(
     return out
 
 
+@dataclass(frozen=True)
+class Encoding:
+    """The covariates of a forecaster: which columns, how they become numbers, and the calendar."""
+
+    names: Covariates = field(default_factory=Covariates)
+    known: tuple[EncodedColumn, ...] = ()
+    past: tuple[EncodedColumn, ...] = ()
+    static: tuple[EncodedColumn, ...] = ()
+    calendar: bool = False
+    country: str | None = None
+    year: bool = True
+
+    @property
+    def known_outputs(self) -> tuple[str, ...]:
+        """The names of the known columns as numbers."""
+        return tuple(name for column in self.known for name in column.outputs)
+
+    @property
+    def dynamic_outputs(self) -> tuple[str, ...]:
+        """The names of the known and past columns as numbers, in the order of `Series.covariates`."""
+        return (*self.known_outputs, *(name for column in self.past for name in column.outputs))
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    def encode(self, table: pa.Table, *, where: str) -> pa.Table:
+        """The table with known and past columns as numbers in place of what they were, and without static ones."""
+        numbers: dict[str, Floats] = {}
+        for kind in ("known", "past"):
+            numbers |= encode_columns(table, getattr(self, kind), argument=ARGUMENTS[kind], where=where)
+        kept = table.drop_columns([name for name in self.names.names if name in table.column_names])
+        for name, values in numbers.items():
+            if name in kept.column_names:
+                raise FernError(f"there are two columns {name!r}", argument=ARGUMENTS["known"], where=where)
+            kept = kept.append_column(name, pa.array(values, pa.float64(), from_pandas=True))
+        return kept
+
+    def to_mapping(self) -> dict[str, Any]:
+        """What JSON holds."""
+        columns: dict[str, Any] = {}
+        for kind in KINDS:
+            columns[kind] = [column.to_mapping() for column in getattr(self, kind)]
+        return {**columns, "calendar": self.calendar, "country": self.country, "year": self.year}
+
+    @classmethod
+    def from_mapping(cls, plain: Mapping[str, Any]) -> "Encoding":
+        """What `to_mapping` made."""
+        columns = {kind: tuple(EncodedColumn.from_mapping(one) for one in plain[kind]) for kind in KINDS}
+        names = Covariates(**{kind: tuple(column.name for column in columns[kind]) for kind in KINDS})
+        return cls(
+            names, **columns, calendar=bool(plain["calendar"]), country=plain["country"], year=bool(plain["year"])
+        )
+
+
+def learn_columns(
+    table: pa.Table,
+    names: Covariates,
+    *,
+    statics: pa.Table | None,
+    calendar: bool,
+    country: str | None,
+    where: str,
+) -> Encoding:
+    """How the covariates of a table become numbers; static ones may be in a table of their own."""
+    own = statics if statics is not None else table
+    return Encoding(
+        names,
+        learn_encoding(table, names.known, argument=ARGUMENTS["known"], where=where),
+        learn_encoding(table, names.past, argument=ARGUMENTS["past"], where=where),
+        learn_encoding(
+            own, names.static, argument=ARGUMENTS["static"], where="static_df" if statics is not None else where
+        ),
+        calendar,
+        country,
+    )
+
+
+def read_statics(
+    table: pa.Table, encoding: Encoding, *, id_col: str | None, where: str
+) -> dict[str, Floats]:  # series -> (Q,)
+    """The static numbers of each series; a column that changes within a series is refused."""
+    if not encoding.static:
+        return {}
+    if id_col is None:
+        raise FernError(
+            "a wide table has one series", argument=ARGUMENTS["static"], expected="a long table", where=where
+        )
+    numbers = encode_columns(table, encoding.static, argument=ARGUMENTS["static"], where=where)
+    matrix = np.stack(list(numbers.values()), axis=1)
+    names = table[id_col].cast(pa.string()).combine_chunks().dictionary_encode()
+    codes, labels = np.asarray(names.indices), names.dictionary.to_pylist()
+    _, first = np.unique(codes, return_index=True)
+    own = matrix[first]
+    wrong = np.argwhere(~((matrix == own[codes]) | (np.isnan(matrix) & np.isnan(own[codes]))))
+    if len(wrong):
+        row, column = wrong[0]
+        raise FernError(
+            f"{list(numbers)[column]!r} changes within series {labels[codes[row]]!r} (data row {row + 1:,})",
+            argument=ARGUMENTS["static"],
+            expected="one value for each series",
+            where=where,
+        )
+    lacking = np.argwhere(~np.isfinite(own))
+    if len(lacking):
+        place, column = lacking[0]
+        raise FernError(
+            f"{list(numbers)[column]!r} has no value for series {labels[place]!r}",
+            argument=ARGUMENTS["static"],
+            where=where,
+        )
+    return dict(zip(labels, own, strict=True))
+
+
 def calendar_features(
-    stamps: pa.Array, frequency: Frequency, *, country: str | None = None
+    stamps: pa.Array, frequency: Frequency, *, country: str | None = None, year: bool = True
 ) -> tuple[tuple[str, ...], Floats]:  # names, (T, Q)
     """Hour, weekday, month and season of the year as smooth features, where the frequency has them; and holidays.
 
     A step of less than a day has the hour (two harmonics); of a day or less the weekday (one column each); of less than
-    a year the time of the year (two harmonics). ``country`` (an ISO code) adds holidays, the day before and the day
-    after, from the package ``holidays``.
+    a year the time of the year (two harmonics), unless ``year`` is False. ``country`` (an ISO code) adds holidays, the
+    day before and the day after, from the package ``holidays``.
 
     Example:
         >>> days = pa.array(np.arange("2024-01-01", "2024-01-04", dtype="datetime64[D]").astype("datetime64[ns]"))
@@ -230,9 +346,9 @@ def calendar_features(
         for number, name in enumerate(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")):
             names.append(name)
             columns.append((weekday == number).astype(np.float64))
-    if step < 200 * DAY:
-        year = day.astype("datetime64[Y]")
-        wave("year", (day - year).astype(np.int64) / 365.25, 2)
+    if year and step < 200 * DAY:
+        first = day.astype("datetime64[Y]")
+        wave("year", (day - first).astype(np.int64) / 365.25, 2)
     if country is not None:
         names += ["holiday", "day before a holiday", "day after a holiday"]
         columns += list(_holidays(day, country).T)

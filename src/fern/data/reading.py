@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from fern.data.columns import Roles, find_roles, require_distinct
 from fern.data.csv_files import CsvFile, Opened, first_line, open_for_arrow
 from fern.data.native import readable
-from fern.data.timestamps import in_type, is_time, replace_views, to_stamps
+from fern.data.timestamps import in_type, is_text, is_time, replace_views, to_stamps
 from fern.data.writing import detect_time_format
 from fern.errors import FernError
 
@@ -37,6 +37,7 @@ class Reading:
     ignore_columns: bool = False
     guess_id: bool = False
     like: Roles | None = None
+    covariates: tuple[str, ...] = ()
 
     def roles(self, table: pa.Table, *, name: str) -> Roles:
         """The roles of the columns of a table, or of its first rows."""
@@ -51,6 +52,7 @@ class Reading:
             ignore_columns=self.ignore_columns,
             guess_id=self.guess_id,
             like=self.like,
+            covariates=self.covariates,
         )
 
 
@@ -112,6 +114,12 @@ def open_source(path: str | Path, reading: Reading = GUESSED, *, name: str | Non
         return _csv_source(opened, called, start, complete, reading)
 
 
+def read_columns(source: Source) -> pa.Table:
+    """All rows of an opened file, in the types of its columns: time as it is written, covariates as they are."""
+    with readable(source.name):
+        return pa.Table.from_batches(list(source.stream()))
+
+
 def is_parquet(start: bytes) -> bool:
     """Whether these are the first bytes of a Parquet file."""
     return start.startswith(b"PAR1")
@@ -170,6 +178,7 @@ def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, readin
     head = file.head
     roles = reading.roles(head, name=str(name))
     types = {column: _csv_type(head, column) for column in roles.values}
+    types |= {column: _covariate_type(head, column) for column in roles.covariates if column in head.column_names}
     if roles.series is not None:
         types[roles.series] = pa.string()
     if roles.time is not None:
@@ -188,6 +197,11 @@ def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, readin
 def _csv_type(head: pa.Table, column: str) -> pa.DataType:
     """Numbers are float64 from the first row on: the first rows may look like integers and the rest not."""
     return pa.bool_() if pa.types.is_boolean(head.schema.field(column).type) else pa.float64()
+
+
+def _covariate_type(head: pa.Table, column: str) -> pa.DataType:
+    """Numbers and booleans as values are; a category stays text."""
+    return pa.string() if is_text(head.schema.field(column).type) else _csv_type(head, column)
 
 
 def _csv_time_type(head: pa.Table, column: str, form: str | None) -> pa.DataType:
@@ -211,7 +225,7 @@ def _parquet_source(held: Opened, path: Path, reading: Reading) -> Source:
         raise FernError("has columns but no rows", where=path)
     head = pa.Table.from_batches([first], schema)
     roles = reading.roles(head, name=str(path))
-    wanted = [name for name in (roles.time, roles.series, *roles.values) if name is not None]
+    wanted = [name for name in (roles.time, roles.series, *roles.values, *roles.covariates) if name in schema.names]
 
     def stream() -> Iterator[pa.RecordBatch]:
         with _refuse_damage(path), opened() as file:
@@ -249,7 +263,7 @@ def _canonical(rows: pa.RecordBatch | pa.Table, roles: Roles) -> dict[str, pa.Ar
         columns[roles.time] = to_stamps(rows[roles.time], name=roles.time, form=roles.time_format)
     if roles.series is not None:
         columns[roles.series] = in_type(rows[roles.series], pa.string())
-    for name in roles.values:
+    for name in (*roles.values, *roles.covariates):
         column = rows[name]
         if pa.types.is_boolean(column.type):
             column = pc.cast(column, pa.int8())

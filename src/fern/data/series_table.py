@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fern.data.columns import Roles
+from fern.data.covariates import Encoding
 from fern.data.frequency import DAY, ROWS, Frequency, GridScan, TimeGrid, make_row_grid, next_stamps, to_frequency
 from fern.data.native import Native, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
@@ -39,6 +40,8 @@ class Series:
     channel_names: tuple[str, ...]
     frequency: Frequency
     breaks: tuple[int, ...] = ()
+    covariates: NDArray[np.float64] | None = None  # (T, K), known and past columns as numbers
+    static: NDArray[np.float64] | None = None  # (Q,)
 
     def future(self, count: int) -> pa.Array | None:
         """The next ``count`` stamps after the last row (None without a time column)."""
@@ -58,6 +61,7 @@ class SeriesTable:
         time_col: the time column; None where rows count.
         id_col: the column that names the series of a long table; None for a wide one.
         time_format: the format in which a CSV file writes its times; None where that is not simple.
+        encoding: how its covariates became numbers; None without any.
 
     Example:
         >>> table = read_frame(pa.table({"ds": ["2020-01-01", "2020-01-02"], "a": [1.0, 2.0]}))
@@ -78,6 +82,7 @@ class SeriesTable:
     value_type: pa.DataType = field(default_factory=pa.float64)
     time_format: str | None = None
     native: Native = field(default_factory=lambda: Native("pyarrow"))
+    encoding: Encoding | None = None
 
     @property
     def roles(self) -> Roles:
@@ -268,7 +273,7 @@ def _series(
             grid = replace(grid, frequency=UNKNOWN_STEP if pa.types.is_integer(stamps.type) else UNKNOWN_TIME)
         if on_grid:
             check_grid(grid, where=where, stamps=stamps)
-    names = source.roles.values
+    names = (*source.roles.values, *source.roles.covariates)
     values = _values(table, names)
     if missing == "error":
         refuse_missing(values, names, where=where)
@@ -287,7 +292,12 @@ def _series(
     breaks: tuple[int, ...] = ()
     if on_grid and len(values) < table.num_rows + grid.missing_rows:  # rows are missing, or were dropped
         breaks = _breaks(stamps, grid.frequency)
-    return Series(name, stamps, values, names, resolve_frequency(grid, step, where=where), breaks)
+    frequency, targets = resolve_frequency(grid, step, where=where), source.roles.values
+    if not source.roles.covariates:
+        return Series(name, stamps, values, names, frequency, breaks)
+    count = len(targets)
+    target, others = np.ascontiguousarray(values[:, :count]), np.ascontiguousarray(values[:, count:])
+    return Series(name, stamps, target, targets, frequency, breaks, others)
 
 
 def _values(table: pa.Table, names: Sequence[str]) -> NDArray[np.float64]:  # (T, C)

@@ -1,5 +1,6 @@
 """Cross-validation: forecasts of past rows beside what came."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,19 @@ def _show_end(recent: Recent) -> str:
     return f"row {recent.rows - 1}" if recent.last is None else str(recent.last.as_py())
 
 
+def look_ahead(state: State, recent: Sequence[Recent], table: SeriesTable, after: int) -> list[Recent]:
+    """The newest rows with the known columns of the steps to forecast, which the whole table has."""
+    known = 0 if state.covariates is None else len(state.covariates.encoding.known_outputs)
+    if not known:
+        return list(recent)
+    ahead = []
+    for one, series in zip(recent, table.series, strict=True):
+        assert series.covariates is not None
+        start = len(series.values) - after
+        ahead.append(replace(one, ahead=series.covariates[start : start + state.horizon, :known]))
+    return ahead
+
+
 def _cut(series: Series, rows: int) -> Series:
     """The first rows of a series."""
     return replace(
@@ -97,6 +111,7 @@ def _cut(series: Series, rows: int) -> Series:
         values=series.values[:rows],
         stamps=None if series.stamps is None else series.stamps[:rows],
         breaks=tuple(row for row in series.breaks if row < rows),
+        covariates=None if series.covariates is None else series.covariates[:rows],
     )
 
 
@@ -105,7 +120,7 @@ def _predict_window(
 ) -> pa.Table:
     """The forecasts of one window, and the truth ``after`` rows before the end."""
     state = fitted._fitted()
-    recent = keep_recent(known.series, keep=state.keep)
+    recent = look_ahead(state, keep_recent(known.series, keep=state.keep), table, after)
     horizon = state.horizon
     made = predict_series(state, recent, Request(horizon, tuple(output.probabilities), seed=fitted.seed))
     starts = [len(series.values) - after for series in table.series]

@@ -7,9 +7,14 @@ from math import ceil, inf
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fern.calibration import Calibration, CalibrationSettings, fit_calibration
+from fern.data.covariates import Encoding
 from fern.data.series_table import Series, SeriesTable
 from fern.data.windows import Windows
+from fern.forecaster.covariates import CovariateModel, CovariateRows, HeldOutWindows, fit_covariates, phase_of
 from fern.forecaster.diagnose import MOST_SERIES, PROFILE_WINDOWS, describe_shortage, examine_fit
 from fern.forecaster.held_out import Candidate, choose_combination
 from fern.forecaster.plan import HeldOut, Plan, TrainingSeries, make_plan, measure_scales
@@ -20,6 +25,8 @@ from fern.models.registry import model_entry
 from fern.training import TrainConfig, TrainResult, resumable, train
 from fern.training.inputs import batch_size_for
 from fern.training.logging import Mode
+
+Floats = NDArray[np.float64]
 
 LEAST_STEPS, STEPS = 1000, 1500
 """Optimiser steps of a whole training, unless early stopping ends it."""
@@ -161,7 +168,7 @@ def fit_state(
             fit = fit_model(table.series, scales, plan, settings, directory=directory, began=began)
         model, calibration, findings, notes = fit.model.eval(), fit.calibration, fit.findings, list(fit.notes)
         candidate = Candidate(fit.judged.eval(), fit.learnt, fit.calibration)
-    combination, chosen = choose_combination(
+    combination, chosen, windows = choose_combination(
         table.series,
         scales,
         plan,
@@ -181,6 +188,10 @@ def fit_state(
             f"(fewer than about {plan.context_length + 3 * plan.horizon:,}); what has fewer than "
             f"{plan.context_length:,} rows is forecast by classical models"
         )
+    covariates = None
+    if table.encoding is not None:
+        covariates, note = _fit_covariates(table, table.encoding, windows, plan, settings)
+        notes.append(note)
     state = State(
         context_length=plan.context_length,
         horizon=plan.horizon,
@@ -195,6 +206,7 @@ def fit_state(
         notes=tuple(notes),
         findings=findings,
         combination=combination,
+        covariates=covariates,
     )
     return replace(state, recent=keep_recent(table.series, keep=state.keep))
 
@@ -236,6 +248,38 @@ def calibrate_pretrained(series: Sequence[Series], scales: Sequence[Scale], plan
         notes=("nothing was trained: the weights come with the package",),
         seconds=time.monotonic() - began,
         stopped="not trained",
+    )
+
+
+def _fit_covariates(
+    table: SeriesTable,
+    encoding: Encoding,
+    windows: HeldOutWindows | None,
+    plan: Plan,
+    settings: FitSettings,
+) -> tuple[CovariateModel, str]:
+    if windows is None:
+        return CovariateModel(encoding), "covariates: too few rows to tell what they are worth"
+    rows = [
+        CovariateRows(
+            series.name,
+            series.values,
+            np.empty((len(series.values), 0)) if series.covariates is None else series.covariates,
+            series.stamps,
+            None,
+            np.empty(0) if series.static is None else series.static,
+            phase_of(None if series.stamps is None else series.stamps[0], table.frequency, plan.season, row=0),
+        )
+        for series in table.series
+    ]
+    return fit_covariates(
+        rows,
+        encoding,
+        windows,
+        horizon=plan.horizon,
+        season=plan.season,
+        frequency=table.frequency,
+        seed=settings.seed,
     )
 
 

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern.checks import is_whole, require_memory, require_number, require_whole
+from fern.data.columns import TARGET
+from fern.data.covariates import Covariates, Encoding, learn_columns, read_statics
 from fern.data.native import FrameKind, Native, unwrap
-from fern.data.reading import Reading, open_source, table_source
+from fern.data.reading import Reading, open_source, read_columns, table_source
 from fern.data.series_table import Missing, SeriesTable, column_names, read_series
 from fern.errors import FernError, show_value, suggest_arguments, unknown_name
 from fern.forecaster.diagnose import describe_shortage
@@ -70,6 +73,13 @@ class FernForecaster:
         time_limit: time limit of a fit, in seconds; within about a second, classical models alone forecast.
         classical: average with classical models (exponential smoothing, Theta, seasonal naive with drift) where
             held-out windows say so. Series too short for the model are theirs in any case.
+        futr_exog_list: columns whose future values are known: a price plan, a weather forecast. `predict` takes them in
+            ``futr_df``.
+        hist_exog_list: columns that are known up to the last row of the target.
+        stat_exog_list: columns with one value for each series.
+        calendar: hour, weekday and time of the year beside the covariates (``"auto"``), always, or never.
+        holidays: an ISO country code, such as ``"NO"``: its holidays, the days before and after (the extra
+            ``holidays``).
         positive: no forecast below 0: of series that were never negative (``"auto"``), of all, or of none.
         missing: ``"error"``, ``"interpolate"``, ``"ffill"`` or ``"drop"``; for missing values and missing rows.
         ignore_columns: leave out columns that are neither identifier, time nor target; without it they are an error.
@@ -110,6 +120,11 @@ class FernForecaster:
         epochs: int | Literal["auto"] = "auto",
         time_limit: float | None = None,
         classical: bool = True,
+        futr_exog_list: Sequence[str] | None = None,
+        hist_exog_list: Sequence[str] | None = None,
+        stat_exog_list: Sequence[str] | None = None,
+        calendar: bool | Literal["auto"] = "auto",
+        holidays: str | None = None,
         positive: bool | Literal["auto"] = "auto",
         missing: Missing = "error",
         ignore_columns: bool = False,
@@ -129,6 +144,11 @@ class FernForecaster:
         self.epochs = epochs
         self.time_limit = time_limit
         self.classical = classical
+        self.futr_exog_list = futr_exog_list
+        self.hist_exog_list = hist_exog_list
+        self.stat_exog_list = stat_exog_list
+        self.calendar = calendar
+        self.holidays = holidays
         self.positive = positive
         self.missing = missing
         self.ignore_columns = ignore_columns
@@ -166,18 +186,20 @@ class FernForecaster:
         id_col: str | None = None,
         time_col: str | None = None,
         target_col: str | Sequence[str] | None = None,
+        static_df: Any = None,
         directory: str | Path | None = None,
     ) -> Self:
         """Learn from a frame, a CSV or Parquet file, or a `SeriesTable`.
 
-        Column names given here replace the constructor's. Frames that follow are read by the columns of
-        this one. With ``directory`` an interrupted fit resumes.
+        Column names given here replace the constructor's. Frames that follow are read by the columns of this one.
+        Covariates are columns of ``df``; static ones may be in ``static_df``, a row for each series. With ``directory``
+        an interrupted fit resumes.
         """
         began = time.monotonic()
         settings = self._settings()  # a wrong argument is an error before anything is read
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
         state = fit_state(
-            self._read(df, columns),
+            self._read(df, columns, static_df=static_df),
             settings,
             horizon=self.horizon,
             context_length=None if self.context_length == "auto" else self.context_length,
@@ -229,18 +251,27 @@ class FernForecaster:
 
     # --- forecasting ----------------------------------------------------------------------------------------
 
-    def predict(self, df: Any = None, *, h: int | None = None, level: Numbers = None, quantiles: Numbers = None) -> Any:
+    def predict(
+        self,
+        df: Any = None,
+        *,
+        futr_df: Any = None,
+        h: int | None = None,
+        level: Numbers = None,
+        quantiles: Numbers = None,
+    ) -> Any:
         """Forecast the fitted series, or those in ``df`` without refitting.
 
         Arguments:
             df: rows to forecast from.
+            futr_df: the known columns for each step to forecast; `make_future_dataframe` gives its rows.
             h: number of steps; the horizon if not given. Longer horizons are sampled recursively.
             level: central intervals in percent: columns ``Fern-lo-80``, ``Fern-hi-80``.
             quantiles: probabilities, in place of levels: columns ``Fern-ql0.1``.
         """
         state, output = self._fitted(), OutputColumns.of(level=level, quantiles=quantiles)
         steps = self._steps(h)
-        recent, table = self._contexts(df)
+        recent, table = self._contexts(df, futr_df)
         made = predict_series(state, recent, Request(steps, tuple(output.probabilities), seed=self.seed))
         self._warn_of_levels(output)
         if made.held_back:
@@ -260,17 +291,33 @@ class FernForecaster:
         """The point forecast of rows in an array, in their own units; the quickest way."""
         return predict_array(self._fitted(), past)
 
-    def simulate(self, df: Any = None, *, n_paths: int = 100, seed: int | None = None, h: int | None = None) -> Any:
+    def simulate(
+        self,
+        df: Any = None,
+        *,
+        futr_df: Any = None,
+        n_paths: int = 100,
+        seed: int | None = None,
+        h: int | None = None,
+    ) -> Any:
         """Sample paths from the joint distribution: columns ``unique_id``, ``ds``, ``sample_id``, ``Fern``."""
         state, steps = self._fitted(), self._steps(h)
         seed = self.seed if seed is None else seed
         require_whole("n_paths", n_paths, 1)
         require_whole("seed", seed, 0)
-        recent, table = self._contexts(df)
+        recent, table = self._contexts(df, futr_df)
         paths = simulate_series(state, recent, steps=steps, n_paths=n_paths, seed=seed)
         return simulate_frame(state, recent, table, paths)
 
-    def total(self, df: Any = None, *, level: Numbers = None, by: "Period | None" = None, how: "How" = "sum") -> Any:
+    def total(
+        self,
+        df: Any = None,
+        *,
+        futr_df: Any = None,
+        level: Numbers = None,
+        by: "Period | None" = None,
+        how: "How" = "sum",
+    ) -> Any:
         """Sums or means over the horizon, with intervals from the joint distribution.
 
         Arguments:
@@ -283,7 +330,7 @@ class FernForecaster:
         from fern.forecaster.totals import total_frame
 
         state, output = self._fitted(), OutputColumns.of(level=level, quantiles=None)
-        recent, table = self._contexts(df)
+        recent, table = self._contexts(df, futr_df)
         return total_frame(state, recent, table, output, by=by, how=how)
 
     def forecast_distribution(self, df: Any = None) -> "CalibratedForecast":
@@ -531,13 +578,79 @@ class FernForecaster:
         require_whole("h", h, 1)
         return h
 
-    def _contexts(self, df: Any) -> tuple[tuple[Recent, ...], SeriesTable]:
-        """The rows to forecast from, and the table whose form the answer takes."""
+    def _contexts(self, df: Any, futr_df: Any = None) -> tuple[tuple[Recent, ...], SeriesTable]:
+        """The rows to forecast from, with the known columns ahead, and the table whose form the answer takes."""
         state = self._fitted()
-        if df is None:
-            return state.recent, state.table
-        table = self._read_like_fitted(df)
-        return state.recent_rows(table), table
+        table = state.table if df is None else self._read_like_fitted(df)
+        recent = state.recent if df is None else state.recent_rows(table)
+        return tuple(self._ahead(recent, futr_df)), table
+
+    def _ahead(self, recent: Sequence[Recent], futr_df: Any) -> Sequence[Recent]:
+        """The rows with the known columns of the steps to forecast."""
+        state = self._fitted()
+        known = () if state.covariates is None else state.covariates.encoding.known
+        if futr_df is None:
+            return recent
+        if not known:
+            raise FernError("the forecaster was fitted without known columns", argument="futr_df")
+        from fern.forecaster.future import read_future
+
+        ahead = read_future(state, recent, futr_df)
+        return [replace(one, ahead=ahead[one.name]) for one in recent]
+
+    def make_future_dataframe(self, df: Any = None) -> Any:
+        """The frame to fill in for ``predict(futr_df=…)``: identifier and stamp of each step, known columns empty."""
+        from fern.forecaster.future import make_future
+
+        recent, table = self._contexts(df)
+        return make_future(self._fitted(), recent, table)
+
+    def missing_future(self, futr_df: Any, df: Any = None) -> Any:
+        """The rows of `make_future_dataframe` that ``futr_df`` lacks, or has without a value."""
+        from fern.forecaster.future import find_missing
+
+        recent, table = self._contexts(df)
+        return find_missing(self._fitted(), recent, table, futr_df)
+
+    def importance(self) -> Any:
+        """Permutation importance of each covariate: by what share the error of held-out windows grows without it.
+
+        Columns ``covariate``, ``importance``, ``stddev`` (over permutations), the most important first; no rows where
+        the covariates have no part in the forecast.
+        """
+        state = self._fitted()
+        entries = () if state.covariates is None else state.covariates.importance
+        ordered = sorted(entries, key=lambda entry: -entry[1])
+        columns = {
+            name: [entry[k] for entry in ordered] for k, name in enumerate(("covariate", "importance", "stddev"))
+        }
+        return state.table.native.wrap(pa.table({**columns, "covariate": pa.array(columns["covariate"], pa.string())}))
+
+    def compare(
+        self,
+        futr_a: Any,
+        futr_b: Any,
+        df: Any = None,
+        *,
+        level: float = 80.0,
+        n_paths: int = 500,
+        seed: int | None = None,
+    ) -> Any:
+        """The difference of two forecasts, ``futr_a`` less ``futr_b``, with its interval from common random numbers."""
+        from fern.forecaster.future import compare_futures
+
+        OutputColumns.of(level=level, quantiles=None)
+        require_whole("n_paths", n_paths, 2)
+        pair = [self._contexts(df, future) for future in (futr_a, futr_b)]
+        return compare_futures(
+            self._fitted(),
+            pair[0][0],
+            pair[1][0],
+            pair[0][1],
+            level=level,
+            n_paths=n_paths,
+            seed=self.seed if seed is None else seed,
+        )
 
     def _read_like_fitted(self, df: Any, *, grid: Literal["time", "rows"] = "time") -> SeriesTable:
         """The series of a frame that must have the columns of the fitted one."""
@@ -556,6 +669,7 @@ class FernForecaster:
         dialect: Mapping[str, Any] | None = None,
         name: str | None = None,
         kind: FrameKind | None = None,
+        static_df: Any = None,
     ) -> SeriesTable:
         """The series of a frame; columns that are not given are the constructor's, or those of a fitted table.
 
@@ -568,26 +682,86 @@ class FernForecaster:
         for key, value in (("id_col", id_col), ("time_col", time_col)):
             if not isinstance(value, str) and not (value is None and key == "time_col"):
                 raise FernError(argument=key, got=value, expected="the name of a column")
+        targets = column_names("target_col", given.get("target_col", self.target_col))
+        encoding, statics = None, dict[str, Floats]()
+        if self._has_covariates(static_df):
+            frame, native = self._open(df, time_col, dialect, kind) if isinstance(df, str | Path) else unwrap(df)
+            roles = {
+                "identifier": id_col if id_col in frame.column_names else None,
+                "time": time_col,
+                "target": targets[0] if targets else TARGET,
+            }
+            fitted = None if like is None or like.covariates is None else like.covariates.encoding
+            df, encoding, statics = self._covariates(frame, roles, fitted=fitted, static_df=static_df)
         reading = Reading(
             time_col=time_col,
             id_col=None if id_col == ID_COL else id_col,
-            target_col=column_names("target_col", given.get("target_col", self.target_col)),
+            target_col=targets,
             forecast=True,
             ignore_columns=self.ignore_columns,
             guess_id=isinstance(df, str | Path),
             like=None if like is None else like.table.roles,
+            covariates=() if encoding is None else encoding.dynamic_outputs,
         )
         reading = replace(reading, **(dialect or {}))
         if isinstance(df, str | Path):
             source = open_source(df, reading, name=name)
-            native = Native(kind or ("pandas" if find_spec("pandas") is not None else "pyarrow"))
+            native = _native_of_file(kind)
         else:
-            frame, native = unwrap(df)
+            frame, own = unwrap(df)
+            native = own if encoding is None else native
             source = table_source(frame, name="frame", reading=reading)
         table = read_series(source, grid=grid, missing=self.missing, native=native, lone=True)
+        if encoding is not None:
+            known = {} if like is None else {one.name: one.static for one in like.recent}
+            series = [replace(one, static=statics.get(one.name, known.get(one.name))) for one in table.series]
+            lacking = [one.name for one in series if encoding.static and one.static is None]
+            if lacking:
+                raise FernError(f"has no values for series {lacking[0]!r}", argument="static_df")
+            table = replace(table, series=tuple(series), encoding=encoding)
         if self.missing == "error":
             table.require_no_gaps(where=source.name)
         return table
+
+    def _open(
+        self, path: str | Path, time_col: str | None, dialect: Mapping[str, Any] | None, kind: FrameKind | None
+    ) -> tuple[pa.Table, Native]:
+        """A file as a table with its covariates as they are."""
+        names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list).names
+        reading = Reading(time_col=time_col, forecast=True, ignore_columns=True, guess_id=True, covariates=names)
+        return read_columns(open_source(path, replace(reading, **(dialect or {})))), _native_of_file(kind)
+
+    def _has_covariates(self, static_df: Any) -> bool:
+        names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
+        if static_df is not None and not names.static:
+            raise FernError("got a frame, but stat_exog_list names no columns", argument="static_df")
+        return bool(names) or self.calendar is True or self.holidays is not None
+
+    def _covariates(
+        self, frame: pa.Table, roles: Mapping[str, str | None], *, fitted: Encoding | None, static_df: Any
+    ) -> tuple[pa.Table, Encoding, dict[str, Floats]]:
+        """The frame with covariates as numbers, how they became that, and the static numbers of its series."""
+        names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
+        names.require_in(frame.column_names, roles=roles, where="frame")
+        statics = None if static_df is None else unwrap(static_df)[0]
+        if statics is None and names.static:
+            for name in names.static:
+                if fitted is None and name not in frame.column_names:
+                    raise unknown_name("column", name, frame.column_names, argument="stat_exog_list", where="frame")
+        id_col = roles["identifier"]
+        if statics is not None and id_col not in statics.column_names:
+            raise unknown_name("column", id_col, statics.column_names, argument="id_col", where="static_df")
+        encoding = fitted or learn_columns(
+            frame, names, statics=statics, calendar=self.calendar is not False, country=self.holidays, where="frame"
+        )
+        own = frame if statics is None else statics
+        there = all(name in own.column_names for name in names.static)
+        read = (
+            read_statics(own, encoding, id_col=id_col, where="frame" if statics is None else "static_df")
+            if there
+            else {}
+        )
+        return encoding.encode(frame, where="frame"), encoding, read
 
     def _settings(self) -> FitSettings:
         """The arguments, checked."""
@@ -607,6 +781,11 @@ class FernForecaster:
                 raise unknown_name(name, value, known, argument=name)
         if self.threads is not None and not is_whole(self.threads, least=1):
             raise FernError(argument="threads", got=self.threads, expected="a whole number of at least 1")
+        Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
+        if self.calendar not in (True, False, "auto"):
+            raise FernError(argument="calendar", got=self.calendar, expected="True, False or 'auto'")
+        if self.holidays is not None and not isinstance(self.holidays, str):
+            raise FernError(argument="holidays", got=self.holidays, expected="a country code such as 'NO', or None")
         for name in ("ignore_columns", "classical", "pretrained"):
             if not isinstance(getattr(self, name), bool):
                 raise FernError(argument=name, got=getattr(self, name), expected="True or False")
@@ -639,3 +818,8 @@ class FernForecaster:
         shortage = describe_shortage(calibration, sorted(levels))
         if shortage:
             warnings.warn(f"{shortage} Details: diagnose().notes", FernWarning, stacklevel=3)
+
+
+def _native_of_file(kind: FrameKind | None) -> Native:
+    """The frames that answer a file: pandas' where it is installed."""
+    return Native(kind or ("pandas" if find_spec("pandas") is not None else "pyarrow"))

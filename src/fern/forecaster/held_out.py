@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fern.calibration import Calibration
 from fern.data.series_table import Series
 from fern.forecaster.combination import Blend, HeldOut, choose_blend, naive_scales
+from fern.forecaster.covariates import HeldOutWindows
 from fern.forecaster.partner import Combination, Partner, choose_transform, count_rows, find_floor
 from fern.forecaster.plan import Plan, TrainingSeries
 from fern.forecaster.predict import calibrate_forecast
@@ -49,8 +50,8 @@ def choose_combination(
     *,
     positive: bool | Literal["auto"],
     combine: bool,
-) -> tuple[Combination, list[str]]:
-    """The combination that held-out windows choose, and what was chosen in words.
+) -> tuple[Combination, list[str], HeldOutWindows | None]:
+    """The combination that held-out windows choose, what was chosen in words, and its forecasts of these windows.
 
     Without ``combine`` the model's forecasts are left as they are; short series are the partner's all the same.
     """
@@ -93,7 +94,27 @@ def choose_combination(
     combination = Combination(
         partner=partner, learnt=learnt, zeros=zeros, alone=alone, positive=positive, floors=floors
     )
-    return combination, notes
+    if chosen_on is None or made is None:
+        return combination, notes, None
+    judged = chosen_on.held_out(made)
+    blended = (
+        learnt.apply(judged.model, made, judged.least)
+        if by_model is not None
+        else alone.apply(None, made, judged.least)
+    )
+    lengths = np.array([len(one.values) for one in series])
+    channels = np.tile(np.arange(series[0].values.shape[1]), len(judged.scale) // series[0].values.shape[1])
+    windows = HeldOutWindows(
+        judged.series,
+        lengths[judged.series] - judged.ends,
+        channels,
+        judged.actual,
+        blended,
+        judged.scale,
+        judged.ends,
+        judged.least,
+    )
+    return combination, notes, windows
 
 
 def _describe(blend: Blend, losses: dict[float, float]) -> str:

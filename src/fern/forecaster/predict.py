@@ -5,13 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
 from fern.calibration import CalibratedForecast, Calibration, OnlineCalibration
 from fern.checks import require_memory
+from fern.data.frequency import last_stamps, next_stamps
 from fern.data.series_table import SeriesTable
 from fern.errors import FernError, show_value
+from fern.forecaster.combination import naive_scales
+from fern.forecaster.covariates import CovariateRows, phase_of
 from fern.forecaster.distributions import distribution_of
 from fern.forecaster.partner import choose_rows, find_absurd, hold_back
 from fern.forecaster.state import Recent, State
@@ -381,13 +385,59 @@ def _combine(
     zeros = _many_zeros(histories)
     if zeros.any():
         learnt = choose_rows(zeros, combination.zeros.apply(model, classical, floors), learnt)
-    return hold_back(learnt, combination.alone.apply(None, classical, floors), histories, state.season)
+    made, absurd = hold_back(learnt, combination.alone.apply(None, classical, floors), histories, state.season)
+    return _with_covariates(state, made, members), absurd
+
+
+def _with_covariates(state: State, made: QuantileForecast, members: Sequence[Recent]) -> QuantileForecast:
+    """The average with the regression on covariates, where it has a part."""
+    model = state.covariates
+    if model is None or not model.active:
+        return made
+    if made.mean.shape[1] != state.horizon:
+        raise FernError(
+            argument="h", got=made.mean.shape[1], expected=f"the horizon, {state.horizon}, where covariates are used"
+        )
+    rows = [_covariate_rows(state, one) for one in members]
+    scales = naive_scales(_histories(members), state.season)
+    return model.apply(made, rows, scales, _floors(state, members).reshape(-1), state.frequency)
+
+
+def _covariate_rows(state: State, one: Recent) -> CovariateRows:
+    model = state.covariates
+    assert model is not None
+    encoding, count = model.encoding, len(one.values)
+    known = len(encoding.known_outputs)
+    if known and one.ahead is None:
+        raise FernError(
+            f"the known columns {', '.join(encoding.names.known)} have no values for the steps ahead",
+            argument="futr_df",
+            expected="a frame with them; make_future_dataframe() gives its rows",
+        )
+    stamps = None
+    if one.last is not None:
+        stamps = pa.concat_arrays(
+            [last_stamps(one.last, state.frequency, count), next_stamps(one.last, state.frequency, state.horizon)]
+        )
+    static = one.static
+    if static is None and encoding.static:
+        raise FernError(f"series {one.name!r} has no static values", argument="stat_exog_list")
+    return CovariateRows(
+        one.name,
+        one.values,
+        np.empty((count, 0)) if one.covariates is None else one.covariates,
+        stamps,
+        np.empty((state.horizon, 0)) if one.ahead is None else one.ahead,
+        np.empty(0) if static is None else static,
+        phase_of(None if stamps is None else stamps[0], state.frequency, state.season, row=one.rows - count),
+    )
 
 
 def _predict_alone(state: State, members: Sequence[Recent], steps: int) -> QuantileForecast:
     """The classical partner's forecast of each entry of series that are too short for the model."""
     classical = state.combination.partner.forecast(_histories(members), steps)
-    return state.combination.alone.apply(None, classical, _floors(state, members).reshape(-1))
+    made = state.combination.alone.apply(None, classical, _floors(state, members).reshape(-1))
+    return _with_covariates(state, made, members)
 
 
 def _model_table(state: State, batch: Batch, request: Request) -> QuantileForecast:
@@ -401,6 +451,8 @@ def _model_table(state: State, batch: Batch, request: Request) -> QuantileForeca
 def _is_plain(state: State, members: Sequence[Recent]) -> bool:
     """Whether the model's forecasts of these series are left as they are."""
     combination = state.combination
+    if state.covariates is not None and state.covariates.active:
+        return False
     if combination.learnt.plain and combination.zeros.plain:
         return True
     zeros = _many_zeros(_histories(members))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -20,6 +20,7 @@ from fern.data.series_table import SeriesTable
 from fern.diagnostics import EigenProfile, Rules
 from fern.diagnostics.alarms import Rates
 from fern.errors import FernError, unknown_name
+from fern.forecaster.covariates import CovariateModel
 from fern.forecaster.partner import Combination, Partner
 from fern.forecaster.state import Findings, Profiled, Recent, Scale, State
 from fern.models import Forecaster
@@ -53,6 +54,12 @@ def split_state(state: State) -> tuple[Plain, Arrays]:
         arrays |= {f"calibration.{name}": values for name, values in own.items()}
     plain["combination"], own = state.combination.to_parts()
     arrays |= {f"combination.{name}": values for name, values in own.items()}
+    if state.covariates is not None:
+        plain["covariates"], own = state.covariates.to_parts()
+        arrays |= {f"covariates.{name}": values for name, values in own.items()}
+        rows = [np.empty((len(one.values), 0)) if one.covariates is None else one.covariates for one in state.recent]
+        arrays["recent.covariates"] = np.concatenate(rows)
+        arrays["statics"] = np.stack([np.empty(0) if one.static is None else one.static for one in state.recent])
     arrays["floors"] = np.stack([state.combination.floor(one.name, one.values) for one in state.recent])
     plain["online"] = {}
     for number, (name, online) in enumerate(state.online.items()):
@@ -88,6 +95,7 @@ def join_state(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mod
             online[name] = OnlineCalibration.from_parts(calibration, entry, own_arrays)
     names = _texts(arrays, "names")
     stamp_type = parse_type(plain.get("stamp_type"))
+    recent = _recent(names, arrays, len(channels), stamp_type)
     return State(
         **{name: plain[name] for name in SIZES},
         table=_table(plain["form"], channels, _frequency(plain["frequency"])),
@@ -96,12 +104,32 @@ def join_state(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mod
         model=model,
         calibration=calibration,
         scales=_scales(names, arrays, len(channels)),
-        recent=_recent(names, arrays, len(channels), stamp_type),
         notes=tuple(str(note) for note in plain["notes"]),
         online=online,
         findings=_findings(plain["findings"], arrays, len(channels)) if "findings" in plain else None,
         combination=_combination(plain, arrays, names, len(channels)),
+        **_covariates(plain, arrays, names, recent),
     )
+
+
+def _covariates(
+    plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], names: list[str], recent: tuple[Recent, ...]
+) -> dict[str, Any]:
+    """The fields of a state that covariates fill."""
+    if "covariates" not in plain:
+        return {"recent": recent}
+    model = CovariateModel.from_parts(plain["covariates"], _under(arrays, "covariates."), horizon=plain["horizon"])
+    encoding = model.encoding
+    counts = [len(one.values) for one in recent]
+    rows = _sized(arrays, "recent.covariates", (sum(counts), len(encoding.dynamic_outputs)))
+    parts = np.split(rows, np.cumsum(counts)[:-1])
+    width = sum(len(column.outputs) for column in encoding.static)
+    statics = _sized(arrays, "statics", (len(names), width))
+    joined = tuple(
+        replace(one, covariates=part, static=static if width else None)
+        for one, part, static in zip(recent, parts, statics, strict=True)
+    )
+    return {"covariates": model, "recent": joined}
 
 
 def _combination(

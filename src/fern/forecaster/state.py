@@ -14,6 +14,7 @@ from fern.data.series_table import Series, SeriesTable
 from fern.diagnostics import EigenProfile, Rules
 from fern.diagnostics.alarms import Rates
 from fern.errors import FernError
+from fern.forecaster.covariates import CovariateModel
 from fern.forecaster.partner import Combination, Partner, count_rows
 from fern.models import Forecaster
 
@@ -64,6 +65,9 @@ class Recent:
     last: pa.Scalar | None  # the stamp of the last row
     rows: int  # rows of the whole series
     fitted: int  # of them, those that were there when the model was fitted
+    covariates: Floats | None = None  # (n, K), known and past columns as numbers
+    ahead: Floats | None = None  # (H, K known), known columns of the steps to forecast
+    static: Floats | None = None  # (Q,)
 
     def future(self, frequency: Frequency, count: int) -> pa.Array:
         """The stamps of the next ``count`` rows; row numbers where there is no time column."""
@@ -122,6 +126,8 @@ class State:
     """What the fit measured of its distribution on held-out rows."""
     combination: Combination = field(default_factory=lambda: Combination(partner=Partner(season=1)))
     """How the model's forecasts and the classical partner's go together."""
+    covariates: CovariateModel | None = None
+    """The covariates, and the regression on them where it has a part; None without any."""
 
     @property
     def channel_names(self) -> tuple[str, ...]:
@@ -136,7 +142,8 @@ class State:
     @property
     def keep(self) -> int:
         """Rows of each series that are kept."""
-        return max(self.context_length + self.horizon, count_rows(self.season))
+        regressed = 0 if self.covariates is None else self.covariates.rows
+        return max(self.context_length + self.horizon, count_rows(self.season), regressed)
 
     @property
     def output_names(self) -> list[str]:
@@ -193,5 +200,6 @@ def keep_recent(series: Sequence[Series], *, keep: int) -> tuple[Recent, ...]:
         start = max(rows - keep, one.breaks[-1] if one.breaks else 0, 0)
         last = None if one.stamps is None else one.stamps[rows - 1]
         newest = one.values[start:].copy()  # a view would hold on to the whole series
-        recent.append(Recent(one.name, newest, last, rows, rows))
+        covariates = None if one.covariates is None else one.covariates[start:].copy()
+        recent.append(Recent(one.name, newest, last, rows, rows, covariates, static=one.static))
     return tuple(recent)

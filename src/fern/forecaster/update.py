@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 
 from fern.calibration import OnlineCalibration
 from fern.data.frequency import Frequency
@@ -38,12 +39,24 @@ def update_state(state: State, table: SeriesTable) -> State:
             values=values,
             last=None if series.stamps is None else _stamps_like(before, series)[len(series.stamps) - 1],
             rows=before.rows + len(series.values),
+            covariates=_join_covariates(before, series),
         )
         follower = _follow(state, after, new=len(series.values))
         if follower is not None:
             online[series.name] = follower
-        recent[place] = replace(after, values=np.ascontiguousarray(values[-state.keep :]))
+        kept = after.covariates
+        recent[place] = replace(
+            after,
+            values=np.ascontiguousarray(values[-state.keep :]),
+            covariates=None if kept is None else np.ascontiguousarray(kept[-state.keep :]),
+        )
     return replace(state, recent=tuple(recent), online=online)
+
+
+def _join_covariates(before: Recent, later: Series) -> NDArray[np.float64] | None:
+    if before.covariates is None or later.covariates is None:
+        return None
+    return np.concatenate((before.covariates, later.covariates))
 
 
 def _require_following(before: Recent, later: Series, frequency: Frequency) -> None:

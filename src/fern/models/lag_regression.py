@@ -2,17 +2,17 @@
 
 For step h after origin t, with c_t the mean of the newest season of the (transformed) values y,
 
-    y_{t+h} - c_t = b_h + w_hᵀ [y_{t-i} - c_t; y_{t+h-kS+d} - c_t; x_{t+h+d}; x_{t+h-kS}; m_t; z_t],
+    y_{t+h} - c_t = b_h + w_hᵀ [c_t; y_{t-i} - c_t; y_{t+h-kS+d} - c_t; x_{t+h+d}; x_{t+h-kS}; m_t; z_t],
 
-where S is the season, x are known columns (calendar features among them), m their mean, least and greatest values over
-the horizon, and z columns of the past and of the series itself. It is LEAR (Lago et al., 2021) with neighbours of the
+where S is the season, x are known columns, m their mean, least and greatest values over the horizon, and z the calendar
+of the target step, columns of the past and of the series itself. It is LEAR (Lago et al., 2021) with neighbours of the
 target step in place of all hours of the day, a ridge in place of the LASSO, and exponential forgetting: the weights are
 means over several memories, and the penalty of each is the one with the least leave-one-out error. Where a season has
 few enough steps, each phase has weights of its own, as LEAR has for each hour of the day.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -27,8 +27,9 @@ Transform = Literal["none", "asinh"]
 _NEIGHBOURS = (-1, 0, 1)  # steps around a lag of whole seasons
 _SURE = 1e-3  # windows of less weight are left out
 _MOST_PHASES = 24
-_WINDOWS_PER_PHASE = 60  # fewer windows than this share one set of weights
+_WINDOWS_PER_PHASE = 300  # fewer windows than this share one set of weights
 _PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 30000.0)
+_LEAST_MEMORY = 1.5  # windows of a half-life for each feature, at least
 _MOST_WINDOWS = 20_000  # of one regression; more are thinned evenly
 
 
@@ -42,7 +43,9 @@ class LagRegressionConfig:
         recent: newest values that enter as they are.
         cycles: lags in whole seasons; those that reach beyond a quarter of the rows are left out.
         reach: known columns enter from so many steps before the target to so many after it.
-        memories: half-lives of a window's weight, as shares of the rows.
+        lean: leave out what long series alone can weigh: steps after the target, least and greatest values.
+        memories: half-lives of a window's weight, as shares of the rows; never so short that features outnumber the
+            windows that count.
         transform: ``asinh`` of values in units of their median absolute deviation, or ``none``.
     """
 
@@ -50,9 +53,10 @@ class LagRegressionConfig:
     season: int = 1
     recent: int = 24
     cycles: tuple[int, ...] = (1, 2, 3, 7)
-    reach: int = 2
+    reach: int = 3
     memories: tuple[float, ...] = (0.06, 0.17, 0.5)
     transform: Transform = "none"
+    lean: bool = False
 
     def __post_init__(self) -> None:
         for name in ("horizon", "season", "recent"):
@@ -76,6 +80,7 @@ class RegressionSeries:
         values: the target.
         known: known columns, for the rows of ``values`` and, where it is forecast, the ``horizon`` rows after them.
         past: columns that are known up to the origin alone.
+        dates: calendar features, known as ``known`` is; only those of the target step enter.
         static: numbers that belong to the series.
         phase: the phase of the first row within the season.
         scale: the level and the unit of the values; by default their median and median absolute deviation.
@@ -87,6 +92,7 @@ class RegressionSeries:
     static: Floats = field(default_factory=lambda: np.empty(0))  # (Q,)
     phase: int = 0
     scale: tuple[float, float] | None = None
+    dates: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (T or T + H, Q)
 
     def scale_of(self, rows: int) -> tuple[float, float]:
         """The level and the unit, from the first ``rows`` values where they are not given."""
@@ -101,7 +107,7 @@ class LagRegression:
     """
 
     config: LagRegressionConfig
-    weights: tuple[Floats, ...]  # by step: (phases, p_h + 1)
+    weights: tuple[Floats | None, ...]  # by step: (phases, p_h + 1); None for steps that were not fitted
 
     def predict(
         self,
@@ -122,24 +128,28 @@ class LagRegression:
         at = np.array([len(series.values)], dtype=np.int64) if origins is None else np.asarray(origins, dtype=np.int64)
         level, unit = series.scale_of(int(at.min()))
         y = _apply(self.config.transform, (series.values - level) / unit)
-        phases = (series.phase + at) % self.config.season if len(self.weights[0]) > 1 else np.zeros_like(at)
-        out = np.empty((len(at), self.config.horizon))
-        for h in range(self.config.horizon):
+        out = np.full((len(at), self.config.horizon), np.nan)
+        for h, own in enumerate(self.weights):
+            if own is None:
+                continue
             features, centre = _features(self.config, y, series, at, h)
-            weights = self.weights[h][phases]
+            weights = own[(series.phase + at) % len(own)]
             out[:, h] = centre + (features * weights[:, :-1]).sum(axis=1) + weights[:, -1]
         return level + unit * _invert(self.config.transform, out)
 
 
-def fit_lag_regression(series: Sequence[RegressionSeries], config: LagRegressionConfig) -> LagRegression:
+def fit_lag_regression(
+    series: Sequence[RegressionSeries], config: LagRegressionConfig, *, steps: Sequence[int] | None = None
+) -> LagRegression:
     """Fit one set of weights to all series, each in units of its own level and scale.
 
     Every row whose context and horizon lie within the series is an origin. Rows of different series never enter one
-    forecast.
+    forecast. With ``steps`` (from 0) only these are fitted, and others are forecast as NaN.
     """
     lengths = [len(one.values) for one in series]
     reach = max(lengths, default=0) // 4
-    config = _with_cycles(config, tuple(k for k in config.cycles if k * config.season <= max(reach, config.season)))
+    cycles = tuple(k for k in config.cycles if k * config.season <= max(reach, config.season)) or (1,)
+    config = replace(config, cycles=cycles, recent=max(1, min(config.recent, reach)))
     need = config.context_length + config.horizon
     usable = [one for one in series if len(one.values) >= need]
     if not usable:
@@ -158,10 +168,13 @@ def fit_lag_regression(series: Sequence[RegressionSeries], config: LagRegression
     age = np.concatenate([len(one.values) - at for one, at in zip(usable, origins, strict=True)]).astype(np.float64)
     phase = np.concatenate([(one.phase + at) % config.season for one, at in zip(usable, origins, strict=True)])
     groups = [np.flatnonzero(phase == p) for p in range(config.season)] if by_phase else [np.arange(len(age))]
-    span = float(max(lengths))
-    weights = []
+    span, spacing = float(max(lengths)), (config.season if by_phase else stride) / len(usable)
+    weights: list[Floats | None] = []
     penalties: dict[float, float] = {}
     for h in range(config.horizon):
+        if steps is not None and h not in steps:
+            weights.append(None)
+            continue
         parts = [_features(config, y, one, at, h) for one, y, at in zip(usable, scaled, origins, strict=True)]
         features = np.concatenate([part for part, _ in parts])
         target = np.concatenate([y[at + h] - centre for y, at, (_, centre) in zip(scaled, origins, parts, strict=True)])
@@ -169,7 +182,8 @@ def fit_lag_regression(series: Sequence[RegressionSeries], config: LagRegression
         for group in groups:
             fits = []
             for memory in config.memories:
-                weight = 0.5 ** (age[group] / (memory * span))
+                half = max(memory * span, _LEAST_MEMORY * features.shape[1] * spacing)
+                weight = 0.5 ** (age[group] / half)
                 kept = group[weight > _SURE]
                 fitted, penalty = _ridge(features[kept], target[kept], weight[weight > _SURE], penalties.get(memory))
                 penalties.setdefault(memory, penalty)
@@ -179,11 +193,6 @@ def fit_lag_regression(series: Sequence[RegressionSeries], config: LagRegression
         if h + 1 in (1, config.horizon // 2):  # the best penalty moves with the step: choose it anew half-way
             penalties.clear()
     return LagRegression(config, tuple(weights))
-
-
-def _with_cycles(config: LagRegressionConfig, cycles: tuple[int, ...]) -> LagRegressionConfig:
-    kept = cycles or (1,)
-    return LagRegressionConfig(**{**config.__dict__, "cycles": kept})
 
 
 def _measure(values: Floats) -> tuple[float, float]:
@@ -213,21 +222,25 @@ def _features(
     newest = y[at[:, None] - 1 - np.arange(max(season, config.recent) if season <= config.context_length else 1)]
     cycle = newest[:, :season] if season > 1 else newest
     centre = cycle.mean(axis=1)
-    columns = [newest[:, : config.recent] - centre[:, None]]
+    columns = [newest[:, : config.recent] - centre[:, None], centre[:, None]]  # the latter pulls back to the level
     lags = [k for k in config.cycles if season * k > h] if season > 1 else []
     for k in lags:
         near = [d for d in _NEIGHBOURS if h - season * k + d < 0]
         columns.append(y[at[:, None] + h - season * k + np.array(near)] - centre[:, None])
-    columns += [cycle.min(axis=1)[:, None] - centre[:, None], cycle.max(axis=1)[:, None] - centre[:, None]]
+    if not config.lean:
+        columns += [cycle.min(axis=1)[:, None] - centre[:, None], cycle.max(axis=1)[:, None] - centre[:, None]]
     known = series.known
     if known.shape[1]:
-        steps = np.unique(np.clip(h + np.arange(-config.reach, config.reach + 1), 0, horizon - 1))
+        after = 0 if config.lean else config.reach
+        steps = np.unique(np.clip(h + np.arange(-config.reach, after + 1), 0, horizon - 1))
         columns.append(known[at[:, None] + steps].reshape(len(at), -1))
         columns += [known[at + h - season * k] for k in (lags if season > 1 else ()) if season * k > h]
-        if horizon > 1:
+        if horizon > 1 and not config.lean:
             ahead = known[at[:, None] + np.arange(horizon)]
             columns += [ahead.mean(axis=1), ahead.min(axis=1), ahead.max(axis=1)]
-        columns.append(known[at[:, None] - 1 - np.arange(min(season, config.context_length))].mean(axis=1))
+            columns.append(known[at[:, None] - 1 - np.arange(min(season, config.context_length))].mean(axis=1))
+    if series.dates.shape[-1]:
+        columns.append(series.dates[at + h])
     if series.past.shape[-1]:
         columns += [series.past[at - 1], series.past[at[:, None] - 1 - np.arange(cycle.shape[1])].mean(axis=1)]
     if len(series.static):
@@ -250,17 +263,16 @@ def _ridge(
     centre = share @ target
     root = np.sqrt(share * len(share))
     x, y = root[:, None] * ((features - mean) / unit * live), root * (target - centre)
-    values, vectors = np.linalg.eigh(x.T @ x)
-    values = np.maximum(values, 0.0)
-    turned = vectors.T @ (x.T @ y)
+    gram, moment = x.T @ x, x.T @ y
     if penalty is None:
-        scores = x @ vectors
+        values, vectors = np.linalg.eigh(gram)
+        values, turned, scores = np.maximum(values, 0.0), vectors.T @ moment, x @ vectors
         errors = {}
         for candidate in _PENALTIES:
             leverage = np.minimum((scores**2 / (values + candidate)).sum(axis=1) + share, 0.95)
-            errors[candidate] = float(
-                np.abs(root * (y - scores @ (turned / (values + candidate))) / (1 - leverage)).sum()
-            )
+            left_out = (y - scores @ (turned / (values + candidate))) / (1 - leverage)
+            errors[candidate] = float(np.abs(root * left_out).sum())
         penalty = min(errors, key=lambda candidate: errors[candidate])
-    slopes = live * (vectors @ (turned / (values + penalty))) / unit
+    gram[np.diag_indices(len(gram))] += penalty
+    slopes = live * np.linalg.solve(gram, moment) / unit
     return np.append(slopes, centre - mean @ slopes), penalty

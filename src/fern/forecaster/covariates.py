@@ -1,0 +1,358 @@
+"""Covariates in a forecast: a regression on lags and columns beside the target, averaged with the other forecasts.
+
+The regression (`fern.models.lag_regression`) is fitted to the rows before the held-out windows; these choose its
+transform and its weight in the average, which is 0 where it does not help. Then it is fitted to all rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fern.data.covariates import Encoding, calendar_features
+from fern.data.frequency import DAY, Frequency, local_times
+from fern.data.timestamps import as_integers
+from fern.errors import FernError
+from fern.forecaster.combination import Blend, HeldOut, average, choose_blend, loss
+from fern.models.classical import QuantileForecast
+from fern.models.lag_regression import (
+    LagRegression,
+    LagRegressionConfig,
+    RegressionSeries,
+    Transform,
+    fit_lag_regression,
+)
+
+Floats = NDArray[np.float64]
+
+TRANSFORMS: tuple[Transform, ...] = ("none", "asinh")
+FEW_STEPS = 4
+"""Steps of the horizon by which a design is chosen."""
+
+YEARS = 2.0
+"""Years of rows from which the time of the year is a feature: within less it is a trend."""
+
+REPEATS = 5
+"""Permutations behind an importance."""
+
+
+def phase_of(stamp: Any, frequency: Frequency, season: int, *, row: int) -> int:
+    """The phase of a row within the season: by the calendar where there is one, else by the row's number.
+
+    So that the same hour of the day has the same phase in every series.
+    """
+    if stamp is None:
+        return row % season
+    stamps = pa.array([stamp], stamp.type)
+    if not pa.types.is_timestamp(stamps.type):
+        return int(as_integers(stamps)[0]) // frequency.count % season
+    local = local_times(stamps)
+    if frequency.unit in ("month", "month end"):
+        return (
+            int(local.astype("datetime64[ns]").astype("datetime64[M]").astype(np.int64)[0]) // frequency.count % season
+        )
+    return int(local[0] // int(frequency.nanoseconds or 1)) % season
+
+
+@dataclass(frozen=True, eq=False)
+class CovariateRows:
+    """The rows of one series with covariates as numbers, and those known ahead."""
+
+    name: str
+    values: Floats  # (n, C)
+    covariates: Floats  # (n, K)
+    stamps: pa.Array | None  # (n,) or (n + H,)
+    future: Floats | None  # (H, K known)
+    static: Floats  # (Q,)
+    phase: int
+
+
+@dataclass(frozen=True, eq=False)
+class CovariateModel:
+    """The fitted regressions, one for each channel, and their part in the average.
+
+    ``spread`` is the standard deviation of each step in units of the series' scale, from held-out windows;
+    ``importance`` says for each covariate by what share the held-out loss grows where its values are permuted.
+    """
+
+    encoding: Encoding
+    regressions: tuple[LagRegression, ...] = ()
+    blend: Blend = field(default_factory=lambda: Blend(0.0))
+    spread: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (C, H)
+    importance: tuple[tuple[str, float, float], ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """Whether the regression has a part in the forecast."""
+        return bool(self.regressions) and self.blend.weight > 0
+
+    @property
+    def rows(self) -> int:
+        """Rows that a forecast reads."""
+        return max((one.config.context_length for one in self.regressions), default=0)
+
+    def apply(
+        self,
+        made: QuantileForecast,  # (N·C, H)
+        series: Sequence[CovariateRows],
+        scales: Floats,  # (N·C,) of losses, as in `naive_scales`
+        least: Floats,  # (N·C,)
+        frequency: Frequency,
+    ) -> QuantileForecast:
+        """The average of the regression's forecast and the others'."""
+        if not self.active:
+            return made
+        own = self.forecast(series, scales, frequency)
+        able = np.isfinite(own.mean).all(axis=1)
+        blended = self.blend.apply(own, made, least)
+        if able.all():
+            return blended
+        chosen = {
+            name: np.where(
+                able.reshape(-1, *([1] * (getattr(made, name).ndim - 1))), getattr(blended, name), getattr(made, name)
+            )
+            for name in ("mean", "table", "response", "stepped")
+        }
+        return QuantileForecast(**chosen)
+
+    def forecast(
+        self, series: Sequence[CovariateRows], scales: Floats, frequency: Frequency
+    ) -> QuantileForecast:  # (N·C, H)
+        """The regression's own forecast; NaN where a series has too few rows."""
+        horizon = self.spread.shape[1]
+        means = np.full((len(scales), horizon), np.nan)
+        for number, one in enumerate(series):
+            for channel, regression in enumerate(self.regressions):
+                if len(one.values) >= regression.config.context_length:
+                    ready = prepare(one, self.encoding, channel, frequency)
+                    means[number * len(self.regressions) + channel] = regression.predict(ready)[0]
+        spread = np.tile(self.spread, (len(series), 1)) * scales[:, None]
+        return QuantileForecast.normal(means, spread, np.full_like(means, 0.5) ** np.arange(horizon))
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """What JSON holds, and arrays."""
+        blend, arrays = self.blend.to_parts()
+        arrays = {f"blend.{name}": values for name, values in arrays.items()} | {"spread": self.spread}
+        for channel, regression in enumerate(self.regressions):
+            arrays |= {f"weights.{channel}.{h}": w for h, w in enumerate(regression.weights) if w is not None}
+        configs = [
+            {**one.config.__dict__, "cycles": list(one.config.cycles), "memories": list(one.config.memories)}
+            for one in self.regressions
+        ]
+        plain = {
+            "encoding": self.encoding.to_mapping(),
+            "blend": blend,
+            "regressions": configs,
+            "importance": [list(entry) for entry in self.importance],
+        }
+        return plain, arrays
+
+    @classmethod
+    def from_parts(
+        cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, horizon: int
+    ) -> "CovariateModel":
+        """What `to_parts` took apart."""
+        regressions = []
+        for channel, settings in enumerate(plain["regressions"]):
+            lists = {name: tuple(settings[name]) for name in ("cycles", "memories")}
+            config = LagRegressionConfig(**{**settings, **lists})
+            weights = tuple(
+                np.asarray(arrays[f"weights.{channel}.{step}"], dtype=np.float64) for step in range(config.horizon)
+            )
+            if config.horizon != horizon or any(one.ndim != 2 or not np.isfinite(one).all() for one in weights):
+                raise FernError("weights of the wrong shape, or not finite", argument="covariates")
+            regressions.append(LagRegression(config, weights))
+        own = {key.removeprefix("blend."): values for key, values in arrays.items() if key.startswith("blend.")}
+        importance = tuple((str(name), float(mean), float(error)) for name, mean, error in plain["importance"])
+        spread = np.asarray(arrays["spread"], dtype=np.float64)
+        if regressions and spread.shape != (len(regressions), horizon):
+            raise FernError(f"spread of shape {spread.shape}", argument="covariates")
+        encoding = Encoding.from_mapping(plain["encoding"])
+        return cls(encoding, tuple(regressions), Blend.from_parts(plain["blend"], own), spread, importance)
+
+
+def prepare(one: CovariateRows, encoding: Encoding, channel: int, frequency: Frequency) -> RegressionSeries:
+    """A channel of a series as the regression takes it: known columns and the calendar side by side."""
+    count = len(encoding.known_outputs)
+    known = one.covariates[:, :count]
+    if one.future is not None:
+        known = np.concatenate((known, one.future))
+    dates = np.empty((0, 0))
+    if encoding.calendar and one.stamps is not None:
+        _, dates = calendar_features(one.stamps, frequency, country=encoding.country, year=encoding.year)
+    return RegressionSeries(
+        one.values[:, channel], known, one.covariates[:, count:], one.static, one.phase, dates=dates
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutWindows:
+    """Windows that the other forecasts were judged on: one entry for each window and channel."""
+
+    series: NDArray[np.int64]  # (n,)
+    rows: NDArray[np.int64]  # (n,) the first forecast row
+    channels: NDArray[np.int64]  # (n,)
+    actual: Floats  # (n, H)
+    made: QuantileForecast  # (n, H) without covariates
+    scale: Floats  # (n,)
+    ends: NDArray[np.int64]  # (n,)
+    least: Floats  # (n,)
+
+
+def fit_covariates(
+    series: Sequence[CovariateRows],
+    encoding: Encoding,
+    held: HeldOutWindows,
+    *,
+    horizon: int,
+    season: int,
+    frequency: Frequency,
+    seed: int,
+) -> tuple[CovariateModel, str]:
+    """The regressions, their weight by held-out windows, and what was decided in words."""
+    channels = series[0].values.shape[1]
+    longest = max(len(one.values) for one in series) * (frequency.nanoseconds or 0.0)
+    encoding = replace(encoding, year=longest >= YEARS * 365.25 * DAY)
+    first = {int(number): int(held.rows[held.series == number].min()) for number in np.unique(held.series)}
+    share = min((row / len(series[number].values) for number, row in first.items()), default=1.0)
+    cuts = [first.get(number, int(share * len(one.values))) for number, one in enumerate(series)]
+    means = np.full(held.actual.shape, np.nan)
+    chosen: list[LagRegressionConfig] = []
+    steps = np.unique(np.linspace(0, horizon - 1, FEW_STEPS).round().astype(int)).tolist()
+    for channel in range(channels):
+        ready = [prepare(one, encoding, channel, frequency) for one in series]
+        early = [
+            replace(one, values=one.values[:cut], known=one.known[:cut], past=one.past[:cut], dates=one.dates[:cut])
+            for one, cut in zip(ready, cuts, strict=True)
+        ]
+        mine = np.flatnonzero(held.channels == channel)
+        losses: dict[LagRegressionConfig, float] = {}
+        for config in _designs(horizon, season):
+            try:
+                trial = _at_windows(fit_lag_regression(early, config, steps=steps), ready, held, mine)[:, steps]
+            except FernError:  # too few rows for so long a context
+                continue
+            error = np.abs(trial - held.actual[mine][:, steps]) / held.scale[mine, None]
+            losses[config] = float(np.nanmean(error)) if np.isfinite(error).any() else inf
+        if not losses:
+            return CovariateModel(encoding), "covariates: too few rows before the held-out windows to learn from them"
+        chosen.append(min(losses, key=lambda config: losses[config]))
+        means[mine] = _at_windows(fit_lag_regression(early, chosen[-1]), ready, held, mine)
+    usable = np.isfinite(means).all(axis=1)
+    if not usable.any():
+        return CovariateModel(encoding), "covariates: no held-out window has rows enough to judge them"
+    errors = (held.actual - means) / held.scale[:, None]
+    spread = np.stack(
+        [
+            np.sqrt(np.nanmean(np.square(np.clip(errors[held.channels == channel], -50, 50)), axis=0))
+            for channel in range(channels)
+        ]
+    )
+    own = QuantileForecast.normal(
+        means[usable],
+        (spread[held.channels] * held.scale[:, None])[usable],
+        np.full((int(usable.sum()), horizon), 0.5) ** np.arange(horizon),
+    )
+    judged = HeldOut(
+        held.actual[usable],
+        own,
+        held.made.take(np.flatnonzero(usable)),
+        held.scale[usable],
+        held.series[usable],
+        held.ends[usable],
+        held.least[usable],
+    )
+    blend, losses_by_weight = choose_blend(judged)
+    tried = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses_by_weight.items())
+    said = f"the regression on covariates has a weight of {100 * blend.weight:.0f} %, by held-out windows"
+    note = f"{said} (scaled CRPS of {tried})"
+    if blend.weight == 0:
+        return CovariateModel(encoding), note
+    regressions = tuple(
+        fit_lag_regression(
+            [prepare(one, encoding, channel, frequency) for one in series],
+            chosen[channel],
+        )
+        for channel in range(channels)
+    )
+    model = CovariateModel(encoding, regressions, blend, spread)
+    return replace(model, importance=_importance(model, series, held, usable, frequency, seed)), note
+
+
+def _designs(horizon: int, season: int) -> list[LagRegressionConfig]:
+    """What is tried: both transforms, each with all features and with few."""
+    full = [LagRegressionConfig(horizon=horizon, season=season, transform=transform) for transform in TRANSFORMS]
+    lean = [replace(one, recent=4, cycles=(1,), reach=min(horizon, 6), memories=(2.0,), lean=True) for one in full]
+    return [*full, *lean]
+
+
+def _at_windows(
+    regression: LagRegression, ready: Sequence[RegressionSeries], held: HeldOutWindows, mine: NDArray[np.int64]
+) -> Floats:  # (n, H)
+    """The regression's forecasts of held-out windows; NaN where a window has too few rows before it."""
+    out = np.full((len(mine), regression.config.horizon), np.nan)
+    for number in np.unique(held.series[mine]).tolist():
+        places = np.flatnonzero(held.series[mine] == number)
+        rows = held.rows[mine[places]]
+        able = rows >= regression.config.context_length
+        if able.any():
+            out[places[able]] = regression.predict(ready[number], origins=rows[able])
+    return out
+
+
+def _importance(
+    model: CovariateModel,
+    series: Sequence[CovariateRows],
+    held: HeldOutWindows,
+    usable: NDArray[np.bool_],
+    frequency: Frequency,
+    seed: int,
+) -> tuple[tuple[str, float, float], ...]:
+    """Permutation importance: the growth of the held-out loss where a covariate's rows are shuffled in time."""
+    rng = np.random.default_rng(seed)
+    entries: list[tuple[str, list[int]]] = []
+    place = 0
+    for column in (*model.encoding.known, *model.encoding.past):
+        entries.append((column.name, list(range(place, place + len(column.outputs)))))
+        place += len(column.outputs)
+
+    def judge(rows: Sequence[CovariateRows]) -> float:
+        means = np.full(held.actual.shape, np.nan)
+        for channel, regression in enumerate(model.regressions):
+            mine = np.flatnonzero(held.channels == channel)
+            ready = [prepare(one, model.encoding, channel, frequency) for one in rows]
+            means[mine] = _at_windows(regression, ready, held, mine)
+        good = np.flatnonzero(usable)
+        own = QuantileForecast.normal(
+            means[good],
+            (model.spread[held.channels] * held.scale[:, None])[good],
+            np.ones((len(good), held.actual.shape[1])),
+        )
+        judged = HeldOut(
+            held.actual[good],
+            own,
+            held.made.take(good),
+            held.scale[good],
+            held.series[good],
+            held.ends[good],
+            held.least[good],
+        )
+        return loss(judged, average(own, judged.classical, model.blend.weight))
+
+    base = judge(series)
+    table = []
+    for name, columns in entries:
+        growth = []
+        for _ in range(REPEATS):
+            shuffled = []
+            for one in series:
+                covariates = one.covariates.copy()
+                covariates[:, columns] = covariates[rng.permutation(len(covariates))][:, columns]
+                shuffled.append(replace(one, covariates=covariates))
+            growth.append(judge(shuffled) / base - 1)
+        table.append((name, float(np.mean(growth)), float(np.std(growth, ddof=1))))
+    return tuple(table)

@@ -1,0 +1,116 @@
+"""The known columns of the steps ahead: the frame to fill in, what it lacks, and two futures compared."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fern.data.covariates import align_future, encode_columns
+from fern.data.native import unwrap
+from fern.data.series_table import SeriesTable
+from fern.data.timestamps import as_integers, time_format, to_stamps
+from fern.errors import FernError, unknown_name
+from fern.forecaster.predict import Request, predict_series, simulate_series
+from fern.forecaster.state import Recent, State
+
+Floats = NDArray[np.float64]
+
+
+def read_future(state: State, recent: Sequence[Recent], futr_df: Any) -> dict[str, Floats]:  # series -> (H, K)
+    """The known columns of every step to forecast, from a frame of the user's."""
+    rows = _future_rows(state, futr_df)
+    wanted = {one.name: one.future(state.frequency, state.horizon) for one in recent}
+    assert state.covariates is not None
+    return align_future(rows, wanted, columns=state.covariates.encoding.known_outputs)
+
+
+def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats]]:
+    """The stamps and known columns of each series in a frame; every mistake names ``futr_df``."""
+    assert state.covariates is not None
+    encoding, table = state.covariates.encoding, state.table
+    frame, _ = unwrap(futr_df)
+    if table.time_col is None:
+        raise FernError("the fitted frame has no time column, so no steps ahead", argument="futr_df")
+    for column in (table.time_col, *((table.id_col,) if table.id_col else ()), *encoding.names.known):
+        if column not in frame.column_names:
+            raise unknown_name("column", column, frame.column_names, argument="futr_df")
+    extra = [
+        c
+        for c in frame.column_names
+        if c not in (table.time_col, table.id_col, *encoding.names.known, *table.channel_names)
+    ]
+    if extra:
+        raise FernError(
+            f"has the columns {', '.join(extra[:5])}, which are not known columns",
+            argument="futr_df",
+            expected=", ".join(part for part in (table.id_col, table.time_col, *encoding.names.known) if part),
+        )
+    try:
+        stamps = to_stamps(
+            frame[table.time_col], name=table.time_col, form=time_format(frame[table.time_col], name=table.time_col)
+        )
+    except FernError as error:
+        raise error.within("futr_df") from None
+    last = state.recent[0].last
+    if last is not None and pa.types.is_timestamp(last.type) != pa.types.is_timestamp(stamps.type):
+        raise FernError(f"its time column holds {stamps.type}, the fitted one {last.type}", argument="futr_df")
+    values = np.stack(list(encode_columns(frame, encoding.known, argument="futr_df", where="").values()), axis=1)
+    stamps = stamps.combine_chunks() if isinstance(stamps, pa.ChunkedArray) else stamps
+    if table.id_col is None:
+        return {"": (stamps, values)}
+    names = frame[table.id_col].cast(pa.string()).combine_chunks().dictionary_encode()
+    codes, rows = np.asarray(names.indices), {}
+    for code, name in enumerate(names.dictionary.to_pylist()):
+        places = np.flatnonzero(codes == code)
+        rows[name] = (stamps.take(pa.array(places)), values[places])
+    return rows
+
+
+def make_future(state: State, recent: Sequence[Recent], table: SeriesTable) -> Any:
+    """The frame of `FernForecaster.make_future_dataframe`."""
+    names = () if state.covariates is None else state.covariates.encoding.names.known
+    stamps = [one.future(state.frequency, state.horizon) for one in recent]
+    count = sum(map(len, stamps))
+    return table.frame([one.name for one in recent], stamps, {name: pa.nulls(count, pa.float64()) for name in names})
+
+
+def find_missing(state: State, recent: Sequence[Recent], table: SeriesTable, futr_df: Any) -> Any:
+    """The frame of `FernForecaster.missing_future`: identifier and stamp of each row that lacks something."""
+    rows = _future_rows(state, futr_df)
+    names, stamps = [], []
+    for one in recent:
+        wanted = one.future(state.frequency, state.horizon)
+        have, values = rows.get(one.name, (wanted[:0], np.empty((0, 1))))
+        whole = as_integers(have)[np.isfinite(values).all(axis=1)]
+        lacking = ~np.isin(as_integers(wanted), whole)
+        names.append(one.name)
+        stamps.append(wanted.filter(pa.array(lacking)))
+    return table.frame(names, stamps, {})
+
+
+def compare_futures(
+    state: State,
+    first: Sequence[Recent],
+    second: Sequence[Recent],
+    table: SeriesTable,
+    *,
+    level: float,
+    n_paths: int,
+    seed: int,
+) -> Any:
+    """The frame of `FernForecaster.compare`: the difference of two forecasts under common random numbers."""
+    means = [predict_series(state, rows, Request(state.horizon, seed=seed)).mean for rows in (first, second)]
+    paths = [simulate_series(state, rows, steps=state.horizon, n_paths=n_paths, seed=seed) for rows in (first, second)]
+    difference = paths[0] - paths[1]
+    low, high = (np.quantile(difference, 0.5 + side * level / 200, axis=0) for side in (-1, 1))
+    columns: dict[str, Floats] = {}
+    for c, name in enumerate(state.output_names):
+        columns |= {
+            name: (means[0] - means[1])[..., c].reshape(-1),
+            f"{name}-lo-{level:g}": low[..., c].reshape(-1),
+            f"{name}-hi-{level:g}": high[..., c].reshape(-1),
+        }
+    stamps = [one.future(state.frequency, state.horizon) for one in first]
+    return table.frame([one.name for one in first], stamps, columns)

@@ -1,0 +1,301 @@
+"""Covariates: what they are worth, what they cost, and every way to get them wrong."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from tests.errors import raises_error
+
+from fern import FernForecaster
+
+H, ROWS = 6, 260
+
+
+def driven(rows: int = ROWS + H, *, seed: int = 0, name: str = "a", noise: float = 0.3) -> pd.DataFrame:
+    """y_t = 0.5 y_{t-1} + 2 x_t + noise, with x known ahead."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(rows)
+    y = np.zeros(rows)
+    for t in range(1, rows):
+        y[t] = 0.5 * y[t - 1] + 2.0 * x[t] + noise * rng.standard_normal()
+    return pd.DataFrame(
+        {"unique_id": name, "ds": pd.date_range("2024-01-01", periods=rows, freq="D"), "y": 20 + y, "x": x}
+    )
+
+
+def forecaster(**settings) -> FernForecaster:
+    return FernForecaster(
+        H, **{"model": "dlinear", "epochs": 1, "progress": "silent", "futr_exog_list": ["x"], **settings}
+    )
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return pd.concat([driven(), driven(seed=1, name="b")], ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def past(frame) -> pd.DataFrame:
+    return frame.groupby("unique_id").head(ROWS).reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def future(frame) -> pd.DataFrame:
+    return frame.groupby("unique_id").tail(H).drop(columns="y").reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def fitted(past) -> FernForecaster:
+    return forecaster().fit(past)
+
+
+def test_a_known_driver_brings_the_error_near_the_noise():
+    frame = driven(1500)
+    made = forecaster().cross_validation(frame, n_windows=8)
+    plain = forecaster(futr_exog_list=None, ignore_columns=True).cross_validation(frame, n_windows=8)
+    error, without = (np.sqrt(np.square(rows["DLinear"] - rows["y"]).mean()) for rows in (made, plain))
+    oracle = 0.3 * np.sqrt(np.mean([sum(0.25**k for k in range(h)) for h in range(1, H + 1)]))  # knows the equation
+    assert error < 1.25 * oracle < 0.5 * without
+
+
+def test_the_forecast_follows_the_future_frame(fitted, future):
+    up, down = (fitted.predict(futr_df=future.assign(x=value))["DLinear"] for value in (1.0, -1.0))
+    assert (up - down > 2.0).all()
+
+
+def test_rows_of_the_future_may_come_in_any_order(fitted, future):
+    shuffled = future.sample(frac=1.0, random_state=0)
+    pd.testing.assert_frame_equal(fitted.predict(futr_df=shuffled), fitted.predict(futr_df=future))
+
+
+def test_polars_and_pandas_agree(fitted, past, future):
+    made = forecaster().fit(pl.from_pandas(past)).predict(futr_df=pl.from_pandas(future))
+    np.testing.assert_allclose(made["DLinear"].to_numpy(), fitted.predict(futr_df=future)["DLinear"], rtol=1e-6)
+
+
+def test_saved_and_loaded_it_forecasts_the_same(fitted, future, tmp_path):
+    fitted.save(tmp_path / "model")
+    again = FernForecaster.load(tmp_path / "model")
+    pd.testing.assert_frame_equal(again.predict(futr_df=future, level=[80]), fitted.predict(futr_df=future, level=[80]))
+    pd.testing.assert_frame_equal(again.importance(), fitted.importance())
+
+
+def test_intervals_paths_and_totals_have_the_covariates_too(fitted, future):
+    up, down = future.assign(x=1.0), future.assign(x=-1.0)
+    interval = [fitted.predict(futr_df=rows, level=[80]) for rows in (up, down)]
+    assert (interval[0]["DLinear-lo-80"] > interval[1]["DLinear-lo-80"]).all()
+    paths = [fitted.simulate(futr_df=rows, n_paths=20)["DLinear"].mean() for rows in (up, down)]
+    totals = [fitted.total(futr_df=rows)["DLinear"].mean() for rows in (up, down)]
+    assert paths[0] > paths[1] and totals[0] > totals[1]
+
+
+def test_a_comparison_is_the_difference_of_two_forecasts(fitted, future):
+    up, down = future.assign(x=1.0), future.assign(x=-1.0)
+    difference = fitted.compare(up, down)
+    expected = fitted.predict(futr_df=up)["DLinear"] - fitted.predict(futr_df=down)["DLinear"]
+    np.testing.assert_allclose(difference["DLinear"], expected)
+    assert (difference["DLinear-lo-80"] <= difference["DLinear"] + 1e-9).all()
+    assert (fitted.compare(up, up)["DLinear"] == 0).all()
+
+
+def test_the_frame_to_fill_in_has_a_row_for_each_step(fitted, future):
+    empty = fitted.make_future_dataframe()
+    assert empty.columns.tolist() == ["unique_id", "ds", "x"]
+    pd.testing.assert_frame_equal(empty[["unique_id", "ds"]], future[["unique_id", "ds"]], check_dtype=False)
+    assert len(fitted.missing_future(future)) == 0
+    assert len(fitted.missing_future(future.iloc[2:])) == 2
+    assert len(fitted.missing_future(empty)) == 2 * H
+
+
+def test_importance_names_the_column_that_matters(past):
+    rng = np.random.default_rng(5)
+    table = (
+        forecaster(futr_exog_list=["x", "noise"]).fit(past.assign(noise=rng.standard_normal(len(past)))).importance()
+    )
+    assert table["covariate"].tolist()[0] == "x"
+    assert table["importance"][0] > 10 * abs(table["importance"][1])
+
+
+def test_columns_of_noise_cost_little(past):
+    rng = np.random.default_rng(6)
+    noise = {f"n{k}": rng.standard_normal(len(past)) for k in range(10)}
+    plain, noisy = (
+        forecaster(futr_exog_list=columns).cross_validation(
+            past.assign(**noise)[["unique_id", "ds", "y", *columns]], n_windows=6
+        )
+        for columns in (["x"], ["x", *noise])
+    )
+    error = [np.abs(rows["DLinear"] - rows["y"]).mean() for rows in (plain, noisy)]
+    assert error[1] < 1.2 * error[0]
+
+
+def test_past_columns_need_no_future(past):
+    made = forecaster(futr_exog_list=None, hist_exog_list=["x"]).fit(past).predict()
+    assert len(made) == 2 * H and np.isfinite(made["DLinear"]).all()
+
+
+def test_static_columns_may_be_in_a_frame_of_their_own(past):
+    statics = pd.DataFrame({"unique_id": ["a", "b"], "size": [1.0, 2.0], "region": ["north", "south"]})
+    settings = {"futr_exog_list": None, "stat_exog_list": ["size", "region"]}
+    apart = forecaster(**settings).fit(past.drop(columns="x"), static_df=statics).predict()
+    inside = forecaster(**settings).fit(past.drop(columns="x").merge(statics, on="unique_id")).predict()
+    pd.testing.assert_frame_equal(apart, inside)
+
+
+def test_booleans_and_categories_are_covariates(frame):
+    promo = frame["x"] > 0
+    table = frame.assign(promo=promo, kind=np.where(promo, "high", "low")).drop(columns="x")
+    past, future = table.groupby("unique_id").head(ROWS), table.groupby("unique_id").tail(H).drop(columns="y")
+    model = forecaster(futr_exog_list=["promo", "kind"]).fit(past)
+    up, down = (
+        model.predict(futr_df=future.assign(promo=value, kind="high" if value else "low"))["DLinear"].mean()
+        for value in (True, False)
+    )
+    assert up > down
+    unseen = model.predict(futr_df=future.assign(kind="never seen"))
+    assert np.isfinite(unseen["DLinear"]).all()
+
+
+def test_update_takes_the_columns_along(frame):
+    first, later = (
+        frame.groupby("unique_id").head(ROWS - 10),
+        frame.groupby("unique_id").head(ROWS).groupby("unique_id").tail(10),
+    )
+    model = forecaster().fit(first).update(later)
+    future = frame.groupby("unique_id").tail(H).drop(columns="y")
+    assert model.make_future_dataframe()["ds"].min() == future["ds"].min()
+    assert np.isfinite(model.predict(futr_df=future)["DLinear"]).all()
+
+
+def test_without_covariates_nothing_changes(past):
+    plain = past.drop(columns="x")
+    one = FernForecaster(H, model="dlinear", epochs=1, progress="silent").fit(plain)
+    assert one._fitted().covariates is None
+    assert "covariate" not in " ".join(one.notes_)
+
+
+def test_a_wide_frame_has_covariates_too(frame):
+    wide = frame[frame["unique_id"] == "a"].drop(columns="unique_id")
+    model = forecaster().fit(wide.head(ROWS))
+    made = model.predict(futr_df=wide.tail(H).drop(columns="y"))
+    assert made.columns.tolist() == ["ds", "y"]
+
+
+# --- bad input: (what is wrong, the argument that the error names) --------------------------------------------------
+
+BAD_SETTINGS = [
+    ({"futr_exog_list": ["z"]}, "futr_exog_list"),
+    ({"futr_exog_list": ["X"]}, "futr_exog_list"),
+    ({"futr_exog_list": "z"}, "futr_exog_list"),
+    ({"futr_exog_list": 3}, "futr_exog_list"),
+    ({"futr_exog_list": [3]}, "futr_exog_list"),
+    ({"futr_exog_list": [""]}, "futr_exog_list"),
+    ({"futr_exog_list": {"x"}}, "futr_exog_list"),
+    ({"futr_exog_list": ["y"]}, "futr_exog_list"),
+    ({"futr_exog_list": ["unique_id"]}, "futr_exog_list"),
+    ({"futr_exog_list": ["x", "x"]}, "futr_exog_list, hist_exog_list, stat_exog_list"),
+    ({"hist_exog_list": ["x"]}, "futr_exog_list, hist_exog_list, stat_exog_list"),
+    ({"stat_exog_list": ["x"]}, "futr_exog_list, hist_exog_list, stat_exog_list"),
+    ({"futr_exog_list": None, "hist_exog_list": ["z"]}, "hist_exog_list"),
+    ({"futr_exog_list": None, "hist_exog_list": "y"}, "hist_exog_list"),
+    ({"futr_exog_list": None, "hist_exog_list": 1.5}, "hist_exog_list"),
+    ({"futr_exog_list": None, "stat_exog_list": ["z"]}, "stat_exog_list"),
+    ({"futr_exog_list": None, "stat_exog_list": ["x"]}, "stat_exog_list"),
+    ({"futr_exog_list": None, "stat_exog_list": [None]}, "stat_exog_list"),
+    ({"calendar": "yes"}, "calendar"),
+    ({"calendar": 2}, "calendar"),
+    ({"holidays": 47}, "holidays"),
+    ({"holidays": ["NO"]}, "holidays"),
+]
+
+
+@pytest.mark.parametrize(("settings", "argument"), BAD_SETTINGS)
+def test_wrong_settings_are_refused(past, settings, argument):
+    with raises_error(argument):
+        forecaster(**settings).fit(past)
+
+
+BAD_COLUMNS = [
+    ("dates", lambda n: pd.date_range("2020-01-01", periods=n)),
+    ("durations", lambda n: pd.to_timedelta(np.arange(n), unit="D")),
+    ("bytes", lambda n: [b"a"] * n),
+    ("lists", lambda n: [[1]] * n),
+    ("text", lambda n: [f"note {k}" for k in range(n)]),
+    ("infinity", lambda n: np.r_[np.inf, np.zeros(n - 1)]),
+    ("minus infinity", lambda n: np.r_[np.zeros(n - 1), -np.inf]),
+    ("a hole", lambda n: np.r_[np.zeros(n - 1), np.nan]),
+    ("nothing", lambda n: np.full(n, np.nan)),
+    ("a hole in text", lambda n: ["a"] * (n - 1) + [None]),
+    ("no text", lambda n: pd.array([None] * n, dtype="string")),
+]
+
+
+@pytest.mark.parametrize("make", [make for _, make in BAD_COLUMNS], ids=[name for name, _ in BAD_COLUMNS])
+@pytest.mark.parametrize("kind", ["futr_exog_list", "hist_exog_list"])
+def test_columns_that_cannot_be_covariates_are_refused(past, make, kind):
+    rows = past[past["unique_id"] == "a"].assign(x=make(ROWS))
+    with raises_error():
+        forecaster(**{"futr_exog_list": None, kind: ["x"]}).fit(rows)
+
+
+BAD_FUTURES = [
+    ("nothing given", lambda f: None),
+    ("no rows", lambda f: f.head(0)),
+    ("one step short", lambda f: f.groupby("unique_id").head(H - 1)),
+    ("a step in the middle missing", lambda f: f.drop(index=2)),
+    ("a series missing", lambda f: f[f["unique_id"] == "a"]),
+    ("another series", lambda f: f.assign(unique_id="c")),
+    ("other days", lambda f: f.assign(ds=f["ds"] + pd.Timedelta(days=40))),
+    ("hours", lambda f: f.assign(ds=f["ds"] + pd.Timedelta(hours=1))),
+    ("the past", lambda f: f.assign(ds=f["ds"] - pd.Timedelta(days=40))),
+    ("a stamp twice", lambda f: pd.concat([f, f.head(1)])),
+    ("a hole", lambda f: f.assign(x=np.r_[np.nan, np.zeros(len(f) - 1)])),
+    ("infinity", lambda f: f.assign(x=np.inf)),
+    ("text", lambda f: f.assign(x="high")),
+    ("dates", lambda f: f.assign(x=f["ds"])),
+    ("no known column", lambda f: f.drop(columns="x")),
+    ("no time column", lambda f: f.drop(columns="ds")),
+    ("no identifier", lambda f: f.drop(columns="unique_id")),
+    ("a misspelt column", lambda f: f.rename(columns={"x": "X"})),
+    ("a column too many", lambda f: f.assign(z=1.0)),
+    ("times that are numbers", lambda f: f.assign(ds=np.tile(np.arange(H), 2))),
+    ("times that are no times", lambda f: f.assign(ds="soon")),
+    ("a number", lambda f: 3),
+    ("a list", lambda f: [1, 2, 3]),
+]
+
+
+@pytest.mark.parametrize("change", [change for _, change in BAD_FUTURES], ids=[name for name, _ in BAD_FUTURES])
+def test_a_future_that_lacks_something_is_refused(fitted, future, change):
+    with raises_error() as caught:
+        fitted.predict(futr_df=change(future))
+    assert "futr_df" in (caught.value.argument + caught.value.where) or "frame" in str(caught.value)
+
+
+BAD_STATICS = [
+    ("no identifier", pd.DataFrame({"size": [1.0, 2.0]})),
+    ("a series missing", pd.DataFrame({"unique_id": ["a"], "size": [1.0]})),
+    ("two values for one series", pd.DataFrame({"unique_id": ["a", "a", "b"], "size": [1.0, 2.0, 3.0]})),
+    ("a hole", pd.DataFrame({"unique_id": ["a", "b"], "size": [1.0, np.nan]})),
+    ("no such column", pd.DataFrame({"unique_id": ["a", "b"], "area": [1.0, 2.0]})),
+    ("dates", pd.DataFrame({"unique_id": ["a", "b"], "size": pd.date_range("2020", periods=2)})),
+]
+
+
+@pytest.mark.parametrize("statics", [frame for _, frame in BAD_STATICS], ids=[name for name, _ in BAD_STATICS])
+def test_static_columns_that_are_wrong_are_refused(past, statics):
+    with raises_error():
+        forecaster(futr_exog_list=None, stat_exog_list=["size"]).fit(past.drop(columns="x"), static_df=statics)
+
+
+def test_static_frames_and_future_frames_that_nobody_asked_for_are_refused(past, future):
+    with raises_error("static_df"):
+        forecaster().fit(past, static_df=pd.DataFrame({"unique_id": ["a"]}))
+    plain = forecaster(futr_exog_list=None, ignore_columns=True).fit(past)
+    with raises_error("futr_df"):
+        plain.predict(futr_df=future)
+
+
+def test_a_longer_horizon_has_no_known_columns(fitted, future):
+    with raises_error():
+        fitted.predict(futr_df=future, h=2 * H)
