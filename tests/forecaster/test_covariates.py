@@ -299,3 +299,11 @@ def test_static_frames_and_future_frames_that_nobody_asked_for_are_refused(past,
 def test_a_longer_horizon_has_no_known_columns(fitted, future):
     with raises_error():
         fitted.predict(futr_df=future, h=2 * H)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_file_has_covariates_as_a_frame_has(past, fitted, future, tmp_path, suffix):
+    path = tmp_path / f"sales{suffix}"
+    past.to_csv(path, index=False) if suffix == ".csv" else past.to_parquet(path)
+    made = forecaster().fit(path).predict(futr_df=future)
+    np.testing.assert_allclose(made["DLinear"], fitted.predict(futr_df=future)["DLinear"], rtol=1e-5)
