@@ -213,7 +213,7 @@ def _status(path: Path) -> os.stat_result | None:
     except OSError as error:
         raise FernError(f"cannot be used ({error.strerror})", where=path) from None
     except ValueError as error:
-        raise FernError(f"{str(path)!r}: is no file name ({error})") from None
+        raise FernError(f"is no file name ({error})", where=repr(str(path))) from None
 
 
 def _same(path: Path, other: Path) -> bool:

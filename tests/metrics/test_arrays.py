@@ -52,7 +52,7 @@ samples = pytest.mark.parametrize("metric", OF_SAMPLES.values(), ids=OF_SAMPLES)
 
 @forecasts
 def test_shapes_are_never_broadcast(metric) -> None:
-    with pytest.raises(FernError, match=r"equal shapes.*\(4, 1, 2\) and \(4, 6, 2\)"):
+    with raises_error("pred"):
         metric(torch.zeros(4, 1, 2), torch.zeros(4, 6, 2))
 
 
@@ -114,7 +114,7 @@ def test_empty_arrays_are_refused(metric, shape: tuple[int, ...]) -> None:
 
 @forecasts
 def test_mixed_kinds_are_refused(metric) -> None:
-    with pytest.raises(FernError, match=r"pred is a torch tensor and true is a numpy\.ndarray"):
+    with raises_error("pred"):
         metric(torch.zeros(4, 6, 2), np.zeros((4, 6, 2)))
 
 
@@ -160,7 +160,7 @@ def test_blocks_of_any_size_give_the_same_value_and_gradient(
 
 
 def test_values_on_another_device_are_refused() -> None:
-    with pytest.raises(FernError, match="distribution is on meta and true on cpu: move one of them"):
+    with raises_error("distribution"):
         arrays.require_device("distribution", torch.empty(1, device="meta"), torch.empty(1))
 
 
@@ -179,7 +179,7 @@ def test_samples_must_fit_the_truth(metric) -> None:
         metric(torch.zeros(5, 4, 7, 2), torch.zeros(4, 6, 2))
     with raises_error("distribution"):
         metric(torch.zeros(4, 6, 2), torch.zeros(4, 6, 2))
-    with pytest.raises(FernError, match="distribution and true: give both as tensors or both as NumPy"):
+    with raises_error("distribution"):
         metric(np.zeros((5, 4, 6, 2)), torch.zeros(4, 6, 2))
 
 

@@ -6,6 +6,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_error
 
 from fern.errors import FernError
 from fern.training.stopping import Reason, StoppingRule, StoppingState, stopping_state
@@ -124,7 +125,7 @@ def test_a_state_written_as_json_continues_to_the_same_bits(
 
 
 def test_a_value_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(FernError, match="got nan at epoch 1"):
+    with raises_error("validation objective", where="epoch 1"):
         StoppingRule(epochs=2).after_epoch(StoppingState(), math.nan)
 
 

@@ -45,15 +45,12 @@ def to_tensor(name: str, values: Array, axes: tuple[str, ...]) -> Tensor:
 def read_pair(pred: Array, true: Array) -> tuple[Tensor, Tensor]:
     """Both arrays as tensors (B, H, C) of equal shape, kind and device; nothing is broadcast."""
     if isinstance(pred, Tensor) != isinstance(true, Tensor):
-        raise FernError(
-            f"pred is a {_kind(pred)} and true is a {_kind(true)}: give both as tensors or both as NumPy arrays"
-        )
+        problem = f"is a {_kind(pred)} and true is a {_kind(true)}"
+        raise FernError(problem, argument="pred", expected="both as tensors or both as NumPy arrays")
     forecast, truth = to_tensor("pred", pred, WINDOWS), to_tensor("true", true, WINDOWS)
     if forecast.shape != truth.shape:
-        raise FernError(
-            f"pred and true must have equal shapes (nothing is broadcast), "
-            f"got {tuple(forecast.shape)} and {tuple(truth.shape)}"
-        )
+        problem = f"got shape {tuple(forecast.shape)}, true has {tuple(truth.shape)}"
+        raise FernError(problem, argument="pred", expected="equal shapes: nothing is broadcast")
     require_device("pred", forecast, truth)
     return forecast, truth
 
@@ -61,7 +58,7 @@ def read_pair(pred: Array, true: Array) -> tuple[Tensor, Tensor]:
 def require_device(name: str, values: Tensor, truth: Tensor) -> None:
     """Refuse values that lie on another device than the truth."""
     if values.device != truth.device:
-        raise FernError(f"{name} is on {values.device} and true on {truth.device}: move one of them")
+        raise FernError(f"is on {values.device}, true on {truth.device}", argument=name, expected="one device")
 
 
 def require_finite(name: str, values: Tensor, axes: tuple[str, ...]) -> None:

@@ -179,7 +179,8 @@ def read_samples(
 def read_truth(true: Array, distribution: ForecastDistribution) -> Tensor:  # (B, H, C)
     """The truth as a tensor, checked, and of the same kind as the distribution if that is samples."""
     if not isinstance(distribution, Distribution) and isinstance(distribution, Tensor) != isinstance(true, Tensor):
-        raise FernError("distribution and true: give both as tensors or both as NumPy arrays")
+        problem = "is given as samples of another kind than true"
+        raise FernError(problem, argument="distribution", expected="both as tensors or both as NumPy arrays")
     return to_tensor("true", true, WINDOWS)
 
 

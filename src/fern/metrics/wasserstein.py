@@ -189,7 +189,9 @@ def sliced_w2_squared(
     if directions is None:
         directions = sphere_directions(truth.shape[1], projections, generator=generator)
     elif generator is not None:
-        raise FernError("directions and generator: give one of them; given directions are not drawn")
+        raise FernError(
+            "is given beside directions, which are not drawn then", argument="generator", expected="one of them"
+        )
     elif projections not in (PROJECTIONS, directions.shape[-1]):
         raise FernError(f"got {projections}, but directions holds {directions.shape[-1]}", argument="projections")
     columns = unit_directions(directions, truth)

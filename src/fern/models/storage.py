@@ -183,20 +183,22 @@ def require_fit(model: Forecaster, tensors: dict[str, Tensor]) -> None:
     own = model.state_dict()
     missing, foreign = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     if missing or foreign:
-        raise FernError(f"the weights do not match {name_of(model)}: missing {missing[:3]}, unexpected {foreign[:3]}")
+        problem = f"do not match {name_of(model)}: missing {missing[:3]}, unexpected {foreign[:3]}"
+        raise FernError(problem, argument="weights")
     for name, value in own.items():
         if value.shape != tensors[name].shape:
-            raise FernError(f"{name} has shape {tuple(tensors[name].shape)}, the settings need {tuple(value.shape)}")
+            problem = f"has shape {tuple(tensors[name].shape)}"
+            raise FernError(problem, argument=name, expected=f"{tuple(value.shape)} by the settings")
     for name, value in own.items():
         got = tensors[name].dtype
         if value.is_floating_point() != got.is_floating_point or (got.is_floating_point and got not in FLOATING):
             needs = "one of float32, float64, bfloat16, float16" if value.is_floating_point() else str(value.dtype)
-            raise FernError(f"{name} is {_plain(got)}", expected=needs.removeprefix("torch."))
+            raise FernError(f"is {_plain(got)}", argument=name, expected=needs.removeprefix("torch."))
         if not value.is_floating_point() and got != value.dtype:
-            raise FernError(f"{name} is {_plain(got)}", expected=_plain(value.dtype))
+            raise FernError(f"is {_plain(got)}", argument=name, expected=_plain(value.dtype))
     kinds = sorted({_plain(t.dtype) for t in tensors.values() if t.is_floating_point()})
     if len(kinds) > 1:
-        raise FernError(f"the weights are of several types ({', '.join(kinds)}), need one")
+        raise FernError(f"are of several types ({', '.join(kinds)})", argument="weights", expected="one")
 
 
 def _plain(kind: torch.dtype) -> str:

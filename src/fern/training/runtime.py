@@ -64,7 +64,8 @@ class RaySession:
             self.ray.init(**options)
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
             wanted = "a local Ray session" if address is None else f"the Ray cluster at {address}"
-            raise FernError(f"engine ray: {wanted} cannot be reached ({str(error).splitlines()[0]})") from None
+            problem = f"{wanted} cannot be reached ({str(error).splitlines()[0]})"
+            raise FernError(problem, argument="address", where="engine ray") from None
 
 
 def _require_listener(address: str) -> None:
@@ -77,14 +78,16 @@ def _require_listener(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
     except (OSError, OverflowError) as error:
-        raise FernError(f"engine ray: the Ray cluster at {address} cannot be reached ({error})") from None
+        problem = f"the Ray cluster at {address} cannot be reached ({error})"
+        raise FernError(problem, argument="address", where="engine ray") from None
 
 
 def _imported_ray() -> ModuleType:
     try:
         return import_module("ray")
     except ImportError:
-        raise FernError("engine ray: the package 'ray' is not installed (pip install 'fern-forecast[ray]')") from None
+        problem = "the package 'ray' is not installed (pip install 'fern-forecast[ray]')"
+        raise FernError(problem, where="engine ray") from None
 
 
 V = TypeVar("V")
@@ -183,10 +186,8 @@ def launch(config: TrainConfig) -> "Fabric":
             )
             fabric.launch()
     except (ValueError, RuntimeError, TypeError, ImportError) as error:
-        raise FernError(
-            f"accelerator {config.accelerator!r}, devices {config.devices}, strategy {config.strategy!r}: "
-            f"not available here ({error})"
-        ) from None
+        wanted = f"accelerator {config.accelerator!r}, devices {config.devices}, strategy {config.strategy!r}"
+        raise FernError(f"not available here ({error})", where=wanted) from None
     return fabric
 
 

@@ -65,7 +65,8 @@ class StoppingRule:
     def after_epoch(self, state: "StoppingState", value: float) -> tuple["StoppingState", Reason | None]:
         """The state after one more epoch with this validation objective, and why to stop now, if so."""
         if not isfinite(value):
-            raise FernError(f"validation objective: got {value} at epoch {state.epoch + 1}", expected="a finite number")
+            where = f"epoch {state.epoch + 1}"
+            raise FernError(argument="validation objective", got=value, expected="a finite number", where=where)
         epoch = state.epoch + 1
         if epoch <= self.grace:
             return StoppingState(epoch=epoch), None
