@@ -307,3 +307,21 @@ def test_a_file_has_covariates_as_a_frame_has(past, fitted, future, tmp_path, su
     past.to_csv(path, index=False) if suffix == ".csv" else past.to_parquet(path)
     made = forecaster().fit(path).predict(futr_df=future)
     np.testing.assert_allclose(made["DLinear"], fitted.predict(futr_df=future)["DLinear"], rtol=1e-5)
+
+
+def test_a_plot_and_a_report_show_the_future_that_is_given(fitted, future):
+    assert fitted.plot(futr_df=future).axes
+    assert "Forecast" in str(fitted.report(futr_df=future))
+
+
+def test_the_command_line_takes_known_columns_and_their_future(past, future, tmp_path, fern):
+    past.to_csv(tmp_path / "past.csv", index=False)
+    future.to_csv(tmp_path / "future.csv", index=False)
+    settings = ["--horizon", str(H), "--model", "dlinear", "--epochs", "1", "--known", "x"]
+    rows = tmp_path / "past.csv"
+    made = fern("forecast", rows, "--future", tmp_path / "future.csv", "--out", tmp_path / "out.csv", *settings)
+    assert made.code == 0, made.err
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 2 * H
+    without = fern("forecast", rows, *settings)
+    assert without.code == 2 and "--future" in without.err
+    assert fern("forecast", rows, "--future", tmp_path / "none.csv", *settings).code == 2

@@ -57,6 +57,9 @@ def forecast(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the fitted forecaster to this folder.")] = None,
+    future: Annotated[
+        Path | None, typer.Option(help="A file with the --known columns of each series and step ahead.")
+    ] = None,
 ) -> None:
     """Forecast a table: fit to its rows, write the steps that follow, with calibrated intervals.
 
@@ -65,7 +68,7 @@ def forecast(
     model, and 2 for a usage error or data that cannot be read.
     """
     levels, probabilities = split_numbers("--level", level), split_numbers("--quantiles", quantiles)
-    _check_paths(data, out=out, plot=plot, save=save, folder=fit_options.folder)
+    _check_paths(data, out=out, plot=plot, save=save, folder=fit_options.folder, future=future)
     from fern.forecaster.predict import OutputColumns
 
     with name_options(data):
@@ -75,15 +78,15 @@ def forecast(
     with name_options(file.name), show_warnings(), exit_if_interrupted():
         table = file.read_series(forecaster)
         if saved:
-            forecast_rows = forecaster.predict(table, h=horizon, level=levels, quantiles=probabilities)
+            forecast_rows = forecaster.predict(table, futr_df=future, h=horizon, level=levels, quantiles=probabilities)
         else:
             fit(forecaster, table)
-            forecast_rows = forecaster.predict(level=levels, quantiles=probabilities)
+            forecast_rows = forecaster.predict(futr_df=future, level=levels, quantiles=probabilities)
         write_out(forecast_rows, out, time=[table.time_col], time_form=table.time_format)
         if out is not None and str(out) != "-":
             say(f"wrote {out}: {forecast_rows.num_rows:,} rows")
         if plot is not None:
-            _plot(forecaster, table if saved else None, plot, h=horizon, levels=levels)
+            _plot(forecaster, table if saved else None, plot, h=horizon, levels=levels, future=future)
         if save is not None:
             forecaster.save(save)
             say(f"saved the forecaster: {save}")
@@ -137,9 +140,13 @@ def exit_if_interrupted() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _check_paths(data: str, *, out: Path | None, plot: Path | None, save: Path | None, folder: Path | None) -> None:
+def _check_paths(
+    data: str, *, out: Path | None, plot: Path | None, save: Path | None, folder: Path | None, future: Path | None
+) -> None:
     """Every path is checked before any work, so that a mistake in one costs no training."""
-    check_files(data, out=out, plot=plot, kept=[save, folder])
+    check_files(data, out=out, plot=plot, kept=[save, folder], others=[future])
+    if future is not None and not future.is_file():
+        raise FernError("no such file", argument="--future", where=future)
     if save is not None:
         check_folder(save)
         if not save.parent.is_dir():
@@ -151,10 +158,16 @@ def _check_paths(data: str, *, out: Path | None, plot: Path | None, save: Path |
 
 
 def _plot(
-    forecaster: "FernForecaster", table: "SeriesTable | None", path: Path, *, h: int | None, levels: list[float] | None
+    forecaster: "FernForecaster",
+    table: "SeriesTable | None",
+    path: Path,
+    *,
+    h: int | None,
+    levels: list[float] | None,
+    future: Path | None,
 ) -> None:
     from fern.plot.canvas import save_figure
 
     chosen: dict[str, Any] = {} if levels is None else {"level": levels}
-    save_figure(forecaster.plot(table, h=h, **chosen), path)
+    save_figure(forecaster.plot(table, futr_df=future, h=h, **chosen), path)
     say(f"wrote {path}")

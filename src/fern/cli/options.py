@@ -78,6 +78,13 @@ class SeriesOptions(TableOptions):
     missing: Annotated[str | None, typer.Option(help="Missing values and rows: error, interpolate, ffill or drop.")] = (
         None
     )
+    known: Annotated[
+        str | None,
+        typer.Option(help="Covariates that are known for the steps ahead, comma-separated; --future has their values."),
+    ] = None
+    past: Annotated[str | None, typer.Option(help="Covariates that end with the target, comma-separated.")] = None
+    static: Annotated[str | None, typer.Option(help="Covariates with one value a series, comma-separated.")] = None
+    holidays: Annotated[str | None, typer.Option(help="Country code: its holidays are covariates, such as NO.")] = None
     ignore_columns: Annotated[
         bool, typer.Option("--ignore-columns", help="Leave out columns that are neither identifier, time nor target.")
     ] = False
@@ -88,6 +95,10 @@ class SeriesOptions(TableOptions):
             time_col=self.time_col,
             target_col=split_names(self.target_col),
             missing=self.missing,
+            futr_exog_list=_split(self.known),
+            hist_exog_list=_split(self.past),
+            stat_exog_list=_split(self.static),
+            holidays=self.holidays,
             ignore_columns=self.ignore_columns,
         )
 
@@ -124,6 +135,10 @@ class FitOptions:
     def folder(self) -> Path | None:
         """The folder of a saved forecaster."""
         return Path(self.model) if Path(self.model).is_dir() else None
+
+
+def _split(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 def _without_defaults(**values: Any) -> dict[str, Any]:

@@ -31,6 +31,11 @@ OPTIONS = {
     "time_col": "--time",
     "target_col": "--target",
     "n_windows": "--windows",
+    "futr_exog_list": "--known",
+    "hist_exog_list": "--past",
+    "stat_exog_list": "--static",
+    "futr_df": "--future",
+    "holidays": "--holidays",
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (

@@ -91,7 +91,7 @@ def find_roles(
         extra = [column for column in others if column not in values]
         if extra and not ignore_columns:
             _refuse_columns(table, extra, where=name)
-    if not values:
+    if not values and not covariates:
         raise FernError("has no value column besides the time column", expected="at least one", where=name)
     for column in values:
         check_values(table, column, name=name)

@@ -442,6 +442,7 @@ class FernForecaster:
         self,
         df: Any = None,
         *,
+        futr_df: Any = None,
         level: Sequence[float] | float = (80, 95),
         h: int | None = None,
         band: bool = False,
@@ -451,7 +452,7 @@ class FernForecaster:
         """A matplotlib figure: the newest rows, the forecast and its intervals, one panel for each series (at most 12).
 
         Arguments:
-            df: rows to forecast from, as for `predict`.
+            df: rows to forecast from, and ``futr_df`` the known columns ahead, as for `predict`.
             level: central intervals in percent.
             h: number of steps; the horizon if not given.
             band: draw the band that holds a whole path at the highest level, too (up to the horizon).
@@ -461,12 +462,13 @@ class FernForecaster:
         """
         from fern.forecaster.plot import plot_forecast
 
-        return plot_forecast(self, df, level=level, h=h, band=band, history=history, joint=joint)
+        return plot_forecast(self, df, futr_df=futr_df, level=level, h=h, band=band, history=history, joint=joint)
 
     def report(
         self,
         df: Any = None,
         *,
+        futr_df: Any = None,
         path: str | Path | None = None,
         level: Sequence[float] | float = (80, 95),
         h: int | None = None,
@@ -489,7 +491,7 @@ class FernForecaster:
         """
         from fern.forecaster.report import report_forecast
 
-        page = report_forecast(self, df, level=level, h=h, name=name, audit=audit, command=command)
+        page = report_forecast(self, df, futr_df=futr_df, level=level, h=h, name=name, audit=audit, command=command)
         if path is not None:
             page.save(path)
         return page

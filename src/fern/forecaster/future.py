@@ -1,6 +1,8 @@
 """The known columns of the steps ahead: the frame to fill in, what it lacks, and two futures compared."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 
 from fern.data.covariates import align_future, encode_columns
 from fern.data.native import unwrap
+from fern.data.reading import Reading, open_source, read_columns
 from fern.data.series_table import SeriesTable
 from fern.data.timestamps import as_integers, time_format, to_stamps
 from fern.errors import FernError, unknown_name
@@ -30,7 +33,7 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
     """The stamps and known columns of each series in a frame; every mistake names ``futr_df``."""
     assert state.covariates is not None
     encoding, table = state.covariates.encoding, state.table
-    frame, _ = unwrap(futr_df)
+    frame = _read_file(state, futr_df) if isinstance(futr_df, str | Path) else unwrap(futr_df)[0]
     if table.time_col is None:
         raise FernError("the fitted frame has no time column, so no steps ahead", argument="futr_df")
     for column in (table.time_col, *((table.id_col,) if table.id_col else ()), *encoding.names.known):
@@ -66,6 +69,14 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
         places = np.flatnonzero(codes == code)
         rows[name] = (stamps.take(pa.array(places)), values[places])
     return rows
+
+
+def _read_file(state: State, path: str | Path) -> pa.Table:
+    """The file of a future frame, in the types of its columns."""
+    assert state.covariates is not None
+    names = state.covariates.encoding.names.known
+    reading = Reading(time_col=state.table.time_col, id_col=state.table.id_col, covariates=names, forecast=True)
+    return read_columns(open_source(path, replace(reading, ignore_columns=True)))
 
 
 def make_future(state: State, recent: Sequence[Recent], table: SeriesTable) -> Any:

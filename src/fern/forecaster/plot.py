@@ -37,6 +37,7 @@ def plot_forecast(
     forecaster: "FernForecaster",
     df: Any,
     *,
+    futr_df: Any,
     level: Sequence[float] | float,
     h: int | None,
     band: bool,
@@ -46,13 +47,16 @@ def plot_forecast(
     """The figure of `FernForecaster.plot`."""
     from fern.plot.forecasts import fan_figure
 
-    return fan_figure(make_fans(forecaster, df, level=level, h=h, band=band, history=history, joint=joint))
+    return fan_figure(
+        make_fans(forecaster, df, futr_df=futr_df, level=level, h=h, band=band, history=history, joint=joint)
+    )
 
 
 def make_fans(
     forecaster: "FernForecaster",
     df: Any,
     *,
+    futr_df: Any = None,
     level: Sequence[float] | float,
     h: int | None,
     band: bool = True,
@@ -68,7 +72,7 @@ def make_fans(
     steps = forecaster._steps(h)
     shown = max(LEAST_HISTORY, HISTORY_PER_HORIZON * steps) if history is None else history
     require_whole("history", shown, 0)
-    recent, _ = forecaster._contexts(df)
+    recent, _ = forecaster._contexts(df, futr_df)
     channels = len(state.channel_names)
     series = recent[: max(1, MOST_PANELS // channels)]
     made = predict_series(state, series, Request(steps, tuple(output.probabilities), seed=forecaster.seed))

@@ -229,6 +229,7 @@ def report_forecast(
     forecaster: "FernForecaster",
     df: Any,
     *,
+    futr_df: Any = None,
     level: Sequence[float] | float,
     h: int | None,
     name: str,
@@ -237,7 +238,7 @@ def report_forecast(
 ) -> Page:
     """The page of `FernForecaster.report`."""
     state = forecaster._fitted()
-    made, _ = unwrap(forecaster.predict(df, h=h, level=level))
+    made, _ = unwrap(forecaster.predict(df, futr_df=futr_df, h=h, level=level))
     rows = made.to_pylist()
     findings, measured = state.findings, HELD_OUT
     if findings is None and df is not None:
@@ -250,7 +251,7 @@ def report_forecast(
         ForecastShown(
             name=name,
             lead=f"{state.label}, {len(rows):,} rows ahead; each forecast sees {state.context_length:,} rows.",
-            fan=make_fans(forecaster, df, level=level, h=h, joint=_two_steps(forecaster._steps(h))),
+            fan=make_fans(forecaster, df, futr_df=futr_df, level=level, h=h, joint=_two_steps(forecaster._steps(h))),
             fan_alt=_describe_fan(state, made),
             rows=rows,
             csv=_csv(made),

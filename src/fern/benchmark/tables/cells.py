@@ -169,9 +169,7 @@ class Grid:
         """Notes about what is not in the table."""
         notes = [f"No result yet: {', '.join(self.absent)}."] if self.absent else []
         if self.superseded:
-            notes.append(
-                f"{self.superseded} older results of the same settings but other data or code were skipped."
-            )
+            notes.append(f"{self.superseded} older results of the same settings but other data or code were skipped.")
         versions = sorted({result.code_version for result in self.results if not is_outside(result.model)})
         if len(versions) > 1:
             notes.append(f"Results of several versions of the code stand side by side: {', '.join(versions)}.")
