@@ -1,4 +1,4 @@
-"""``fern demo``: the main job end to end, on a system whose truth is known, then on a table."""
+"""``fern demo``: a table forecast beside simple methods, then a shocked system whose best forecast is known."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from fern.benchmark.scoring import Score
     from fern.benchmark.tables.build import Table
     from fern.cli.demo_page import Findings
+    from fern.forecaster.scores import Backtest
     from fern.html.markup import Html
+    from fern.html.page import Section
     from fern.models import Forecaster
 
 SCENARIO = "LORENZ_PARAM"
@@ -30,7 +32,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "polymap": {},
     "last-value": {},
 }
-TABLE_DAYS, TABLE_HORIZON = 70, 48
+TABLE_DAYS, TABLE_HORIZON, TABLE_WINDOWS = 70, 48, 5
+LEVELS = (80.0, 95.0)
 
 
 def register(app: typer.Typer) -> None:
@@ -43,21 +46,23 @@ def demo(
         "demo"
     ),
     epochs: Annotated[int, typer.Option(help="Training epochs for Fern and DLinear.", min=1)] = 8,
-    seed: Annotated[int, typer.Option(help="Seed for initial weights, batch order and noise.")] = 7,
-    steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 7,
+    steps: Annotated[int, typer.Option(help="Number of steps of the shocked system.")] = 12_000,
 ) -> None:
-    """Forecast a shocked Lorenz system by Fern, baselines and the oracle, then a table; ends in report.html."""
+    """Forecast a table, then a shocked Lorenz system, beside simple methods and the oracle; ends in report.html."""
     from fern.benchmark.problem import Problem, load_dataset
     from fern.benchmark.scoring import score_model, score_oracle
     from fern.benchmark.tables.rendering import render
     from fern.benchmark.tasks import DatasetChoice
-    from fern.cli.demo_page import findings_of
+    from fern.cli.demo_page import findings_of, own_data_section
 
     start = time.monotonic()
     _prepare(out)
     dataset = load_dataset(DatasetChoice(dataset=SCENARIO, steps=steps))
     problem = Problem(dataset, "shock", "none", CONTEXT_LENGTH, HORIZON)
     _ = problem.train, problem.validation, problem.test  # an error where one has no window
+    result, drawings = _forecast_table(out / "load.csv", seed=seed)
+    echo(f"\n{result.verdict}\n")
     trajectory = dataset.trajectory
     shock = trajectory.shock_index if trajectory is not None else None
     echo(
@@ -76,46 +81,40 @@ def demo(
     echo(f"\n{table}")
     echo("Calibrating Fern's distribution on validation windows, and looking ahead of its errors:")
     found = findings_of(models["fern"], problem)
-    part = _own_table(out / "load.csv", seed=seed, epochs=epochs)
-    _write(out / "report.html", _page(problem, models, scores, found, part))
-    echo(_what_to_look_at(scores, out, time.monotonic() - start))
+    own = own_data_section(result, drawings, "load.csv")
+    _write(out / "report.html", _page(problem, models, scores, found, own))
+    echo(_summarise(result, scores, out, time.monotonic() - start))
 
 
-def _own_table(path: Path, *, seed: int, epochs: int) -> "Html":
-    """Write the table, forecast it as a user would, and give the part of the page about it."""
+def _forecast_table(path: Path, *, seed: int) -> "tuple[Backtest, Html]":
+    """Write the table, score forecasts of its last days, then forecast the days that follow; one fit for both."""
     from fern.data.samples import sample_load
     from fern.data.writing import write_table
     from fern.forecaster import FernForecaster
     from fern.forecaster.plot import make_fans
-    from fern.forecaster.report import render_coverage
+    from fern.forecaster.scores import list_quantiles, score_backtest
     from fern.html.figures import draw_live
-    from fern.html.markup import joined
-    from fern.plot.coverage import Covered
 
-    table = sample_load(TABLE_DAYS, seed=seed, temperature=True)
+    table = sample_load(TABLE_DAYS, seed=seed)
     with write_whole(path) as temporary, temporary.open("wb") as file:
         write_table(table, file, format="csv")
-    echo(f"\nThe same with a table: {path}, {TABLE_DAYS} days of load and temperature, {TABLE_HORIZON} hours ahead:")
-    forecaster = FernForecaster(TABLE_HORIZON, epochs=epochs, time_limit=60.0, seed=seed, threads=1).fit(table)
-    coverage = forecaster.diagnose().coverage
-    covered = [
-        Covered(row["kind"], row["level"], row["coverage"], row["error_bar"], row["n_eff"])
-        for row in (coverage.to_pylist() if coverage is not None else [])
-    ]
-    both = (TABLE_HORIZON // 2, TABLE_HORIZON)
-    parts = [
-        draw_live(
-            make_fans(forecaster, None, level=(80, 95), h=None, joint=both),
-            name="own-fan",
-            alt=f"Forecast fans of load and temperature, {TABLE_HORIZON} hours ahead, with intervals and history.",
-            caption="Shaded: 80 % and 95 % intervals of each hour, calibrated. Dashed: the band that a whole path "
-            f"stays within. Beside it: hours {both[0]} and {both[1]} of joint paths, and the ellipses that hold "
-            "80 % and 95 % of them.",
-        )
-    ]
-    if covered:
-        parts.append(render_coverage(covered, name="own-coverage"))
-    return joined(parts)
+    echo(f"{path}: {TABLE_DAYS} days of hourly load. Forecast {TABLE_HORIZON} hours ahead, {TABLE_WINDOWS} times:")
+    later = TABLE_WINDOWS * TABLE_HORIZON
+    forecaster = FernForecaster(TABLE_HORIZON, time_limit=30.0, seed=seed, threads=1)
+    forecaster.fit(table.slice(0, table.num_rows - later))
+    rows = forecaster.cross_validation(
+        table, n_windows=TABLE_WINDOWS, quantiles=list(list_quantiles(LEVELS)), use_fitted=True
+    )
+    sizes = {"horizon": TABLE_HORIZON, "step": TABLE_HORIZON, "season": 24}
+    result = score_backtest(rows, forecaster.read(table), levels=LEVELS, name="Fern", **sizes)
+    forecaster.update(table.slice(table.num_rows - later))
+    drawing = draw_live(
+        make_fans(forecaster, None, level=LEVELS, h=None),
+        name="own-fan",
+        alt=f"Forecast fan of the load, {TABLE_HORIZON} hours ahead, with intervals and history.",
+        caption="Shaded: calibrated 80 % and 95 % intervals of each hour. Dashed: the band of a whole path.",
+    )
+    return result, drawing
 
 
 def _prepare(out: Path) -> None:
@@ -164,9 +163,9 @@ def _page(
     models: "dict[str, Forecaster]",
     scores: "dict[str, Score]",
     found: "Findings",
-    own_table: "Html",
+    own: "Section",
 ) -> str:
-    from fern.cli.demo_page import demo_sections, own_data_section
+    from fern.cli.demo_page import demo_sections
     from fern.html.page import page
 
     trajectory = problem.dataset.trajectory
@@ -174,21 +173,22 @@ def _page(
     step = None if trajectory is None or exponent is None else trajectory.dt * exponent
     sections = demo_sections(problem, models, scores, found, step=step)
     lead = (
-        f"A Lorenz system whose parameters change in the middle of the training set. {HORIZON} steps are forecast from "
-        f"the previous {CONTEXT_LENGTH}; errors are over all {scores['fern'].windows:,} test windows."
+        "First a table, beside seasonal naive and classical forecasts. Then a Lorenz system whose parameters change in "
+        f"the middle of the training set: {HORIZON} steps are forecast from the previous {CONTEXT_LENGTH}, over "
+        f"{scores['fern'].windows:,} test windows."
     )
-    return page("Fern's demo", [*sections, own_data_section(own_table, "load.csv")], lead=lead)
+    return page("Fern's demo", [own, *sections], lead=lead)
 
 
-def _what_to_look_at(scores: "dict[str, Score]", out: Path, seconds: float) -> str:
-    from fern.cli.demo_page import WHAT_TO_LOOK_AT, verdict
+def _summarise(result: "Backtest", scores: "dict[str, Score]", out: Path, seconds: float) -> str:
+    from fern.cli.demo_page import WHAT_TO_LOOK_AT, judge_system
 
     looks = "".join(f"  - {line}\n" for line in WHAT_TO_LOOK_AT)
     return (
-        f"\nDone in {seconds:.0f} s. {verdict(scores)}\n"
+        f"\nDone in {seconds:.0f} s.\nThe table: {result.verdict}\nThe system: {judge_system(scores)}\n"
         f"What to look at:\n{looks}"
         "Files:\n"
         f"  {out / 'report.html'}  everything on one page: open it in a browser\n"
-        f"  {out / 'table.md'}     the errors\n"
-        f"  {out / 'load.csv'}     the table of the second half"
+        f"  {out / 'table.md'}     the errors on the system\n"
+        f"  {out / 'load.csv'}     the table"
     )

@@ -17,6 +17,7 @@ from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, l
 from fern.errors import FernError
 from fern.forecaster.distributions import around
 from fern.forecaster.report import Profile, render_coverage, render_profile
+from fern.forecaster.scores import Backtest
 from fern.html.figures import draw_live, drawing
 from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
 from fern.html.page import Section, command
@@ -150,11 +151,11 @@ def demo_sections(
     sections = [
         Section(
             "result",
-            "What wins",
+            "A shocked system",
             joined(
                 [
                     _table(scores),
-                    element("p", {}, verdict(scores)),
+                    element("p", {}, judge_system(scores)),
                     element("h3", {}, "What to look at"),
                     listed(WHAT_TO_LOOK_AT),
                 ]
@@ -241,27 +242,35 @@ def demo_sections(
     return sections
 
 
-def own_data_section(page_part: Html, file: str) -> Section:
-    """The section about a table of one's own."""
-    words = element(
-        "p",
-        {},
-        "The same with a table: hourly load and temperature, made up for this demo. On your own file: ",
-        command(f"fern report forecast {file} --horizon 48 -o forecast.html"),
-    )
-    return Section("own-data", "Your own data", joined([words, page_part]))
+def own_data_section(result: Backtest, drawings: Html, file: str) -> Section:
+    """The section about a table: who forecasts it best, and the forecast."""
+    heads = [Head("method"), *(Head(title, numeric=True) for title in ("MAE", "MASE", "CRPS"))]
+    heads += [Head(f"in {level:g} %", numeric=True) for level in result.levels]
+    rows = [
+        [
+            Entry(score.name),
+            *(Entry("" if x is None else number(x), x) for x in (score.mae, score.mase, score.crps)),
+            *(Entry(f"{share:.1%}", share) for share in score.coverage),
+        ]
+        for score in result.methods
+    ]
+    words = [
+        element("p", {}, f"Hourly load, made up for this demo. {result.verdict}"),
+        listing(heads, rows, caption="Forecasts of the last days, as if they were unknown"),
+        drawings,
+        element("p", {}, "On your own file: ", command(f"fern backtest {file} --horizon 48")),
+    ]
+    return Section("own-data", "A table", joined(words))
 
 
-def verdict(scores: Mapping[str, Score]) -> str:
-    """Who is best, and by how much, in words that follow from the figures."""
-    errors = {name: score.metrics["mse"] for name, score in scores.items() if name != "oracle"}
-    best, *others = sorted(errors, key=lambda name: errors[name])
-    told = ", ".join(f"{name} ×{errors[name] / errors[best]:.3g}" for name in others)
+def judge_system(scores: Mapping[str, Score]) -> str:
+    """What the shocked system shows, in one sentence."""
+    errors = {name: score.metrics["mse"] for name, score in scores.items()}
+    naive = errors["last-value"]
+    shares = ", ".join(f"{name} {errors[name] / naive:.2g}" for name in errors if name not in ("oracle", "last-value"))
     return (
-        f"{best} has the lowest MSE, {number(errors[best])}. The others' MSE over it: {told}. polymap sees all "
-        "channels and fits the equations' own form; analog, DLinear and Fern see one channel at a time. The oracle "
-        "knows the equations: its error is the floor. EPT counts the steps before the error exceeds one standard "
-        "deviation."
+        f"MSE over that of the last value, repeated: {shares}, and {errors['oracle'] / naive:.2g} for the oracle, "
+        "which knows the equations; polymap comes near it because it sees all channels and has the equations' form."
     )
 
 

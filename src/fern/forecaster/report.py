@@ -209,7 +209,8 @@ def _diagnostics(shown: ForecastShown) -> Html:
         parts.append(element("p", {}, f"{len(shown.profiles) - _MOST_PROFILES:,} more series are not drawn."))
     if shown.rates:
         parts.append(render_rates(shown.rates))
-    return joined(parts)
+    lead = "How the model sees these rows, in its own units; a forecast can be read without it."
+    return joined([element("p", {}, lead), details("Eigen-profile and warnings", *parts)])
 
 
 def _entry(value: Any) -> Entry:

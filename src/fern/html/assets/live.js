@@ -62,6 +62,7 @@
     figure.classList.add("moves");
     try {
       await Plotly.newPlot(place, seen(data), themed(layout), settings);
+      if (figure.id.endsWith("fan")) box.scrollLeft = box.scrollWidth; // on a small screen the forecast, not its past
     } catch {
       figure.classList.remove("moves"); // a browser that cannot (no WebGL): the still figure stays
       box.remove();
