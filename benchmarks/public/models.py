@@ -66,11 +66,14 @@ def classical(train: pd.DataFrame, question: Question) -> Predictor:
 
 
 def fern(train: pd.DataFrame, question: Question) -> Predictor:
-    """`FernForecaster` with its defaults, fitted once."""
+    """`FernForecaster` with its defaults and the task's known columns, fitted once."""
     from fern.forecaster import FernForecaster
 
-    columns = ["unique_id", "ds", "y"]
-    forecaster = FernForecaster(horizon=question.horizon, seed=question.seed, progress="silent")
+    known = [name for name in train.columns if name not in ("unique_id", "ds", "y")]
+    columns = ["unique_id", "ds", "y", *known]
+    forecaster = FernForecaster(
+        horizon=question.horizon, futr_exog_list=known or None, seed=question.seed, progress="silent"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of short series and of levels that few windows cannot calibrate
         forecaster.fit(train[columns])
@@ -78,7 +81,8 @@ def fern(train: pd.DataFrame, question: Question) -> Predictor:
     def predict(history: pd.DataFrame, future: pd.DataFrame) -> Floats:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            answer = forecaster.predict(history[columns], quantiles=list(question.quantiles))
+            ahead = future[["unique_id", "ds", *known]] if known else None
+            answer = forecaster.predict(history[columns], futr_df=ahead, quantiles=list(question.quantiles))
         return arrange(answer, history, question)
 
     return predict
