@@ -15,26 +15,24 @@ from fern._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fern.benchmark.engines import open_engine
-    from fern.benchmark.execute import Outcome, RunCache, RunContext, execute_run
+    from fern.benchmark.execute import RunCache, RunContext, execute_run
     from fern.benchmark.fev_tasks import export_tasks
-    from fern.benchmark.plan import Plan, make_plan
-    from fern.benchmark.problem import Dataset, Problem, load_dataset
+    from fern.benchmark.plan import make_plan
+    from fern.benchmark.problem import load_dataset
     from fern.benchmark.results import RunResult
-    from fern.benchmark.runs import Run, RunSettings
     from fern.benchmark.store import Store
     from fern.benchmark.sweep import run_sweep
-    from fern.benchmark.tasks import DatasetChoice, ModelChoice, Task, read_task, task_from_mapping, task_names
+    from fern.benchmark.tasks import DatasetChoice, ModelChoice, Task, read_task, task_names
 else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "fern.benchmark.engines": ["open_engine"],
-            "fern.benchmark.execute": ["Outcome", "RunCache", "RunContext", "execute_run"],
+            "fern.benchmark.execute": ["RunCache", "RunContext", "execute_run"],
             "fern.benchmark.fev_tasks": ["export_tasks"],
-            "fern.benchmark.plan": ["Plan", "make_plan"],
-            "fern.benchmark.problem": ["Dataset", "Problem", "load_dataset"],
+            "fern.benchmark.plan": ["make_plan"],
+            "fern.benchmark.problem": ["load_dataset"],
             "fern.benchmark.results": ["RunResult"],
-            "fern.benchmark.runs": ["Run", "RunSettings"],
             "fern.benchmark.store": ["Store"],
             "fern.benchmark.sweep": ["run_sweep"],
             "fern.benchmark.tasks": [
@@ -42,24 +40,17 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
                 "ModelChoice",
                 "Task",
                 "read_task",
-                "task_from_mapping",
                 "task_names",
             ],
         },
     )
 
 __all__ = [
-    "Dataset",
     "DatasetChoice",
     "ModelChoice",
-    "Outcome",
-    "Plan",
-    "Problem",
-    "Run",
     "RunCache",
     "RunContext",
     "RunResult",
-    "RunSettings",
     "Store",
     "Task",
     "execute_run",
@@ -69,6 +60,5 @@ __all__ = [
     "open_engine",
     "read_task",
     "run_sweep",
-    "task_from_mapping",
     "task_names",
 ]

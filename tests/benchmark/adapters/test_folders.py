@@ -13,7 +13,7 @@ from fern import FernForecaster
 from fern.benchmark import execute_run, make_plan, read_task
 from fern.benchmark.adapters.outside import build_outside_model, source_fingerprint
 from fern.benchmark.execute import RunCache, RunContext
-from fern.benchmark.stress import open_target
+from fern.benchmark.stress.targets import open_target
 from fern.errors import FernError
 from fern.models import ModelConfig
 

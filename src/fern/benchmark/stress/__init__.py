@@ -8,29 +8,25 @@ from typing import TYPE_CHECKING
 from fern._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fern.benchmark.stress.requirements import Requirement, parse_requirements
+    from fern.benchmark.stress.requirements import parse_requirements
     from fern.benchmark.stress.response import ShockResponse, shock_response
     from fern.benchmark.stress.run import StressSettings, stress_test
     from fern.benchmark.stress.summary import as_text, write_junit
-    from fern.benchmark.stress.targets import open_target
 else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "fern.benchmark.stress.requirements": ["Requirement", "parse_requirements"],
+            "fern.benchmark.stress.requirements": ["parse_requirements"],
             "fern.benchmark.stress.response": ["ShockResponse", "shock_response"],
             "fern.benchmark.stress.run": ["StressSettings", "stress_test"],
             "fern.benchmark.stress.summary": ["as_text", "write_junit"],
-            "fern.benchmark.stress.targets": ["open_target"],
         },
     )
 
 __all__ = [
-    "Requirement",
     "ShockResponse",
     "StressSettings",
     "as_text",
-    "open_target",
     "parse_requirements",
     "shock_response",
     "stress_test",
