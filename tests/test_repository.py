@@ -63,3 +63,28 @@ def test_a_distribution_is_called_so():
     for path in TEXTS:
         hits = re.findall(r"(?i).{0,30}\blaws?\b.{0,30}", path.read_text())
         assert [hit for hit in hits if not re.search("(?i)power law|large numbers", hit)] == [], path.name
+
+
+BANNED = [
+    "MakeUp",
+    "Asked",
+    "LookFromAfar",
+    "Examinee",
+    "premade",
+    "entry",
+    "course",
+    "given",
+    "outlines",
+    "few_rows",
+    "inward",
+    "records",
+    "machine",
+    "watching",
+]
+
+
+def test_no_module_class_or_public_function_has_a_name_that_says_nothing():
+    sources = sorted((ROOT / "src").rglob("*.py"))
+    modules = {part for path in sources for part in (path.stem, path.parent.name)}
+    names = {name for path in sources for name in re.findall(r"^(?:class|def) ([A-Za-z]\w*)", path.read_text(), re.M)}
+    assert sorted((modules | names) & set(BANNED)) == []

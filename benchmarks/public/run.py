@@ -12,7 +12,7 @@ import pandas as pd
 from benchmarks.public.models import Floats, Model, Question, named_model
 from benchmarks.public.scores import Outcome, collect, score, spread_over
 from benchmarks.public.tasks import Task, make_windows
-from fern.benchmark.runs import machine, versions
+from fern.benchmark.runs import describe_machine, versions
 from fern.errors import FernError
 from fern.systems.trajectory import fingerprint_of
 
@@ -48,7 +48,7 @@ def measure(
         "windows": len(windows),
         "data_fingerprint": fingerprint_table(table),
         "versions": versions(),
-        "machine": machine(threads=_threads()),
+        "machine": describe_machine(threads=_threads()),
     }
     question = Question(task.horizon, task.quantiles, task.season, task.frequency, task.known, seed)
     train = windows[0].history

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fern.benchmark.locks import hold_lock
 from fern.benchmark.problem import Dataset, Problem, load_dataset
 from fern.benchmark.results import RunResult
-from fern.benchmark.runs import Run, code_version_of, machine, versions
+from fern.benchmark.runs import Run, code_version_of, describe_machine, versions
 from fern.benchmark.scoring import References, find_references, score_model, score_oracle
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError, NotWritten
@@ -222,7 +222,7 @@ def _make_result(
         **fields,
         seconds={**(seconds or {}), "total": round(time.perf_counter() - began, 3)},
         versions=versions(),
-        machine=machine(threads=context.threads, accelerator=run.accelerator),
+        machine=describe_machine(threads=context.threads, accelerator=run.accelerator),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 

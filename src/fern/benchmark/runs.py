@@ -52,11 +52,11 @@ def versions() -> dict[str, str]:
     return known | ({"commit": commit} if commit else {})
 
 
-def machine(*, threads: int, accelerator: str = "cpu") -> dict[str, Any]:
+def describe_machine(*, threads: int, accelerator: str = "cpu") -> dict[str, Any]:
     """What a run was computed on.
 
     Example:
-        >>> machine(threads=1)["threads"]
+        >>> describe_machine(threads=1)["threads"]
         1
     """
     return {

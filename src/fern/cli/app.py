@@ -66,23 +66,23 @@ def _code() -> int:
         _abandon_output()
         return FAILED  # nobody reads on, as after `| head`
     except NotWritten as error:
-        return _told(str(error), FAILED)
+        return _report(str(error), FAILED)
     except FernError as error:
-        return _told(str(error), MISTAKE)
+        return _report(str(error), MISTAKE)
     except OSError as error:
-        return _told_of_system(error)
+        return _report_system_error(error)
     except MemoryError as error:
-        return _told(f"not enough memory{f' ({error})' if str(error) else ''}", FAILED)
+        return _report(f"not enough memory{f' ({error})' if str(error) else ''}", FAILED)
     except RecursionError:
-        return _told("the input is nested too deep", MISTAKE)
+        return _report("the input is nested too deep", MISTAKE)
     except Exception as error:  # a defect is told in one line, too
         if "can't allocate memory" in str(error) or "not enough memory" in str(error):  # torch's own kind
-            return _told(f"not enough memory ({str(error)[:200]})", FAILED)
+            return _report(f"not enough memory ({str(error)[:200]})", FAILED)
         if os.environ.get(DEBUG):
             raise
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}, line {frame.lineno}"
-        return _told(
+        return _report(
             f"internal error (bug): {type(error).__name__}: {error} ({place}); "
             f"please report it, with what {DEBUG}=1 in the environment shows",
             FAILED,
@@ -90,11 +90,11 @@ def _code() -> int:
     return code
 
 
-def _told_of_system(error: OSError) -> int:
+def _report_system_error(error: OSError) -> int:
     if isinstance(error.filename, str | bytes | os.PathLike):  # not where an open file is known by its number alone
-        return _told(f"{os.fsdecode(error.filename)}: {error.strerror or error}", MISTAKE)
+        return _report(f"{os.fsdecode(error.filename)}: {error.strerror or error}", MISTAKE)
     _abandon_output()
-    return _told(f"standard output: was not written ({error.strerror or error})", FAILED)
+    return _report(f"standard output: was not written ({error.strerror or error})", FAILED)
 
 
 def _run() -> int:
@@ -119,7 +119,7 @@ def _require_current_folder() -> None:
         raise FernError(f"the current folder {trouble}; change to another") from None
 
 
-def _told(message: str, code: int) -> int:
+def _report(message: str, code: int) -> int:
     say(f"error: {message}", sys.stderr, medium="line")
     return code
 

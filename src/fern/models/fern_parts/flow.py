@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fern.models.fern_parts.normalisation import RowStatistics
-from fern.models.fern_parts.polynomial import RIDGE, STATES_A_TERM, MakeUp
+from fern.models.fern_parts.polynomial import RIDGE, STATES_A_TERM, PolynomialTerms
 from fern.models.periodic_grid import Ring, strong_waves
 
 Earlier = Literal["chosen", "none"]
@@ -79,7 +79,7 @@ class PolynomialFlow(nn.Module):
     ) -> None:
         super().__init__()
         self.channels, self.seen, self.step, self.margin, self.ring = channels, seen, step, margin, ring
-        self.make_up = MakeUp.of(channels if ring is None else ring.width, degree=degree)
+        self.make_up = PolynomialTerms.of(channels if ring is None else ring.width, degree=degree)
         self.register_buffer("level", torch.zeros(channels))
         self.register_buffer("scale", torch.ones(channels))
         self.register_buffer("lowest", torch.full((channels,), -UNKNOWN))

@@ -28,7 +28,7 @@ LEAST_DEVIATION = 1e-6
 
 
 @dataclass(frozen=True)
-class MakeUp:
+class PolynomialTerms:
     """What a polynomial is made of.
 
     ``channels``   of a state.
@@ -37,9 +37,9 @@ class MakeUp:
     ``degree``     of the polynomial.
 
     Example:
-        >>> MakeUp.of(3, degree=3), MakeUp.of(64, degree=3)
-        (MakeUp(channels=3, variables=3, degree=3), MakeUp(channels=64, variables=30, degree=2))
-        >>> MakeUp.of(2, degree=2).terms
+        >>> PolynomialTerms.of(3, degree=3), PolynomialTerms.of(64, degree=3)
+        (PolynomialTerms(channels=3, variables=3, degree=3), PolynomialTerms(channels=64, variables=30, degree=2))
+        >>> PolynomialTerms.of(2, degree=2).terms
         ((), (0,), (1,), (0, 0), (0, 1), (1, 1))
     """
 
@@ -48,7 +48,7 @@ class MakeUp:
     degree: int
 
     @classmethod
-    def of(cls, channels: int, *, degree: int) -> "MakeUp":
+    def of(cls, channels: int, *, degree: int) -> "PolynomialTerms":
         """The highest degree, up to this one, of all channels; else the lowest of as many components as can be."""
         least = min(degree, LEAST_DEGREE)
         for possible in range(degree, least - 1, -1):
@@ -73,9 +73,9 @@ class MakeUp:
 
         Of channels those of the highest degree that leaves each enough, of components those of as many as do.
         """
-        makes = [MakeUp(self.channels, self.variables, degree) for degree in range(self.degree + 1)]
+        makes = [PolynomialTerms(self.channels, self.variables, degree) for degree in range(self.degree + 1)]
         if self.reduced:
-            makes = [MakeUp(self.channels, count, self.degree) for count in range(self.variables + 1)]
+            makes = [PolynomialTerms(self.channels, count, self.degree) for count in range(self.variables + 1)]
         enough = [one for one in makes if len(one.terms) * STATES_A_TERM <= states]
         told = set(enough[-1].terms) if enough else {()}
         return [place for place, term in enumerate(self.terms) if term in told]
