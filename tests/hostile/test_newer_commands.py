@@ -448,7 +448,7 @@ SOURCES: dict[str, tuple[bytes, str]] = {
         parquet(pa.table({"unique_id": pa.array(["a", None]), "ds": [1, 2], "y": WAVE[:2]})),
         "is empty in data row 2",
     ),
-    "no rows": (parquet(long().slice(0, 0)), "has no results"),
+    "no rows": (parquet(long().slice(0, 0)), "has no rows"),
     "text for values": (
         parquet(pa.table({"unique_id": ["a"] * 9, "ds": range(9), "y": ["x"] * 9})),
         "holds|type|time",
