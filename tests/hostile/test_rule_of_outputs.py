@@ -44,8 +44,8 @@ EXCEPT = {
     "benchmark/engines/ray.py": {"(self._folder / 'claims' / self._token).touch"},
     # Nothing is written: what nobody can read any more goes nowhere.
     "cli/app.py": {"os.open(os.devnull"},
-    # A saved forecaster in a temporary folder that is removed once it is loaded; a table to a buffer in memory; a writer
-    # on the temporary file that `write_whole` gave.
+    # A saved forecaster in a temporary folder that is removed once it is loaded; a table to a buffer in memory; a
+    # writer on the temporary file that `write_whole` gave.
     "forecaster/predict_file.py": {
         "(Path(place) / name).write_bytes",
         "writer.write_table(made",
