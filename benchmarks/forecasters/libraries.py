@@ -100,39 +100,32 @@ class TrainingStopped(Exception):  # noqa: N818 - what happened, not a mistake
 
 
 def lightgbm(train: pd.DataFrame, question: Question) -> Predictor:
-    """LightGBM with lags and seasonal differences through mlforecast."""
-    from lightgbm import LGBMRegressor
-    from mlforecast import MLForecast
-    from mlforecast.target_transforms import Differences, LocalStandardScaler
+    """LightGBM with lags through mlforecast.
+
+    Whether values are differenced at the season or scaled is chosen on the last horizon of the training rows.
+    """
     from mlforecast.utils import PredictionIntervals
 
+    train = train[COLUMNS]
     season, horizon = question.season, question.horizon
     shortest = int(train.groupby("unique_id").size().min())
-    room = max(1, (shortest - horizon) // 3)
-    lags = sorted(
-        {lag for lag in range(1, 13) if lag <= room} | {season * k for k in range(1, 8) if season * k <= room} | {1}
-    )
-    windows = min(CONFORMAL_WINDOWS, (shortest - max(lags) - season - 1) // horizon)
-    settings: dict[str, Any] = {"n_jobs": 1, "verbosity": -1, "random_state": question.seed}
+    behind = train.groupby("unique_id", sort=False).cumcount(ascending=False)
+    earlier, newest = train[behind >= horizon], train[behind < horizon]
+    errors = {}
+    for differenced in (True, False):
+        trial = _boosted(question, shortest - horizon, differenced=differenced, quantiles=())
+        trial.fit(earlier, static_features=[])
+        answer = trial.predict(horizon).merge(newest, on=["unique_id", "ds"])
+        scale = answer.groupby("unique_id")["y"].transform(lambda values: values.abs().mean()) + 1e-9
+        errors[differenced] = float(((answer["Model"] - answer["y"]).abs() / scale).mean())
+    differenced = errors[True] <= errors[False]
+    windows = min(CONFORMAL_WINDOWS, (shortest - _longest_lag(question, shortest) - season - 1) // horizon)
     if windows < 2:
-        quantile_models = {
-            f"Model-ql{quantile:.10g}": LGBMRegressor(objective="quantile", alpha=quantile, **settings)
-            for quantile in question.quantiles
-        }
-        direct = MLForecast(
-            quantile_models, freq=question.frequency, lags=lags, target_transforms=[LocalStandardScaler()]
-        )
-        direct.fit(train[COLUMNS], static_features=[], max_horizon=horizon)
+        direct = _boosted(question, shortest, differenced=differenced, quantiles=question.quantiles)
+        direct.fit(train, static_features=[], max_horizon=horizon)
         return lambda history, future: arrange(direct.predict(horizon, new_df=history[COLUMNS]), history, question)
-    model = MLForecast(
-        {"Model": LGBMRegressor(**settings)},
-        freq=question.frequency,
-        lags=lags,
-        target_transforms=[Differences([season])],
-    )
-    model.fit(
-        train[COLUMNS], static_features=[], prediction_intervals=PredictionIntervals(n_windows=windows, h=horizon)
-    )
+    model = _boosted(question, shortest, differenced=differenced, quantiles=())
+    model.fit(train, static_features=[], prediction_intervals=PredictionIntervals(n_windows=windows, h=horizon))
     levels = sorted({round(abs(200 * quantile - 100), 6) for quantile in question.quantiles if quantile != 0.5})
 
     def predict(history: pd.DataFrame, future: pd.DataFrame) -> Floats:
@@ -140,6 +133,32 @@ def lightgbm(train: pd.DataFrame, question: Question) -> Predictor:
         return arrange(_quantile_columns(answer, "Model", question), history, question)
 
     return predict
+
+
+def _boosted(question: Question, shortest: int, *, differenced: bool, quantiles: tuple[float, ...]) -> Any:
+    """mlforecast's forecaster: one model of the mean, or one for each quantile."""
+    from lightgbm import LGBMRegressor
+    from mlforecast import MLForecast
+    from mlforecast.target_transforms import Differences, LocalStandardScaler
+
+    settings: dict[str, Any] = {"n_jobs": 1, "verbosity": -1, "random_state": question.seed}
+    models = {
+        f"Model-ql{quantile:.10g}": LGBMRegressor(objective="quantile", alpha=quantile, **settings)
+        for quantile in quantiles
+    } or {"Model": LGBMRegressor(**settings)}
+    longest = _longest_lag(question, shortest)
+    seasons = {question.season * k for k in range(1, 8)}
+    return MLForecast(
+        models,
+        freq=question.frequency,
+        lags=sorted(lag for lag in {*range(1, 13), *seasons} if lag <= longest),
+        target_transforms=[Differences([question.season])] if differenced else [LocalStandardScaler()],
+    )
+
+
+def _longest_lag(question: Question, shortest: int) -> int:
+    """Lags that leave the shortest series half of its rows to learn from, after differences."""
+    return max(1, min(7 * question.season if question.season > 1 else 12, (shortest - question.season) // 2))
 
 
 def _quantile_columns(answer: pd.DataFrame, name: str, question: Question) -> pd.DataFrame:

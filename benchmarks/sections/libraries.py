@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 import numpy as np
+from numpy.typing import NDArray
 
+from benchmarks.forecasters.tables import TABLES
 from benchmarks.sections import Part, Result, draw_table, percent
 
 OURS = "FernForecaster"
@@ -16,13 +18,15 @@ SAID = {"better": "lower", "worse": "higher", "tie": "tie"}
 def paired_difference(ours: Result, theirs: Result) -> tuple[float, float]:
     """The mean difference of SQL, ours minus theirs, and its standard error over the same windows or series.
 
+    Windows that overlap are not independent: the error counts only as many as lie side by side.
+
     Example:
         >>> paired_difference({"losses": [1.0, 2.0, 1.5]}, {"losses": [2.0, 3.0, None]})
         (-1.0, 0.0)
     """
     pairs = [(a, b) for a, b in zip(ours["losses"], theirs["losses"], strict=True) if a is not None and b is not None]
     differences = np.array([a - b for a, b in pairs])
-    return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
+    return float(differences.mean()), _standard_error(differences, ours)
 
 
 def compare_pair(ours: Result, theirs: Result) -> str:
@@ -51,7 +55,7 @@ def libraries_part(results: Sequence[Result]) -> Part:
         own = _find_ours(results, table)
         for place, result in enumerate(_finished(results, table)):
             metrics, losses = result["metrics"], [loss for loss in result["losses"] if loss is not None]
-            error = float(np.std(losses, ddof=1) / np.sqrt(len(losses)))
+            error = _standard_error(np.array(losses), result)
             sql = f"{metrics['SQL']:.4g} ± {error:.2g}"
             said = "" if own is None or result is own else SAID[compare_pair(own, result)]
             lines.append(
@@ -119,6 +123,12 @@ def split_tables(results: Sequence[Result]) -> tuple[list[str], list[str]]:
 def list_tables(results: Sequence[Result]) -> list[str]:
     """The tables, in order."""
     return list(dict.fromkeys(result["table"] for result in results))
+
+
+def _standard_error(values: NDArray[np.float64], result: Result) -> float:
+    table = TABLES.get(result.get("table", ""))
+    overlap = 1.0 if table is None or table.step is None else max(1.0, table.horizon / table.step)
+    return float(values.std(ddof=1) / np.sqrt(len(values) / overlap))
 
 
 def _finished(results: Sequence[Result], table: str) -> list[Result]:

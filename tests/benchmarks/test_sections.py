@@ -120,4 +120,8 @@ def test_a_library_is_better_or_worse_by_two_standard_errors_of_paired_differenc
     assert said([1.0, 1.1, 0.9, 1.0], [2.0, 2.0, 2.1, 1.9]) == "better"
     assert said([2.0, 2.0, 2.1, 1.9], [1.0, 1.1, 0.9, 1.0]) == "worse"
     assert said([1.0, 3.0, 1.0, 3.0], [2.0, 2.0, 2.0, 1.9]) == "tie"
+    overlapping = {"table": "AirPassengers", "losses": [1.0, 1.5, 2.0, 1.5]}
+    apart = {"table": "OU_BASE", "losses": [1.0, 1.5, 2.0, 1.5]}
+    naught = {"losses": [0.0] * 4}
+    assert libraries.paired_difference(overlapping, naught)[1] == 2 * libraries.paired_difference(apart, naught)[1]
     assert libraries.paired_difference({"losses": [1.0, None, 2.0]}, {"losses": [0.5, 9.0, 1.0]}) == (0.75, 0.25)
