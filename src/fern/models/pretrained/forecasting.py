@@ -89,13 +89,15 @@ def forecast_distribution(
             blocks += _rolled(network, some, blocks[0], -(-horizon // HORIZON) - 1, seed)
         parts.append([torch.cat([block[k] for block in blocks], dim=1) for k in range(3)])
     eigenvalues, vectors, offset = (torch.cat(part) for part in zip(*parts, strict=True))
-    patch = eigenvalues.shape[-1]
-    patches = -(-horizon // patch)
+    patches = -(-horizon // eigenvalues.shape[-1])
+    eigenvalues, vectors, offset = (part[:, :patches] for part in (eigenvalues, vectors, offset))
+    if horizon % eigenvalues.shape[-1]:
+        eigenvalues, vectors = _cut(eigenvalues, vectors, horizon % eigenvalues.shape[-1])
     return Ellipsoid(
-        eigenvalues[:, :patches],
+        eigenvalues,
         None,
-        vectors[:, :patches],
-        offset=offset[:, :patches],
+        vectors,
+        offset=offset,
         base_variance=network.fern.config.noise,
         horizon=horizon,
         eigenvalue_floor=NARROWEST,
@@ -105,6 +107,33 @@ def forecast_distribution(
 
 Block = tuple[Tensor, Tensor, Tensor]
 """Eigenvalues, reflection vectors and offsets of the patches of `HORIZON` steps, in units of the data."""
+
+
+def _cut(
+    eigenvalues: Tensor,  # (N, patches, p)
+    vectors: Tensor,  # (N, patches, R, p)
+    steps: int,
+) -> tuple[Tensor, Tensor]:  # (N, patches, p), (N, patches, max(R, steps), p)
+    """The last patch as the distribution of its first steps alone, with as many reflections as that takes.
+
+    An `Ellipsoid` that is told a shorter horizon cuts its vectors, which makes it another distribution. Here the
+    covariance A² of the first steps is factored anew, V D Vᵀ, and V into reflections.
+    """
+    count, _, size = eigenvalues.shape
+    last = Ellipsoid(
+        eigenvalues[:, -1:], None, vectors[:, -1:], base_variance=1.0, eigenvalue_floor=NARROWEST, validate_args=False
+    )
+    squares, axes = torch.linalg.eigh(last.covariance_matrix[:, :steps, :steps])
+    packed, factors = torch.geqrf(axes)
+    reflections = packed.tril(-1) + torch.eye(steps, dtype=packed.dtype)
+    reflections = torch.where(factors.unsqueeze(-2) == 0, 0.0, reflections).transpose(-1, -2)
+    most = max(vectors.shape[2], steps)
+    wide = vectors.new_zeros(count, vectors.shape[1], most, size)
+    wide[:, :-1, : vectors.shape[2]] = vectors[:, :-1]
+    wide[:, -1, :steps, :steps] = reflections
+    values = eigenvalues.clone()
+    values[:, -1, :steps] = squares.clamp_min(0.0).sqrt()
+    return values, wide
 
 
 def _next_block(network: Network, contexts: Contexts, *, flip: bool) -> Block:
