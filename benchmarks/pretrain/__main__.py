@@ -21,10 +21,9 @@ def main() -> None:
     for part in (*plain, *fields(NetworkConfig)):
         parser.add_argument(f"--{part.name.replace('_', '-')}", type=type(part.default), default=part.default)
     parser.add_argument("--judge-every", type=float, default=600.0, help="seconds between validations")
-    parser.add_argument("--start", type=Path, metavar="FOLDER", help="begin at the end of another run")
     parser.add_argument("--export", type=Path, metavar="FILE", help="write the weights of FOLDER's run and end")
     options = vars(parser.parse_args())
-    folder, judge_every, start, file = (options.pop(name) for name in ("folder", "judge_every", "start", "export"))
+    folder, judge_every, file = (options.pop(name) for name in ("folder", "judge_every", "export"))
     if file is not None:
         export(folder, file)
         return
@@ -34,7 +33,7 @@ def main() -> None:
     else:
         sizes = {part.name: options.pop(part.name) for part in fields(NetworkConfig)}
         config = PretrainConfig(**options, network=NetworkConfig(**sizes))
-    train(config, folder, start=start, judge_every=judge_every)
+    train(config, folder, judge_every=judge_every)
 
 
 if __name__ == "__main__":

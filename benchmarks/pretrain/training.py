@@ -40,8 +40,6 @@ class PretrainConfig:
                     that is used up first, so that a busy machine ends a run in time.
     ``blocks``      of 256 series that are drawn anew each time, with ``windows`` windows of each series.
     ``mixed``       the share of series that are a sum of two.
-    ``disturbed``   the share that a walk with bursts of volatility is added to: calm rows promise no calm.
-    ``marginal``    the weight of the CRPS of single steps beside the whitened one.
     ``evened``      β of the weight σ^-β of a window, σ its own predicted deviation: 0 counts errors in scales, 1 in σ.
     """
 
@@ -55,9 +53,7 @@ class PretrainConfig:
     blocks: int = 4
     windows: int = 12
     mixed: float = 0.2
-    disturbed: float = 0.0
     evened: float = 0.5
-    marginal: float = 3.0
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
 
@@ -83,9 +79,7 @@ def draw_lengths(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
     return np.clip(lengths.astype(np.int64), SHORTEST, LONGEST)
 
 
-def draw_windows(
-    pool: NDArray[np.float64], rng: np.random.Generator, each: int, *, mixed: float, disturbed: float = 0.0
-) -> Windows:
+def draw_windows(pool: NDArray[np.float64], rng: np.random.Generator, each: int, *, mixed: float) -> Windows:
     """So many windows of each series of a pool, in random order; half of the series upside down, some mixed."""
     pool = pool * rng.choice([-1.0, 1.0], len(pool))[:, None]
     chosen = np.flatnonzero(rng.random(len(pool)) < mixed)
@@ -94,8 +88,6 @@ def draw_windows(
         share = rng.uniform(0.15, 0.85, (len(chosen), 1))
         spread = pool.std(1, keepdims=True) + 1e-12
         pool[chosen] = share * pool[chosen] / spread[chosen] + (1 - share) * pool[partner] / spread[partner]
-    if disturbed:
-        disturb(pool, rng, disturbed)
     rows = rng.permutation(np.repeat(np.arange(len(pool)), each))
     lengths = draw_lengths(rng, len(rows))
     ends = rng.integers(lengths, pool.shape[1] - HORIZON + 1)
@@ -107,46 +99,23 @@ def draw_windows(
     return Windows(*(torch.from_numpy(part) for part in parts))
 
 
-def disturb(pool: NDArray[np.float64], rng: np.random.Generator, share: float) -> None:
-    """Add to a share of the series a walk whose volatility comes in bursts: calm rows promise no calm."""
-    chosen = np.flatnonzero(rng.random(len(pool)) < share)
-    count, length = len(chosen), pool.shape[1]
-    knots = rng.standard_normal((count, length // 16 + 2))
-    for k in range(1, knots.shape[1]):
-        knots[:, k] += 0.8 * knots[:, k - 1]
-    places = np.arange(length) / 16
-    low = places.astype(np.int64)
-    volatility = knots[:, low] + (places - low) * (knots[:, low + 1] - knots[:, low])
-    steps = rng.standard_normal((count, length)) * np.exp(0.7 * volatility)
-    size = np.abs(np.diff(pool[chosen], axis=1)).mean(1) * np.exp(rng.uniform(np.log(0.05), np.log(1.0), count))
-    pool[chosen] += np.cumsum(steps, axis=1) * size[:, None]
-
-
 def endless_windows(config: PretrainConfig, first: int) -> Iterator[Windows]:
     """Chunk after chunk of fresh windows, from chunk ``first`` on."""
     blocks = stream(length=ROWS, seed=config.seed, first=first * config.blocks)
     chunk = first
     while True:
         pool = np.concatenate([next(blocks).values for _ in range(config.blocks)]).astype(np.float64)
-        rng = np.random.default_rng([config.seed, 77, chunk])
-        yield draw_windows(pool, rng, config.windows, mixed=config.mixed, disturbed=config.disturbed)
+        yield draw_windows(pool, np.random.default_rng([config.seed, 77, chunk]), config.windows, mixed=config.mixed)
         chunk += 1
 
 
-def loss_of(network: Network, windows: Windows, *, evened: float, marginal: float) -> Tensor:
-    """The whitened CRPS and ``marginal`` times that of single steps; steps are weighted, and each window by σ^-β.
-
-    The whitened one alone trains rotations, but with few reflections it leaves the widths of single steps wrong: those
-    of the first too narrow, those of the last of a patch too wide.
-    """
+def loss_of(network: Network, windows: Windows, *, evened: float) -> Tensor:
+    """The whitened CRPS, step by step weighted, each window by σ^-β."""
     ahead = network(windows.inputs, windows.paths)
-    future = windows.future.unsqueeze(1)
-    crps = gaussian_crps(ahead.axis_coordinates(future), ahead.axis_stddev)
-    if marginal:
-        crps = crps + marginal * gaussian_crps(future - ahead.mean, ahead.stddev)
-    crps = (crps * STEP_WEIGHTS).mean((1, 2))
+    error, stddev = ahead.axis_coordinates(windows.future.unsqueeze(1)), ahead.axis_stddev
+    crps = (gaussian_crps(error, stddev) * STEP_WEIGHTS).mean((1, 2))
     if evened:
-        weight = (ahead.axis_stddev.detach().mean((1, 2)) + 0.05) ** -evened
+        weight = (stddev.detach().mean((1, 2)) + 0.05) ** -evened
         crps = crps * weight
     loss: Tensor = crps.mean()
     return loss
@@ -175,18 +144,8 @@ class Progress:
     processor_seconds: float = 0.0
 
 
-def train(
-    config: PretrainConfig,
-    folder: Path,
-    *,
-    start: Path | None = None,
-    judge_every: float = 600.0,
-    save_every: float = 120.0,
-) -> Network:
-    """Train until the minutes are over, or go on where the folder's checkpoint stands.
-
-    ``start`` is the folder of a run whose end a new one begins at, with a budget and settings of its own.
-    """
+def train(config: PretrainConfig, folder: Path, *, judge_every: float = 600.0, save_every: float = 120.0) -> Network:
+    """Train until the minutes are over, or go on where the folder's checkpoint stands."""
     torch.manual_seed(config.seed)
     torch.set_flush_denormal(True)
     network = Network(config.network)
@@ -198,10 +157,6 @@ def train(
         note(folder, f"goes on at step {progress.steps}, {progress.seconds:.0f} s")
     else:
         (folder / "config.json").write_text(json.dumps(asdict(config) | {"commit": commit()}, indent=1) + "\n")
-        if start is not None:
-            before = restore(start, network, optimiser)
-            progress = Progress(before.steps, before.chunks)
-            (folder / "before.json").write_text(json.dumps(record_of(start), indent=1) + "\n")
     network.train()
     start = time.monotonic() - progress.seconds
     processor = time.process_time() - progress.processor_seconds
@@ -213,7 +168,7 @@ def train(
                 group["lr"] = rate
             part = slice(first, first + config.batch)
             windows = Windows(chunk.inputs[part], chunk.paths[part], chunk.future[part])
-            loss = loss_of(network, windows, evened=config.evened, marginal=config.marginal)
+            loss = loss_of(network, windows, evened=config.evened)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -316,17 +271,11 @@ def weights_of(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def export(folder: Path, path: Path) -> None:
     """Write the weights of a run as the package holds them, with the record of how they were made."""
-    network = Network(read_config(folder / "config.json").network)
-    network.load_state_dict(weights_of(read_checkpoint(folder)[1]))
-    write_weights(network, path, record_of(folder))
-
-
-def record_of(folder: Path) -> dict[str, Any]:
-    """How the weights of a run were made; steps, windows and series are counted from the first run on."""
     config = read_config(folder / "config.json")
-    progress, _ = read_checkpoint(folder)
-    before = folder / "before.json"
-    return {
+    progress, tensors = read_checkpoint(folder)
+    network = Network(config.network)
+    network.load_state_dict(weights_of(tensors))
+    record = {
         "generator": "fern.synthetic",
         "families": {name: family.weight for name, family in FAMILIES.items()},
         "settings": {name: value for name, value in asdict(config).items() if name != "network"},
@@ -338,8 +287,8 @@ def record_of(folder: Path) -> dict[str, Any]:
         "processor_hours": round(progress.processor_seconds / 3600, 3),
         "torch": torch.__version__,
         "numpy": np.__version__,
-        "before": json.loads(before.read_text()) if before.exists() else None,
     }
+    write_weights(network, path, record)
 
 
 def note(folder: Path, text: str) -> None:
