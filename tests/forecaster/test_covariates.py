@@ -1,5 +1,7 @@
 """Covariates: what they are worth, what they cost, and every way to get them wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -61,6 +63,21 @@ def test_a_known_driver_brings_the_error_near_the_noise():
 def test_the_forecast_follows_the_future_frame(fitted, future):
     up, down = (fitted.predict(futr_df=future.assign(x=value))["DLinear"] for value in (1.0, -1.0))
     assert (up - down > 2.0).all()
+
+
+def test_the_effect_of_a_column_does_not_depend_on_how_much_history_is_kept(frame):
+    calm = frame[frame["unique_id"] == "a"].copy()
+    calm.loc[calm.index[: ROWS // 2], "y"] *= 3.0  # the early rows are wilder than the newest ones
+    model = forecaster(futr_exog_list=["x"]).fit(calm.head(ROWS))
+    state = model._fitted()
+    kept = replace(
+        state,
+        recent=tuple(replace(one, values=one.values[-100:], covariates=one.covariates[-100:]) for one in state.recent),
+    )
+    up, down = calm.tail(H).drop(columns="y").assign(x=1.0), calm.tail(H).drop(columns="y").assign(x=0.0)
+    whole = model.compare(up, down)["DLinear"]
+    model._state = kept
+    np.testing.assert_allclose(model.compare(up, down)["DLinear"], whole, rtol=1e-6)
 
 
 def test_rows_of_the_future_may_come_in_any_order(fitted, future):

@@ -69,6 +69,8 @@ class CovariateRows:
     future: Floats | None  # (H, K known)
     static: Floats  # (Q,)
     phase: int
+    level: Floats  # (C,) of the values, as fitted
+    unit: Floats  # (C,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +187,13 @@ def prepare(one: CovariateRows, encoding: Encoding, channel: int, frequency: Fre
     if encoding.calendar and one.stamps is not None:
         _, dates = calendar_features(one.stamps, frequency, country=encoding.country, year=encoding.year)
     return RegressionSeries(
-        one.values[:, channel], known, one.covariates[:, count:], one.static, one.phase, dates=dates
+        one.values[:, channel],
+        known,
+        one.covariates[:, count:],
+        one.static,
+        one.phase,
+        scale=(float(one.level[channel]), float(one.unit[channel])),
+        dates=dates,
     )
 
 

@@ -190,7 +190,7 @@ def fit_state(
         )
     covariates = None
     if table.encoding is not None:
-        covariates, note = _fit_covariates(table, table.encoding, windows, plan, settings)
+        covariates, note = _fit_covariates(table, table.encoding, windows, scales, plan, settings)
         notes.append(note)
     state = State(
         context_length=plan.context_length,
@@ -255,6 +255,7 @@ def _fit_covariates(
     table: SeriesTable,
     encoding: Encoding,
     windows: HeldOutWindows | None,
+    scales: Sequence[Scale],
     plan: Plan,
     settings: FitSettings,
 ) -> tuple[CovariateModel, str]:
@@ -269,8 +270,10 @@ def _fit_covariates(
             None,
             np.empty(0) if series.static is None else series.static,
             phase_of(None if series.stamps is None else series.stamps[0], table.frequency, plan.season, row=0),
+            scale.shift,
+            scale.spread,
         )
-        for series in table.series
+        for series, scale in zip(table.series, scales, strict=True)
     ]
     return fit_covariates(
         rows,

@@ -422,6 +422,7 @@ def _covariate_rows(state: State, one: Recent) -> CovariateRows:
     static = one.static
     if static is None and encoding.static:
         raise FernError(f"series {one.name!r} has no static values", argument="stat_exog_list")
+    scale = state.scale(one.name, one.values)
     return CovariateRows(
         one.name,
         one.values,
@@ -430,6 +431,8 @@ def _covariate_rows(state: State, one: Recent) -> CovariateRows:
         np.empty((state.horizon, 0)) if one.ahead is None else one.ahead,
         np.empty(0) if static is None else static,
         phase_of(None if stamps is None else stamps[0], state.frequency, state.season, row=one.rows - count),
+        scale.shift,
+        scale.spread,
     )
 
 
