@@ -33,6 +33,7 @@ def main() -> None:
     else:
         sizes = {part.name: options.pop(part.name) for part in fields(NetworkConfig)}
         config = PretrainConfig(**options, network=NetworkConfig(**sizes))
+    torch.set_flush_denormal(True)  # of this process, which only trains
     train(config, folder, judge_every=judge_every)
 
 

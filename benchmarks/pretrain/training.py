@@ -147,7 +147,6 @@ class Progress:
 def train(config: PretrainConfig, folder: Path, *, judge_every: float = 600.0, save_every: float = 120.0) -> Network:
     """Train until the minutes are over, or go on where the folder's checkpoint stands."""
     torch.manual_seed(config.seed)
-    torch.set_flush_denormal(True)
     network = Network(config.network)
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.rate, weight_decay=config.decay, fused=True)
     folder.mkdir(parents=True, exist_ok=True)

@@ -216,7 +216,7 @@ main()
     assert process.wait() == 0, text
     assert "epoch" in text
     assert "/3 runs" in text
-    assert "3 rows in" in text
+    assert "3 results in" in text
 
 
 def test_a_model_from_outside_stands_in_the_table_done_by_a_worker_process(fern, task, tmp_path, monkeypatch):

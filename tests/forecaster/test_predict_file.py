@@ -90,7 +90,7 @@ MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "scattered rows": (scattered, {}, r"rows of series 'zeta' do not lie together \(again in data row 611\)"),
     "no name": (nameless, {}, r"column 'unique_id' is empty in data row 6"),
     "no such column": (lambda panel: panel.rename(columns={"unique_id": "uniqe_id"}), {}, "unknown column 'unique_id'"),
-    "no rows": (lambda panel: panel.head(0), {}, "has no results"),
+    "no rows": (lambda panel: panel.head(0), {}, "has no rows"),
     "engine": (None, {"engine": "spark"}, "unknown engine 'spark'.*local, ray"),
     "address without ray": (None, {"address": "auto"}, "address: got 'auto', which is for engine='ray'"),
     "both": (None, {"level": 80, "quantiles": 0.1}, "level"),

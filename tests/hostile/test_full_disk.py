@@ -123,7 +123,7 @@ def test_a_sweep_without_room_for_its_row_ends_with_exit_code_1_and_names_it(cap
     with room_for(100):
         ran = run("bench", "run", "t.toml", "--out", "runs", capsys=capsys)
     assert ran.code == 1, ran.out + ran.err
-    assert "the row of last-value on s, 6 to 4, seed 7 is missing: make room" in ran.err
+    assert "the result of last-value on s, 6 to 4, seed 7 is missing: make room" in ran.err
     assert not [path for path in Path("runs").rglob("*") if path.is_file() and path.name != ".gitignore"]
     again = run("bench", "run", "t.toml", "--out", "runs", capsys=capsys)
     assert (again.code, "1 results in runs" in again.out) == (0, True), again.err
