@@ -86,3 +86,13 @@ def test_too_little_history_is_one_sentence_with_details_under_diagnose():
     assert len(short) == 1
     assert not any("n_eff" in text for text in [*forecaster.notes_, *said])
     assert any("n_eff" in note for note in forecaster.diagnose().notes)
+
+
+@pytest.mark.parametrize("season", ["auto", 12])
+def test_seasonal_naive_repeats_the_last_season_of_the_data(season):
+    from tests.forecaster.air_passengers import AIR_PASSENGERS
+
+    values = np.asarray(AIR_PASSENGERS, dtype=float)
+    frame = pd.DataFrame({"ds": pd.date_range("1949-01-01", periods=len(values), freq="MS"), "y": values})
+    model = FernForecaster(12, model="seasonal-naive", season=season, progress="silent", classical=False).fit(frame)
+    np.testing.assert_allclose(model.predict()["y"], values[-12:], rtol=1e-5)

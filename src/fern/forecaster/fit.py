@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import ceil, inf
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -96,7 +96,7 @@ systems whose level is part of their state (chaotic ones). There the CRPS of eac
 better distribution; see docs/decisions.md."""
 
 
-def list_recipes(model: str, settings: Mapping[str, Any] | None) -> tuple[Recipe, ...]:
+def list_recipes(model: str, settings: Mapping[str, Any] | None, *, season: int = 1) -> tuple[Recipe, ...]:
     """The recipes to try for a model of this name; settings that are given replace the recipes' own.
 
     Example:
@@ -104,6 +104,8 @@ def list_recipes(model: str, settings: Mapping[str, Any] | None) -> tuple[Recipe
         (['level', 'state'], 'plain')
     """
     own = dict(settings or {})
+    if "season" in {entry.name for entry in fields(model_entry(model).config)}:
+        own = {"season": season, **own}  # a model that repeats a season repeats that of the data
     if model != "fern":
         return (Recipe("plain", own, {}),)
     if own:
@@ -301,7 +303,8 @@ def fit_model(
     training = learnt.train()
     validation = learnt.validation(most=max(64, VALIDATION_ROWS // training.channels))
     work = _Work(training, validation, settings, directory, began, after=_count_after_training(learnt))
-    recipe, tried, interrupted = work.choose_recipe(list_recipes(settings.model, settings.model_settings))
+    recipes = list_recipes(settings.model, settings.model_settings, season=min(plan.season, plan.context_length))
+    recipe, tried, interrupted = work.choose_recipe(recipes)
     result = interrupted or work.train(recipe)
     notes = [*tried]
     model, judged = result.model, result.model
