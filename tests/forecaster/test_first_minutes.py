@@ -96,3 +96,11 @@ def test_seasonal_naive_repeats_the_last_season_of_the_data(season):
     frame = pd.DataFrame({"ds": pd.date_range("1949-01-01", periods=len(values), freq="MS"), "y": values})
     model = FernForecaster(12, model="seasonal-naive", season=season, progress="silent", classical=False).fit(frame)
     np.testing.assert_allclose(model.predict()["y"], values[-12:], rtol=1e-5)
+
+
+def test_levels_that_would_share_a_column_are_refused():
+    from fern.forecaster.predict import OutputColumns
+
+    with raises_error("level"):
+        OutputColumns.of(level=[80, 80.0000000001], quantiles=None)
+    assert len(OutputColumns.of(level=[80, 80.1], quantiles=None).names("Fern")) == 5

@@ -1,5 +1,7 @@
 """Rows that came later move contexts and radii; rows that do not follow are refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,3 +100,27 @@ def test_a_distribution_of_several_series_needs_radii_of_one(copy: FernForecaste
         copy.forecast_distribution()
     whole = pd.concat([panel.loc[panel["unique_id"] == "mid"], later(panel, "mid", 10)])
     assert copy.forecast_distribution(whole).mean.shape == (1, 7, 1)
+
+
+def test_thousands_of_updated_series_are_saved_and_loaded(tmp_path):
+    days = pd.date_range("2024-01-01", periods=70, freq="D")
+    week = np.sin(2 * np.pi * np.arange(70) / 7)
+    frame = pd.concat([pd.DataFrame({"unique_id": name, "ds": days, "y": week + k}) for k, name in enumerate("ab")])
+    model = FernForecaster(4, model="dlinear", epochs=1, context_length=8, progress="silent")
+    model.fit(frame[frame["ds"] < days[60]]).update(frame[frame["ds"] >= days[60]])
+    state = model._fitted()
+    assert state.online
+    names = [f"s{number}" for number in range(4000)]
+    recent, online = state.recent[0], next(iter(state.online.values()))
+    model._state = replace(
+        state,
+        recent=tuple(replace(recent, name=name) for name in names),
+        online=dict.fromkeys(names, online),
+        scales=dict.fromkeys(names, next(iter(state.scales.values()))),
+    )
+    model.save(tmp_path / "model")
+    again = FernForecaster.load(tmp_path / "model")
+    one = again.predict(frame[frame["unique_id"] == "a"].assign(unique_id="s3999"), level=[80])
+    pd.testing.assert_frame_equal(
+        one, model.predict(frame[frame["unique_id"] == "a"].assign(unique_id="s3999"), level=[80])
+    )

@@ -104,7 +104,7 @@ def list_recipes(model: str, settings: Mapping[str, Any] | None, *, season: int 
         (['level', 'state'], 'plain')
     """
     own = dict(settings or {})
-    if "season" in {entry.name for entry in fields(model_entry(model).config)}:
+    if any(entry.name == "season" and entry.default is not None for entry in fields(model_entry(model).config)):
         own = {"season": season, **own}  # a model that repeats a season repeats that of the data
     if model != "fern":
         return (Recipe("plain", own, {}),)

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from fern.calibration import Calibration, OnlineCalibration
 from fern.calibration.coverage import BINS, CoverageByOrigin, CoverageRow
+from fern.calibration.online import STATE
 from fern.data.frequency import Frequency, Unit
 from fern.data.native import FrameKind, Native
 from fern.data.series_table import SeriesTable
@@ -62,10 +63,14 @@ def split_state(state: State) -> tuple[Plain, Arrays]:
         arrays["statics"] = np.stack([np.empty(0) if one.static is None else one.static for one in state.recent])
     arrays["floors"] = np.stack([state.combination.floor(one.name, one.values) for one in state.recent])
     plain["online"] = {}
+    followed: dict[str, list[NDArray[Any]]] = {}
     for number, (name, online) in enumerate(state.online.items()):
         plain["online"][name], own = online.to_parts()
         plain["online"][name]["number"] = number
-        arrays |= {f"online.{number}.{entry}": values for entry, values in own.items()}
+        for entry, values in own.items():
+            followed.setdefault(entry, []).append(values)
+    # One array of each kind, not of each series: the header of the file holds a line for every array.
+    arrays |= {f"online.{entry}": np.stack(values) for entry, values in followed.items()}
     if state.findings is not None:
         plain["findings"], own = _findings_parts(state.findings)
         arrays |= own
@@ -91,8 +96,7 @@ def join_state(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mod
     online = {}
     if calibration is not None:
         for name, entry in plain["online"].items():
-            own_arrays = _under(arrays, f"online.{int(entry['number'])}.")
-            online[name] = OnlineCalibration.from_parts(calibration, entry, own_arrays)
+            online[name] = OnlineCalibration.from_parts(calibration, entry, _online_arrays(arrays, entry["number"]))
     names = _texts(arrays, "names")
     stamp_type = parse_type(plain.get("stamp_type"))
     recent = _recent(names, arrays, len(channels), stamp_type)
@@ -206,6 +210,19 @@ def _sized(arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]
     if arrays[name].shape != shape:
         raise FernError(f"has shape {arrays[name].shape}", argument=name, expected=shape)
     return arrays[name]
+
+
+def _online_arrays(arrays: Mapping[str, NDArray[Any]], number: object) -> Arrays:
+    """The arrays of one series; folders of former versions hold them one by one."""
+    if not isinstance(number, int) or number < 0:
+        raise FernError(argument="number", got=str(number)[:40], expected="a whole number", where="online calibration")
+    names = tuple(STATE)
+    if f"online.{names[0]}" not in arrays:
+        return {name: arrays[f"online.{number}.{name}"] for name in names if f"online.{number}.{name}" in arrays}
+    stacked = {name: arrays[f"online.{name}"] for name in names if f"online.{name}" in arrays}
+    if any(values.ndim < 1 or number >= len(values) for values in stacked.values()):
+        raise FernError(f"series {number} has no arrays", where="online calibration")
+    return {name: values[number] for name, values in stacked.items()}
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
