@@ -120,7 +120,5 @@ def test_thousands_of_updated_series_are_saved_and_loaded(tmp_path):
     )
     model.save(tmp_path / "model")
     again = FernForecaster.load(tmp_path / "model")
-    one = again.predict(frame[frame["unique_id"] == "a"].assign(unique_id="s3999"), level=[80])
-    pd.testing.assert_frame_equal(
-        one, model.predict(frame[frame["unique_id"] == "a"].assign(unique_id="s3999"), level=[80])
-    )
+    rows = frame[frame["unique_id"] == "a"].assign(unique_id="s3999")
+    pd.testing.assert_frame_equal(again.predict(rows, level=[80]), model.predict(rows, level=[80]))

@@ -99,7 +99,7 @@ def _numbers(
                 argument=argument, got=value, expected=f"numbers between {low:g} and {high:g}, as {example}"
             )
     numbers = tuple(float(value) for value in several)
-    if len(set(numbers)) < len(numbers):
+    if len({_short(number) for number in numbers}) < len(numbers):  # columns are named by them
         raise FernError(f"{list(several)} contains duplicates", argument=argument)
     return numbers
 
