@@ -138,10 +138,24 @@ def draw_noise(rng: Generator, count: int, length: int) -> Array:  # (count, len
 
 
 def draw_correlated_noise(rng: Generator, count: int, length: int) -> Array:  # (count, length)
-    """An AR(1) of deviation 1, φ from 0 to 0.85 (white for a third)."""
-    phi = np.where(rng.random(count) < 0.35, 0.0, rng.uniform(0, 0.85, count))
+    """An AR(1) of deviation about 1: white for 30 %, φ up to 0.85 for 40 %, and up to 0.995 for 30 %.
+
+    The persistent ones stray from their season for days, as temperatures, loads and prices do. A quarter of the series
+    have calm and restless times: their steps are multiplied by exp(v), v a slow AR(1) of deviation 0.3 to 0.8.
+    """
+    kind = rng.random(count)
+    phi = np.where(kind < 0.4, rng.uniform(0, 0.85, count), 1 - log_uniform(rng, 0.005, 0.15, count))
+    phi = np.where(kind >= 0.7, 0.0, phi)
     noise = draw_noise(rng, count, length) * np.sqrt(1 - phi**2)[:, None]
     noise[:, 0] /= np.sqrt(1 - phi**2)
+    restless = np.flatnonzero(rng.random(count) < 0.25)
+    slow = 1 - log_uniform(rng, 0.003, 0.05, len(restless))
+    kicks = rng.standard_normal((len(restless), length)) * np.sqrt(1 - slow**2)[:, None]
+    kicks[:, 0] /= np.sqrt(1 - slow**2)
+    volatility: Array = np.empty_like(kicks)
+    loops.filter_arma(kicks, slow[:, None].copy(), np.zeros((len(restless), 0)), volatility)
+    size = rng.uniform(0.3, 0.8, (len(restless), 1))
+    noise[restless] *= np.exp(size * volatility - size**2)  # E exp(2v) = 1
     out: Array = np.empty_like(noise)
     loops.filter_arma(noise, phi[:, None].copy(), np.zeros((count, 0)), out)
     return out
