@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from fern.calibration import Calibration, CalibrationSettings, Residuals, fit_calibration
 from fern.data import Part, Windows
-from fern.forecaster.distributions import distribution_of
 from fern.forecaster.fit import FERN, Recipe
 from fern.metrics.paths import energy_scores
 from fern.models import Forecaster, build_model
+from fern.models.base import distribution_of
 from fern.systems import Scenario, oracle, scenario, simulate
 from fern.training import TrainConfig, train
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from benchmarks.distributions.coverage import Sizes, residuals_of, standardised, strided, trained
 from fern.calibration import OnlineCalibration, OnlineSettings, fit_calibration
 from fern.data import Part
-from fern.forecaster.distributions import distribution_of
 from fern.forecaster.fit import FERN
 from fern.models import Forecaster
+from fern.models.base import distribution_of
 from fern.systems import ParamShock, scenario, simulate
 
 RESULTS = Path(__file__).parent / "results" / "after_shock"

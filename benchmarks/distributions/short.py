@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from fern.calibration import CalibrationSettings
 from fern.data.frequency import Frequency
 from fern.data.series_table import Series
-from fern.forecaster.distributions import distribution_of
 from fern.forecaster.fit import FitSettings, fit_model
 from fern.forecaster.plan import make_plan, measure_scales
+from fern.models.base import distribution_of
 
 RESULTS = Path(__file__).parent / "results" / "short"
 KINDS = ("season", "trend", "growth")

@@ -21,8 +21,8 @@ from benchmarks.distributions.coverage import residuals_of
 from fern.benchmark import DatasetChoice, load_dataset
 from fern.calibration import coverage_report, fit_calibration
 from fern.data import Part, Windows, fit_scaler, split
-from fern.forecaster.distributions import distribution_of
 from fern.models import build_model
+from fern.models.base import distribution_of
 from fern.training import TrainConfig, train
 
 RESULTS = Path(__file__).parent / "results" / "single"

@@ -24,8 +24,8 @@ from benchmarks.distributions.coverage import LEVELS, residuals_of, standardised
 from fern.calibration import fit_calibration
 from fern.data import Part, Windows
 from fern.data.splits import split
-from fern.forecaster.distributions import distribution_of
 from fern.models import build_model
+from fern.models.base import distribution_of
 from fern.systems import scenario, simulate
 from fern.training import TrainConfig, train
 

@@ -15,13 +15,13 @@ from fern.calibration.coverage import coverage_by_origin
 from fern.data import Windows
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules
 from fern.errors import FernError
-from fern.forecaster.distributions import around
 from fern.forecaster.report import Profile, render_coverage, render_profile
 from fern.forecaster.scores import Backtest
 from fern.html.figures import draw_live, drawing
 from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
 from fern.html.page import Section, command
 from fern.models import Forecaster
+from fern.models.base import around
 from fern.plot.attractor import Attractor, trajectory_figure
 from fern.plot.coverage import CoverageOverTime, Covered
 from fern.plot.forecasts import Band, PatchMap, forecast_figure, mechanism_figure

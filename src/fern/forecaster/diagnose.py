@@ -13,10 +13,10 @@ from fern.calibration import Calibration, CalibrationSettings, Residuals, covera
 from fern.calibration.coverage import CoverageByOrigin, CoverageRow, coverage_by_origin
 from fern.data.series_table import Series, SeriesTable
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules, measure_rates
-from fern.forecaster.distributions import distribution_of
 from fern.forecaster.plan import HeldOut, TrainingSeries
 from fern.forecaster.state import Findings, Profiled, State
 from fern.models import Forecaster
+from fern.models.base import distribution_of
 
 MOST_SERIES, MOST_ROWS = 12, 2000
 """Series that are profiled, and the newest rows of each."""

@@ -17,9 +17,9 @@ from fern.data.series_table import Series
 from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError
-from fern.forecaster.distributions import distribution_of
 from fern.forecaster.state import Scale, measure_scale
 from fern.models import Forecaster
+from fern.models.base import distribution_of
 
 HeldOut = Literal["validation", "calibration"]
 Rows = NDArray[np.int64]

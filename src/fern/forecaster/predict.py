@@ -16,10 +16,10 @@ from fern.data.series_table import SeriesTable
 from fern.errors import FernError, show_value
 from fern.forecaster.combination import naive_scales
 from fern.forecaster.covariates import CovariateRows, phase_of
-from fern.forecaster.distributions import distribution_of
 from fern.forecaster.partner import choose_rows, find_absurd, hold_back
 from fern.forecaster.state import Recent, State
 from fern.models import Forecaster
+from fern.models.base import distribution_of
 from fern.models.classical import KNOTS, QuantileForecast
 from fern.models.classical.intermittent import is_intermittent
 

@@ -12,8 +12,8 @@ from fern.data.frequency import Frequency
 from fern.data.series_table import Series, SeriesTable
 from fern.data.timestamps import as_text
 from fern.errors import FernError, unknown_name
-from fern.forecaster.distributions import distribution_of
 from fern.forecaster.state import Recent, State
+from fern.models.base import distribution_of
 
 AT_ONCE = 4096
 """Windows times channels whose distributions are held at once."""
