@@ -179,7 +179,7 @@ def _stop_after(seconds: float) -> Any:
     """A callback of Lightning's trainer that ends a training after so many processor seconds."""
     from pytorch_lightning import Callback
 
-    class Watch(Callback):  # type: ignore[misc]
+    class Watch(Callback):  # type: ignore[misc, unused-ignore]
         began, steps, stopped = 0.0, 0, False
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:

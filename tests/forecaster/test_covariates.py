@@ -95,6 +95,8 @@ def test_saved_and_loaded_it_forecasts_the_same(fitted, future, tmp_path):
     again = FernForecaster.load(tmp_path / "model")
     pd.testing.assert_frame_equal(again.predict(futr_df=future, level=[80]), fitted.predict(futr_df=future, level=[80]))
     pd.testing.assert_frame_equal(again.importance(), fitted.importance())
+    two = (future, future.assign(x=0.0))
+    pd.testing.assert_frame_equal(again.compare(*two), fitted.compare(*two), rtol=1e-4)  # kept in single precision
 
 
 def test_intervals_paths_and_totals_have_the_covariates_too(fitted, future):
@@ -112,7 +114,30 @@ def test_a_comparison_is_the_difference_of_two_forecasts(fitted, future):
     expected = fitted.predict(futr_df=up)["DLinear"] - fitted.predict(futr_df=down)["DLinear"]
     np.testing.assert_allclose(difference["DLinear"], expected)
     assert (difference["DLinear-lo-80"] <= difference["DLinear"] + 1e-9).all()
-    assert (fitted.compare(up, up)["DLinear"] == 0).all()
+    assert (fitted.compare(up, up).iloc[:, 2:] == 0).to_numpy().all()
+
+
+def test_the_interval_of_a_comparison_is_wide_where_the_effect_is_hard_to_tell(past, future):
+    sizes = []
+    for noise in (0.0, 2.0):
+        rows = past.assign(y=past["y"] + noise * np.random.default_rng(3).standard_normal(len(past)))
+        difference = forecaster().fit(rows).compare(future.assign(x=1.0), future.assign(x=0.0))
+        sizes.append((difference["DLinear-hi-80"] - difference["DLinear-lo-80"]).mean())
+    assert sizes[1] > 3 * sizes[0] > 0
+
+
+@pytest.mark.slow
+def test_eighty_percent_of_comparisons_hold_the_true_effect():
+    held, repetitions, steps = [], 100, 4
+    truth = 2.0 * np.cumsum(0.5 ** np.arange(steps))
+    for seed in range(repetitions):
+        rows = driven(500 + steps, seed=seed, noise=1.0)
+        model = FernForecaster(steps, model="last-value", futr_exog_list=["x"], progress="silent").fit(rows[:-steps])
+        ahead = rows[-steps:].drop(columns="y")
+        made = model.compare(ahead.assign(x=1.0), ahead.assign(x=0.0))
+        held.append((made["LastValue-lo-80"] <= truth) & (truth <= made["LastValue-hi-80"]))
+    # Steps of a repetition are dependent, so at worst each repetition counts once: three binomial deviations.
+    assert abs(np.mean(held) - 0.8) < 3 * np.sqrt(0.8 * 0.2 / repetitions)
 
 
 def test_the_frame_to_fill_in_has_a_row_for_each_step(fitted, future):

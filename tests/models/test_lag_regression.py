@@ -113,3 +113,49 @@ def test_a_fitted_regression_is_its_weights():
     np.testing.assert_array_equal(
         copy.predict(series, origins=np.array([200])), model.predict(series, origins=np.array([200]))
     )
+
+
+def effects(rows: int, seed: int, settings: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Draws of what x = 1 in place of 0 does to four steps, and the truth."""
+    whole = driven(rows, seed=seed, noise=1.0)
+    model = fit_lag_regression([whole], LagRegressionConfig(horizon=4, season=7, **settings), influences=True)
+    one, zero = (
+        RegressionSeries(whole.values, np.concatenate((whole.known, np.full((4, 1), value)))) for value in (1.0, 0.0)
+    )
+    truth = 2.0 * np.cumsum(0.6 ** np.arange(4))
+    return model.sample_effects(one, zero, 300, np.random.default_rng(seed)), truth
+
+
+@pytest.mark.parametrize(
+    ("settings", "repetitions"),
+    [({"recent": 4, "cycles": (1,), "memories": (2.0,), "lean": True}, 150), ({}, 50)],
+    ids=["few features", "all features"],
+)
+def test_eighty_percent_of_intervals_hold_the_true_effect(settings, repetitions):
+    held = []
+    for seed in range(repetitions):
+        drawn, truth = effects(300, seed, settings)
+        low, high = np.quantile(drawn, (0.1, 0.9), axis=0)
+        held.append((low <= truth) & (truth <= high))
+    # Steps of a repetition are dependent, so at worst each repetition counts once: three binomial deviations.
+    tolerance = 3 * np.sqrt(0.8 * 0.2 / repetitions)
+    assert abs(np.mean(held) - 0.8) < tolerance
+
+
+def test_an_effect_is_surer_the_more_rows_there_are_and_draws_need_influences():
+    few, many = (effects(rows, 1, {"memories": (2.0,)})[0].std(axis=0) for rows in (200, 1800))
+    assert (many < 0.6 * few).all()  # three times as sure where weights do not forget
+    whole = driven(300, noise=1.0)
+    ahead = RegressionSeries(whole.values, np.concatenate((whole.known, np.ones((4, 1)))))
+    low = RegressionSeries(whole.values, np.concatenate((whole.known, np.zeros((4, 1)))))
+    plain = fit_lag_regression([whole], LagRegressionConfig(horizon=4))
+    drawn = plain.sample_effects(ahead, low, 3, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn, np.tile(plain.predict(ahead) - plain.predict(low), (3, 1)))
+
+
+def test_weights_are_the_same_with_and_without_influences():
+    whole = driven(300, noise=1.0)
+    one, other = (
+        fit_lag_regression([whole], LagRegressionConfig(horizon=4), influences=flag) for flag in (True, False)
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(one.weights, other.weights, strict=True))

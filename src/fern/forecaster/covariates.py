@@ -25,6 +25,7 @@ from fern.models.lag_regression import (
     RegressionSeries,
     Transform,
     fit_lag_regression,
+    read_influences,
 )
 
 Floats = NDArray[np.float64]
@@ -141,6 +142,7 @@ class CovariateModel:
         arrays = {f"blend.{name}": values for name, values in arrays.items()} | {"spread": self.spread}
         for channel, regression in enumerate(self.regressions):
             arrays |= {f"weights.{channel}.{h}": w for h, w in enumerate(regression.weights) if w is not None}
+            arrays |= {f"influences.{channel}.{name}": part for name, part in regression.influence_parts().items()}
         configs = [
             {**one.config.__dict__, "cycles": list(one.config.cycles), "memories": list(one.config.memories)}
             for one in self.regressions
@@ -167,7 +169,9 @@ class CovariateModel:
             )
             if config.horizon != horizon or any(one.ndim != 2 or not np.isfinite(one).all() for one in weights):
                 raise FernError("weights of the wrong shape, or not finite", argument="covariates")
-            regressions.append(LagRegression(config, weights))
+            prefix = f"influences.{channel}."
+            parts = {key.removeprefix(prefix): values for key, values in arrays.items() if key.startswith(prefix)}
+            regressions.append(LagRegression(config, weights, read_influences(parts, weights)))
         own = {key.removeprefix("blend."): values for key, values in arrays.items() if key.startswith("blend.")}
         importance = tuple((str(name), float(mean), float(error)) for name, mean, error in plain["importance"])
         spread = np.asarray(arrays["spread"], dtype=np.float64)
@@ -284,6 +288,7 @@ def fit_covariates(
         fit_lag_regression(
             [prepare(one, encoding, channel, frequency) for one in series],
             chosen[channel],
+            influences=bool(encoding.known),
         )
         for channel in range(channels)
     )

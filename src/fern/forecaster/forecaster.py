@@ -638,7 +638,12 @@ class FernForecaster:
         n_paths: int = 500,
         seed: int | None = None,
     ) -> Any:
-        """The difference of two forecasts, ``futr_a`` less ``futr_b``, with its interval from common random numbers."""
+        """The difference of two forecasts, ``futr_a`` less ``futr_b``, with its interval.
+
+        Interval: the uncertainty of the estimated effect, by leaving out stretches of time in turn, and of the paths
+        under common random numbers. The effect is the regression's alone; where other forecasts have a part in the
+        average, the difference is smaller, and within the interval.
+        """
         from fern.forecaster.future import compare_futures
 
         OutputColumns.of(level=level, quantiles=None)

@@ -15,7 +15,8 @@ from fern.data.reading import Reading, open_source, read_columns
 from fern.data.series_table import SeriesTable
 from fern.data.timestamps import as_integers, time_format, to_stamps
 from fern.errors import FernError, unknown_name
-from fern.forecaster.predict import Request, predict_series, simulate_series
+from fern.forecaster.covariates import prepare
+from fern.forecaster.predict import Request, covariate_rows, predict_series, simulate_series
 from fern.forecaster.state import Recent, State
 
 Floats = NDArray[np.float64]
@@ -111,17 +112,44 @@ def compare_futures(
     n_paths: int,
     seed: int,
 ) -> Any:
-    """The frame of `FernForecaster.compare`: the difference of two forecasts under common random numbers."""
+    """The frame of `FernForecaster.compare`: the difference of two forecasts.
+
+    Its interval has the uncertainty of the estimated effect, and that of the paths under common random numbers where
+    these do not all differ by the same.
+    """
     means = [predict_series(state, rows, Request(state.horizon, seed=seed)).mean for rows in (first, second)]
     paths = [simulate_series(state, rows, steps=state.horizon, n_paths=n_paths, seed=seed) for rows in (first, second)]
-    difference = paths[0] - paths[1]
-    low, high = (np.quantile(difference, 0.5 + side * level / 200, axis=0) for side in (-1, 1))
+    mean = means[0] - means[1]
+    drawn = paths[0] - paths[1] - mean + _sample_effects(state, first, second, mean, n_paths=n_paths, seed=seed)
+    low, high = (np.quantile(drawn, 0.5 + side * level / 200, axis=0) for side in (-1, 1))
+    # Other forecasts, which know of no effect, draw the difference towards 0: it is within the interval all the same.
+    low, high = np.minimum(low, mean), np.maximum(high, mean)
     columns: dict[str, Floats] = {}
     for c, name in enumerate(state.output_names):
         columns |= {
-            name: (means[0] - means[1])[..., c].reshape(-1),
+            name: mean[..., c].reshape(-1),
             f"{name}-lo-{level:g}": low[..., c].reshape(-1),
             f"{name}-hi-{level:g}": high[..., c].reshape(-1),
         }
     stamps = [one.future(state.frequency, state.horizon) for one in first]
     return table.frame([one.name for one in first], stamps, columns)
+
+
+def _sample_effects(
+    state: State, first: Sequence[Recent], second: Sequence[Recent], mean: Floats, *, n_paths: int, seed: int
+) -> Floats:  # (n_paths, N, H, C)
+    """Draws of the effect itself; the difference of the forecasts where the regression has no part in them."""
+    drawn = np.broadcast_to(mean, (n_paths, *mean.shape)).copy()
+    model = state.covariates
+    if model is None or not model.active:
+        return drawn
+    for number, pair in enumerate(zip(first, second, strict=True)):
+        rows = [covariate_rows(state, one) for one in pair]
+        for channel, regression in enumerate(model.regressions):
+            if len(pair[0].values) < regression.config.context_length:
+                continue
+            one, other = (prepare(own, model.encoding, channel, state.frequency) for own in rows)
+            # Every series has the same draws of the weights: they are estimated from all of them together.
+            rng = np.random.default_rng((seed, channel))
+            drawn[:, number, :, channel] = regression.sample_effects(one, other, n_paths, rng)
+    return drawn

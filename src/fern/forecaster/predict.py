@@ -398,12 +398,13 @@ def _with_covariates(state: State, made: QuantileForecast, members: Sequence[Rec
         raise FernError(
             argument="h", got=made.mean.shape[1], expected=f"the horizon, {state.horizon}, where covariates are used"
         )
-    rows = [_covariate_rows(state, one) for one in members]
+    rows = [covariate_rows(state, one) for one in members]
     scales = naive_scales(_histories(members), state.season)
     return model.apply(made, rows, scales, _floors(state, members).reshape(-1), state.frequency)
 
 
-def _covariate_rows(state: State, one: Recent) -> CovariateRows:
+def covariate_rows(state: State, one: Recent) -> CovariateRows:
+    """The rows of a series as the regression on covariates takes them."""
     model = state.covariates
     assert model is not None
     encoding, count = model.encoding, len(one.values)

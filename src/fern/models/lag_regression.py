@@ -11,9 +11,9 @@ means over several memories, and the penalty of each is the one with the least l
 few enough steps, each phase has weights of its own, as LEAR has for each hour of the day.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ _WINDOWS_PER_PHASE = 300  # fewer windows than this share one set of weights
 _PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 30000.0)
 _LEAST_MEMORY = 1.5  # windows of a half-life for each feature, at least
 _MOST_WINDOWS = 20_000  # of one regression; more are thinned evenly
+_BLOCKS = 20  # stretches of time, each left out once for the uncertainty of the weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +101,15 @@ class RegressionSeries:
 
 
 @dataclass(frozen=True, eq=False)
+class Influence:
+    """What the weights of known columns are worth: F Fᵀ is their covariance, by leaving out stretches of time."""
+
+    places: NDArray[np.int64]  # (q,) the features that known columns enter
+    shrunk: Floats  # (phases, q): about what the penalty has taken off
+    factors: Floats  # (phases, q, blocks)
+
+
+@dataclass(frozen=True, eq=False)
 class LagRegression:
     """A fitted lag regression: `fit_lag_regression` makes one.
 
@@ -108,6 +118,7 @@ class LagRegression:
 
     config: LagRegressionConfig
     weights: tuple[Floats | None, ...]  # by step: (phases, p_h + 1); None for steps that were not fitted
+    influences: tuple[Influence, ...] = ()  # by step; none where they were not asked for
 
     def predict(
         self,
@@ -137,14 +148,75 @@ class LagRegression:
             out[:, h] = centre + (features * weights[:, :-1]).sum(axis=1) + weights[:, -1]
         return level + unit * _invert(self.config.transform, out)
 
+    def influence_parts(self) -> dict[str, NDArray[Any]]:
+        """The influences as arrays, in single precision; `read_influences` puts them together."""
+        parts: dict[str, NDArray[Any]] = {}
+        for h, one in enumerate(self.influences):
+            parts |= {f"places.{h}": one.places, f"shrunk.{h}": one.shrunk.astype(np.float32)}
+            parts[f"factors.{h}"] = one.factors.astype(np.float32)
+        return parts
+
+    def sample_effects(
+        self, first: RegressionSeries, second: RegressionSeries, n: int, rng: np.random.Generator
+    ) -> Floats:  # (n, H)
+        """Draws of the effect of known columns, ``first``'s less ``second``'s, from the uncertainty of their weights.
+
+        Both have the same rows and their own known columns for the steps ahead. What the penalty took off the weights
+        is given back, so draws are centred on the effect, not on the difference of the forecasts. Without influences
+        all draws are that difference.
+        """
+        at = np.array([len(first.values)], dtype=np.int64)
+        level, unit = first.scale_of(int(at[0]))
+        y = _apply(self.config.transform, (first.values - level) / unit)
+        df = _BLOCKS - 1
+        noise = rng.standard_normal((_BLOCKS, n)) * np.sqrt(df / rng.chisquare(df, n))
+        out = np.empty((n, self.config.horizon))
+        for h, own in enumerate(self.weights):
+            assert own is not None
+            weights, ends = own[(first.phase + at[0]) % len(own)], []
+            for one in (first, second):
+                (features,), (centre,) = _features(self.config, y, one, at, h)
+                drawn = np.full(n, centre + features @ weights[:-1] + weights[-1])
+                if self.influences:
+                    known = self.influences[h]
+                    phase = (first.phase + at[0]) % len(known.factors)
+                    drawn += features[known.places] @ (known.shrunk[phase][:, None] + known.factors[phase] @ noise)
+                ends.append(_invert(self.config.transform, drawn))
+            out[:, h] = unit * (ends[0] - ends[1])
+        return out
+
+
+def read_influences(
+    arrays: Mapping[str, NDArray[Any]],  # as "factors.0"
+    weights: Sequence[Floats],  # by step: (phases, p_h + 1)
+) -> tuple[Influence, ...]:
+    """What `LagRegression.influence_parts` took apart; none where there were none."""
+    if "factors.0" not in arrays:
+        return ()
+    influences = []
+    for h, own in enumerate(weights):
+        places, shrunk, factors = (np.asarray(arrays[f"{name}.{h}"]) for name in ("places", "shrunk", "factors"))
+        shape = (len(own), len(places))
+        whole = places.dtype.kind == "i" and places.ndim == 1 and shrunk.shape == shape
+        inside = whole and (places >= 0).all() and (places < own.shape[1] - 1).all()
+        if not inside or factors.shape != (*shape, _BLOCKS) or not np.isfinite(factors).all():
+            raise FernError("influences of the wrong shape, or not finite", argument="covariates")
+        influences.append(Influence(places, shrunk.astype(np.float64), factors.astype(np.float64)))
+    return tuple(influences)
+
 
 def fit_lag_regression(
-    series: Sequence[RegressionSeries], config: LagRegressionConfig, *, steps: Sequence[int] | None = None
+    series: Sequence[RegressionSeries],
+    config: LagRegressionConfig,
+    *,
+    steps: Sequence[int] | None = None,
+    influences: bool = False,
 ) -> LagRegression:
     """Fit one set of weights to all series, each in units of its own level and scale.
 
     Every row whose context and horizon lie within the series is an origin. Rows of different series never enter one
-    forecast. With ``steps`` (from 0) only these are fitted, and others are forecast as NaN.
+    forecast. With ``steps`` (from 0) only these are fitted, and others are forecast as NaN. With ``influences`` the
+    uncertainty of the weights of known columns is kept, for `LagRegression.sample_effects`.
     """
     lengths = [len(one.values) for one in series]
     reach = max(lengths, default=0) // 4
@@ -170,6 +242,8 @@ def fit_lag_regression(
     groups = [np.flatnonzero(phase == p) for p in range(config.season)] if by_phase else [np.arange(len(age))]
     span, spacing = float(max(lengths)), (config.season if by_phase else stride) / len(usable)
     weights: list[Floats | None] = []
+    kept_influences: list[Influence] = []
+    blocks = _blocks_of_time(age, span, config) if influences else np.empty(0, dtype=np.int64)
     penalties: dict[float, float] = {}
     for h in range(config.horizon):
         if steps is not None and h not in steps:
@@ -179,7 +253,9 @@ def fit_lag_regression(
         features = np.concatenate([part for part, _ in parts])
         target = np.concatenate([y[at + h] - centre for y, at, (_, centre) in zip(scaled, origins, parts, strict=True)])
         rows = []
-        for group in groups:
+        places = _places_of_known(config, usable[0], scaled[0], origins[0][:1], h) if influences else np.empty(0, int)
+        moves = np.zeros((len(groups), len(places), 1 + _BLOCKS))
+        for number, group in enumerate(groups):
             fits = []
             for memory in config.memories:
                 half = max(memory * span, _LEAST_MEMORY * features.shape[1] * spacing)
@@ -188,11 +264,77 @@ def fit_lag_regression(
                 fitted, penalty = _ridge(features[kept], target[kept], weight[weight > _SURE], penalties.get(memory))
                 penalties.setdefault(memory, penalty)
                 fits.append(fitted)
+                if len(places):
+                    moved = _influences(features[kept], target[kept], weight[weight > _SURE], penalty, blocks[kept])
+                    moves[number] += moved[places] / len(config.memories)
             rows.append(np.mean(fits, axis=0))
         weights.append(np.stack(rows))
+        if influences:
+            kept_influences.append(Influence(places, moves[..., 0], moves[..., 1:]))
         if h + 1 in (1, config.horizon // 2):  # the best penalty moves with the step: choose it anew half-way
             penalties.clear()
-    return LagRegression(config, tuple(weights))
+    return LagRegression(config, tuple(weights), tuple(kept_influences))
+
+
+def _blocks_of_time(age: Floats, span: float, config: LagRegressionConfig) -> NDArray[np.int64]:  # (n,)
+    """The stretch of time of each window, from 0: all count alike, and none is shorter than the horizon."""
+    rows = np.arange(1.0, span + 1)
+    weights = [0.5 ** (rows / (memory * span)) for memory in config.memories]
+    share = np.mean([weight / weight.sum() for weight in weights], axis=0)
+    share = np.minimum(share, 1.0 / (_BLOCKS * config.horizon))
+    blocks = (_BLOCKS * np.cumsum(share) / share.sum()).astype(np.int64)
+    return np.asarray(np.minimum(blocks, _BLOCKS - 1)[age.astype(np.int64) - 1])
+
+
+def _places_of_known(
+    config: LagRegressionConfig, series: RegressionSeries, y: Floats, at: NDArray[np.int64], h: int
+) -> NDArray[np.int64]:  # (q,)
+    """The features that depend on known columns."""
+    moved = replace(series, known=series.known + 1.0 + np.abs(series.known))
+    return np.flatnonzero(_features(config, y, series, at, h)[0][0] != _features(config, y, moved, at, h)[0][0])
+
+
+def _influences(
+    features: Floats,  # (n, p)
+    target: Floats,  # (n,)
+    weight: Floats,  # (n,)
+    penalty: float,
+    blocks: NDArray[np.int64],  # (n,)
+) -> Floats:  # (p, 1 + blocks)
+    """What the penalty of `_ridge` takes off the slopes, to first order, and what each stretch of time adds to them.
+
+    The latter is a jackknife over stretches: errors of overlapping windows, and of series at the same time, are
+    dependent within one. Its outer products sum to the covariance of the slopes.
+    """
+    x, y, _, unit, live = _standardise(features, target, weight)
+    gram, moment = penalty * np.eye(x.shape[1]), x.T @ y
+    grams, moments = np.zeros((_BLOCKS, *gram.shape)), np.zeros((_BLOCKS, len(moment)))
+    used = np.unique(blocks)
+    for block in used.tolist():
+        own = blocks == block
+        grams[block], moments[block] = x[own].T @ x[own], x[own].T @ y[own]
+    gram += grams.sum(axis=0)
+    slopes = np.linalg.solve(gram, moment)
+    without = np.linalg.solve(gram - grams[used], (moment - moments[used])[..., None])[..., 0]
+    moves = np.zeros((len(slopes), 1 + _BLOCKS))
+    moves[:, 1 + used] = (slopes - without).T * ((len(used) - 1) / len(used)) ** 0.5
+    moves += penalty * np.linalg.solve(gram, moves)
+    moves[:, 0] = penalty * np.linalg.solve(gram, slopes)
+    return np.asarray((live / unit)[:, None] * moves)
+
+
+def _standardise(
+    features: Floats, target: Floats, weight: Floats
+) -> tuple[Floats, Floats, tuple[Floats, float], Floats, NDArray[np.bool_]]:
+    """Weighted features and target about their means; the means, the features' units, and which of them vary."""
+    share = weight / weight.sum()
+    mean = share @ features
+    spread = np.sqrt(share @ (features - mean) ** 2)
+    live = spread > 1e-9 * (1.0 + np.abs(mean))  # a constant column says nothing
+    unit = np.where(live, spread, 1.0)
+    centre = float(share @ target)
+    root = np.sqrt(share * len(share))
+    return root[:, None] * ((features - mean) / unit * live), root * (target - centre), (mean, centre), unit, live
 
 
 def _measure(values: Floats) -> tuple[float, float]:
@@ -255,14 +397,9 @@ def _ridge(
     penalty: float | None,
 ) -> tuple[Floats, float]:  # (p + 1,), the penalty
     """Weighted ridge on standardised features; without a penalty, that of the least leave-one-out absolute error."""
+    x, y, (mean, centre), unit, live = _standardise(features, target, weight)
     share = weight / weight.sum()
-    mean = share @ features
-    spread = np.sqrt(share @ (features - mean) ** 2)
-    live = spread > 1e-9 * (1.0 + np.abs(mean))  # a constant column says nothing
-    unit = np.where(live, spread, 1.0)
-    centre = share @ target
     root = np.sqrt(share * len(share))
-    x, y = root[:, None] * ((features - mean) / unit * live), root * (target - centre)
     gram, moment = x.T @ x, x.T @ y
     if penalty is None:
         values, vectors = np.linalg.eigh(gram)
