@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchmarks.pretrain.validation import judge_all
-from fern.metrics.distributions import gaussian_crps
+from fern.metrics.probabilistic import gaussian_crps
 from fern.models.pretrained.forecasting import Contexts, forecast_distribution
 from fern.models.pretrained.network import Network, NetworkConfig
 from fern.models.pretrained.representation import HORIZON, LARGEST, LONGEST, SHORTEST, represent

@@ -23,7 +23,7 @@ from benchmarks.rivals.parts import thinned
 from fern.benchmark import DatasetChoice, load_dataset
 from fern.benchmark.problem import Problem
 from fern.models import Fern, build_model
-from fern.models.fern_parts.clamps import ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
+from fern.models.fern_parts.coupling import ROTATION, SCALE, SHIFT, SoftBounds, soft_clamp
 from fern.models.fern_parts.heads import CouplingHead
 from fern.training import TrainConfig, train
 

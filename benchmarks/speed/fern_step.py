@@ -21,7 +21,7 @@ from torch.nn.functional import huber_loss, softplus
 from benchmarks.speed.harness import Effort, Measurement
 from fern.models import Fern, Forecast, build_model
 from fern.models.footprint import multiply_adds
-from fern.training.losses import criterion
+from fern.training.optimisation import criterion
 from fern.training.runtime import threads
 
 PACKAGES = ("torch", "numpy", "numba")

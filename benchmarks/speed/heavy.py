@@ -13,7 +13,7 @@ from torch import Generator
 from benchmarks.speed.harness import Effort, Measurement, best_in_turns, best_seconds, training_step
 from fern.models import build_model
 from fern.models.footprint import multiply_adds
-from fern.training.losses import criterion
+from fern.training.optimisation import criterion
 from fern.training.runtime import threads
 
 PACKAGES = ("torch", "numpy", "numba")

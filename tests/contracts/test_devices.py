@@ -10,7 +10,7 @@ from tests.contracts.test_models import EVERY_MODEL, oscillators, small
 from torch import Generator, Tensor, nn
 
 from fern.models import Forecaster
-from fern.training.losses import criterion
+from fern.training.optimisation import criterion
 
 # Some windows here are outside of what a polynomial was fitted to.
 pytestmark = pytest.mark.filterwarnings("ignore:polymap. .* windows had values held:RuntimeWarning")

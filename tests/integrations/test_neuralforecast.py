@@ -120,7 +120,7 @@ def test_neuralforecasts_losses_train_it(room: Any, passengers: Any, name: str) 
 
 @pytest.mark.parametrize("horizon", [5, 12, 30])
 def test_the_loss_sees_the_distribution_of_the_model(room: Any, horizon: int) -> None:
-    from fern.training.losses import criterion
+    from fern.training.optimisation import criterion
 
     model = room.Fern(h=horizon, input_size=24, **SMALL).eval()
     past, future = torch.randn(3, 24, 1) + 4, torch.randn(3, horizon, 1) + 4

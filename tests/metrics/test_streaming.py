@@ -1,4 +1,4 @@
-"""Metrics that stream: any split into batches, any order of merging, the same value as in one go."""
+"""The checkpoint score, and metrics that stream: any split into batches, any order of merging, one value."""
 
 from itertools import pairwise
 
@@ -10,13 +10,76 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 from tests.errors import raises_error
 from torch import Tensor
+from torch.autograd import gradcheck
 
 import fern.metrics
 from fern.errors import FernError
 from fern.metrics import MetricAccumulator, ObjectiveWeights, mae, mse, sliced_w2_squared, sphere_directions, w2_squared
-from fern.metrics.objective import objective
-from fern.metrics.streaming import METRICS
+from fern.metrics.streaming import METRICS, objective, per_window
+from fern.settings import from_mapping
 from fern.transport import Ellipsoid
+
+
+def test_it_is_the_papers_weighted_sum_with_either_distance(draw) -> None:
+    pred, true = draw(6, 9, 2), draw(6, 9, 2)
+    directions = sphere_directions(9, 33, generator=torch.Generator().manual_seed(4))
+    points = 0.1 * mse(pred, true) + 1.0 * mae(pred, true)
+    assert objective(pred, true).item() == pytest.approx(
+        (points + 0.1 * sliced_w2_squared(pred, true)).item(), rel=1e-12
+    )
+    assert objective(pred, true, directions=directions).item() == pytest.approx(
+        (points + 0.1 * sliced_w2_squared(pred, true, directions=directions)).item(), rel=1e-12
+    )
+    assert objective(pred, true, distance="w2").item() == pytest.approx(
+        (points + 0.1 * w2_squared(pred, true)).item(), rel=1e-12
+    )
+
+
+def test_numpy_in_gives_a_numpy_float_out(rng: np.random.Generator) -> None:
+    pred, true = rng.normal(size=(2, 6, 9, 2))
+    value = objective(pred, true)
+    assert type(value) is np.float64
+    assert value == objective(torch.from_numpy(pred), torch.from_numpy(true)).item()
+
+
+def test_weights_are_settings(draw) -> None:
+    pred, true = draw(6, 9, 2), draw(6, 9, 2)
+    only_mse = from_mapping(ObjectiveWeights, {"mse": 1.0, "mae": 0.0, "distance": 0.0})
+    assert objective(pred, true, weights=only_mse).item() == mse(pred, true).item()
+    with pytest.raises(FernError, match=r"unknown setting 'mea': did you mean .*'mae'"):
+        from_mapping(ObjectiveWeights, {"mea": 1.0})
+
+
+def test_the_crps_of_a_point_forecast_is_its_absolute_error(draw) -> None:
+    pred, true = draw(6, 9, 2), draw(6, 9, 2)
+    only_crps = ObjectiveWeights(mse=0.0, mae=0.0, distance=0.0, crps=2.0)
+    assert objective(pred, true, weights=only_crps).item() == pytest.approx(2 * mae(pred, true).item(), rel=1e-12)
+    assert ObjectiveWeights(crps=2.0).score(mse=0.0, mae=1.0, distance=0.0, crps=0.5) == 2.0
+
+
+def test_no_weight_of_the_crps_leaves_the_settings_equal_to_the_papers() -> None:
+    assert from_mapping(ObjectiveWeights, {"mse": 0.1, "mae": 1.0, "distance": 0.1}) == ObjectiveWeights()
+
+
+@pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])
+def test_a_weight_that_is_no_weight_is_refused(weight: float) -> None:
+    with raises_error("mae"):
+        ObjectiveWeights(mae=weight)
+
+
+def test_gradients_equal_finite_differences(draw) -> None:
+    pred, true = draw(4, 5, 1).requires_grad_(), draw(4, 5, 1)
+    directions = sphere_directions(5, 6)
+    assert gradcheck(lambda values: objective(values, true, directions=directions), (pred,))
+
+
+def test_an_unknown_distance_is_named_and_directions_without_slices_are_refused() -> None:
+    zeros = torch.zeros(2, 3, 1)
+    with pytest.raises(FernError, match="unknown distance 'slicedw2': did you mean 'sliced_w2'"):
+        objective(zeros, zeros, distance="slicedw2")
+    with raises_error("directions"):
+        objective(zeros, zeros, distance="w2", directions=torch.eye(3))
+
 
 WINDOWS, HORIZON, CHANNELS = 24, 10, 2
 STD = [0.8, 1.1]
@@ -272,3 +335,66 @@ def test_a_damaged_or_foreign_state_is_refused_and_changes_nothing() -> None:
         with pytest.raises(FernError, match=words):
             accumulator.load_state_dict(damaged)
     assert accumulator.compute() == before
+
+
+WINDOWED = [name for name in METRICS if name not in ("sliced_w2", "objective")]
+
+
+@pytest.mark.parametrize("metric", WINDOWED)
+def test_the_mean_over_windows_and_channels_is_the_metric(metric: str, ellipsoid: Ellipsoid, truth: Tensor) -> None:
+    pred, std = ellipsoid.mean.transpose(1, 2), [0.5, 1.0]
+    samples = ellipsoid.sample((20,), generator=torch.Generator().manual_seed(2)).transpose(-1, -2)
+    values = per_window(metric, pred, truth, std=std, distribution=ellipsoid, samples=samples)
+    function = getattr(fern.metrics, {"w2": "w2_squared"}.get(metric, metric))
+    arguments = {
+        "mse": (pred, truth),
+        "mae": (pred, truth),
+        "w2": (pred, truth),
+        "ept": (pred, truth, std),
+        "energy_score": (samples, truth),
+        "variogram_score": (samples, truth),
+        "interval_width": (ellipsoid,),
+    }.get(metric, (ellipsoid, truth))
+    assert values.shape == (5, 2)
+    assert values.mean().item() == pytest.approx(function(*arguments).item(), rel=1e-12)
+    if metric not in ("nll", "interval_width"):  # each window's value is that of the window on its own
+        alone = per_window(
+            metric, pred[2:3], truth[2:3], std=std, distribution=_window(ellipsoid, 2), samples=samples[:, 2:3]
+        )
+        assert torch.allclose(alone, values[2:3], rtol=1e-12)
+
+
+def _window(distribution: Ellipsoid, window: int) -> Ellipsoid:
+    parts = (distribution.eigenvalues[[window]], distribution.shift[[window]], distribution.reflections[[window]])
+    return Ellipsoid(*parts, base_variance=distribution.base_variance, horizon=distribution.horizon)
+
+
+def test_numpy_in_gives_numpy_out(rng: np.random.Generator) -> None:
+    pred, true = rng.normal(size=(2, 4, 6, 3))
+    values = per_window("mse", pred, true)
+    assert isinstance(values, np.ndarray)
+    np.testing.assert_allclose(values, ((pred - true) ** 2).mean(axis=1), rtol=1e-13)
+
+
+def test_the_level_reaches_the_intervals(ellipsoid: Ellipsoid, truth: Tensor) -> None:
+    narrow, wide = (
+        per_window("interval_width", truth, truth, distribution=ellipsoid, level=level) for level in (50, 90)
+    )
+    assert (narrow < wide).all()
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("msee", "unknown metric 'msee': did you mean 'mse'"),
+        ("sliced_w2", "unknown metric 'sliced_w2'"),
+        ("ept", "std: "),
+        ("crps", "distribution: "),
+        ("nll", "distribution: "),
+        ("energy_score", "samples: "),
+    ],
+)
+def test_what_a_metric_lacks_is_named(metric: str, words: str) -> None:
+    zeros = torch.zeros(2, 3, 1)
+    with pytest.raises(FernError, match=words):
+        per_window(metric, zeros, zeros)

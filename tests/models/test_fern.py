@@ -12,10 +12,10 @@ from torch.nn.functional import huber_loss
 
 from fern.errors import FernError
 from fern.models import Fern, FernConfig, build_model
-from fern.models.fern_parts.clamps import ROTATION, SCALE, SHIFT, soft_clamp
+from fern.models.fern_parts.coupling import ROTATION, SCALE, SHIFT, soft_clamp
 from fern.models.fern_parts.heads import EIGENVALUES
 from fern.models.footprint import multiply_adds, parameter_count
-from fern.training.losses import criterion
+from fern.training.optimisation import criterion
 
 SIZES = {"context_length": 40, "horizon": 30, "channels": 2}
 SMALL = {**SIZES, "patch_size": 12, "reflections": 3, "hidden": 16, "latent": 5}
@@ -453,7 +453,7 @@ def test_few_windows_without_gradients_take_a_shorter_way_to_the_same_distributi
     past = windows(length=model.config.context_length).to(dtype)
     with torch.no_grad():
         short = model(past, samples=2, generator=Generator().manual_seed(1))
-        monkeypatch.setattr("fern.models.fern_parts.small_batch.FEW", 0)
+        monkeypatch.setattr("fern.models.fern_parts.heads.SMALL_BATCH", 0)
         usual = model(past, samples=2, generator=Generator().manual_seed(1))
     assert short.samples is not None
     assert usual.samples is not None
@@ -479,7 +479,7 @@ def test_the_shorter_way_sees_every_change_of_the_weights(monkeypatch: pytest.Mo
         return model
 
     model = fern()
-    few = "fern.models.fern_parts.small_batch.FEW"
+    few = "fern.models.fern_parts.heads.SMALL_BATCH"
     with torch.no_grad():
         before = model(windows()).mean  # the weights are kept from here on
         for change in (trained, replaced, assigned, deepcopy, lambda model: pickle.loads(pickle.dumps(model))):  # noqa: S301

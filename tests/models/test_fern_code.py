@@ -15,7 +15,7 @@ from fern.models import Fern, build_model
 from fern.models.fern import PRESETS
 from fern.models.footprint import parameter_count
 from fern.models.storage import load_model, save_model
-from fern.training.losses import criterion
+from fern.training.optimisation import criterion
 from fern.transport.ellipsoid import EIGENVALUE_FLOOR
 
 Floats = NDArray[np.float64]

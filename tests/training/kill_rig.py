@@ -22,7 +22,7 @@ from fern.data.windows import Windows
 from fern.models import build_model
 from fern.models import storage as tensorfile
 from fern.training import TrainConfig, train
-from fern.training.history import EpochRecord
+from fern.training.evaluation import EpochRecord
 from fern.training.logging import Silent
 
 CONFIG = TrainConfig(

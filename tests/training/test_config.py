@@ -15,7 +15,7 @@ from fern.metrics import ObjectiveWeights
 from fern.models import build_model
 from fern.settings import from_mapping
 from fern.training import PRESETS, TrainConfig, train
-from fern.training.losses import DISTRIBUTION_LOSSES
+from fern.training.optimisation import DISTRIBUTION_LOSSES
 
 
 def test_shock_is_the_paper_s_protocol() -> None:

@@ -10,9 +10,9 @@ from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import Forecaster
 from fern.training import TrainConfig, loop, train
-from fern.training.history import EpochRecord
+from fern.training.evaluation import EpochRecord
 from fern.training.logging import Silent
-from fern.training.random_state import EpochOrder
+from fern.training.runtime import EpochOrder
 
 Sets = dict[str, Windows]
 Builder = Callable[[], Forecaster]

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from fern.data.windows import Windows
 from fern.errors import FernError
-from fern.metrics.objective import objective
+from fern.metrics.streaming import objective
 from fern.models import Forecaster, ModelConfig, PointForecaster, build_model
 from fern.training import TrainConfig, train
-from fern.training.random_state import generator_for
+from fern.training.runtime import generator_for
 
 Sets = dict[str, Windows]
 Builder = Callable[[], Forecaster]

@@ -15,7 +15,8 @@ from torch.distributions import Distribution, Independent, constraints
 
 from fern.errors import FernError
 from fern.transport import Ellipsoid
-from fern.transport.ellipsoid import EIGENVALUE_FLOOR
+from fern.transport import ellipsoid as module
+from fern.transport.ellipsoid import EIGENVALUE_FLOOR, FEW_SETS, spd_square_diagonal
 
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
@@ -538,3 +539,31 @@ def test_wrong_probabilities_and_marginal_values_are_named():
     with raises_error("value"):
         distribution.icdf(torch.tensor(torch.nan))
     assert distribution.icdf(torch.tensor(0.9)).shape == (3, 8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("sets", "reflections", "size"), [((1, 1, 4), 8, 24), ((3, 2), 2, 1), ((FEW_SETS,), 5, 7)])
+def test_few_sets_without_gradients_have_the_diagonal_of_many_with(
+    sets: tuple[int, ...], reflections: int, size: int, dtype: torch.dtype
+) -> None:
+    rng = torch.Generator().manual_seed(0)
+    vectors = torch.randn(*sets, reflections, size, generator=rng, dtype=dtype)
+    vectors[..., 0, :] = 0.0  # reflects nothing
+    eigenvalues = torch.logspace(-3, 3, size, dtype=dtype) * torch.rand(*sets, size, generator=rng, dtype=dtype)
+    recorded = spd_square_diagonal(vectors, eigenvalues.clone().requires_grad_())
+    with torch.no_grad():
+        assert module._takes(vectors, eigenvalues)
+        compiled = spd_square_diagonal(vectors, eigenvalues)
+    assert recorded.requires_grad
+    tolerance = 4 * torch.finfo(dtype).eps * float(recorded.detach().max())
+    torch.testing.assert_close(compiled, recorded.detach(), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("place", ["vectors", "eigenvalues"])
+def test_a_value_that_is_none_is_not_lost_on_the_way(place: str) -> None:
+    given = {"vectors": torch.ones(2, 3, 4), "eigenvalues": torch.ones(2, 4)}
+    given[place].view(2, -1)[0, 1] = torch.nan
+    with torch.no_grad():
+        found = spd_square_diagonal(**given)
+    assert found[0].isnan().all()
+    assert found[1].isfinite().all()

@@ -12,7 +12,7 @@ from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.settings import from_mapping, read_json
 from fern.training import EpochRecord, History
-from fern.training.inputs import LAST as LAST
+from fern.training.evaluation import LAST as LAST
 
 Better = Literal["lower", "higher"]
 

@@ -7,13 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.calibration.effective_size import time_weights
 from fern.calibration.forecast import CalibratedForecast
-from fern.calibration.quantiles import LEVELS, RadiusTable
-from fern.calibration.radii import KINDS, Kind, Radii, Reference, blocks_of, fit_radii, pooled_sizes
+from fern.calibration.quantiles import LEVELS, RadiusTable, time_weights
+from fern.calibration.radii import KINDS, Kind, Radii, Reference, Shape, blocks_of, fit_radii, fit_shape, pooled_sizes
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings
-from fern.calibration.shape import Shape, fit_shape
 from fern.checks import require_level, require_whole
 from fern.errors import FernError
 from fern.settings import from_mapping

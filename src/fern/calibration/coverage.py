@@ -14,7 +14,7 @@ from fern.calibration.residuals import Residuals
 from fern.checks import require_level
 from fern.errors import FernError
 from fern.metrics import crps, energy_score
-from fern.metrics.arrays import WINDOWS, Array, to_tensor
+from fern.metrics.point import WINDOWS, Array, to_tensor
 
 Values = NDArray[np.float64]
 

@@ -9,14 +9,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fern.calibration.effective_size import effective_size, longest_lag, time_weights
-from fern.calibration.quantiles import LEAST_SIZE, LEVELS, Gaussian, RadiusTable, conformal_radii
-from fern.calibration.radii import KINDS, Radii, blocks_of
+from fern.calibration.quantiles import (
+    LEAST_SIZE,
+    LEVELS,
+    Gaussian,
+    RadiusTable,
+    conformal_radii,
+    effective_size,
+    longest_lag,
+    time_weights,
+)
+from fern.calibration.radii import KINDS, PRIOR_WINDOWS, Radii, blocks_of, patch_lengths
 from fern.calibration.residuals import compute_residuals
-from fern.calibration.shape import PRIOR_WINDOWS, patch_lengths
 from fern.checks import require_level
 from fern.errors import FernError
-from fern.metrics.arrays import WINDOWS, Array, to_tensor
+from fern.metrics.point import WINDOWS, Array, to_tensor
 from fern.transport import Ellipsoid
 
 if TYPE_CHECKING:

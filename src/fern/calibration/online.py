@@ -16,7 +16,7 @@ from fern.calibration.residuals import compute_residuals
 from fern.calibration.settings import OnlineSettings
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.metrics.arrays import WINDOWS, Array, to_tensor
+from fern.metrics.point import WINDOWS, Array, to_tensor
 from fern.settings import from_mapping
 from fern.transport import Ellipsoid
 

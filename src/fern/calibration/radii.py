@@ -1,4 +1,6 @@
-"""Radii of the four kinds of region (margins, patches, bands, horizons) from the scores of held-out windows."""
+"""What is fitted to the residuals of held-out windows: the shape of errors (scales of steps and patches, correlation
+within a patch), and radii of the four kinds of region (margins, patches, bands, horizons).
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
@@ -6,20 +8,234 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.calibration.effective_size import effective_size, longest_lag
 from fern.calibration.quantiles import (
     LEAST_SIZE,
     Gaussian,
     RadiusTable,
     conformal_radii,
+    effective_size,
     least_size_for,
+    longest_lag,
+    share_sizes,
     weighted_quantiles,
 )
 from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings
-from fern.calibration.shape import Shape, patch_lengths
 
 Values = NDArray[np.float64]
+ALL = slice(None)
+
+LEAST_SCALE = 1e-6
+"""Scales are kept above this share of the distribution's own: a constant series has residuals of zero."""
+
+PRIOR_WINDOWS = 8.0
+"""A step's scale is pulled towards its patch's, and a patch's towards all channels', as by so many windows."""
+
+WILD = 6.0
+"""A residual counts as so many core scales of its channel at most, when scales are fitted. A channel that hardly moves
+and then jumps (rain, a sensor's code for "no value") has residuals in the thousands where its distribution was sharp;
+their mean square would widen every window a thousandfold. Of normal residuals none is this large."""
+
+CORE = 0.8, 1.2815515655446004
+"""The core scale is this quantile of the sizes of residuals over that of a standard normal variable."""
+
+UNSEEN_VARIANCE = 3.0
+"""What the squared errors of a distribution trained on few rows are beyond its training, in units of its own
+variance: about that on simulated series of 110 to 150 rows (docs/decisions.md)."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the residuals of validation windows say about the distribution N(μ, aA²).
+
+    The refitted distribution of a patch is N(μ, a s² A Ĉ A): ``patch_scale`` is s, ``whitener`` is Ĉ^(-1/2), with tr
+    Ĉ = m. Ĉ is shared by the channels, which makes it estimable; scales are each channel's own. The margin of step h is
+    μ_h ± radius · ``step_scale`` σ_h: the same as the diagonal of the refitted covariance where A does not change
+    from window to window, and no dense work when forecasting.
+    """
+
+    step_scale: Values  # (C, H)
+    patch_scale: Values  # (C, g)
+    whitener: Values  # (g, p, p) Ĉ^(-1/2); the identity beyond the horizon
+    full: bool
+    """Whether correlations were fitted, or the diagonal of Ĉ alone."""
+    shrinkage: Values  # (g,) ρ of Ledoit and Wolf
+    bias: Values  # (C,) mean standardised residual
+    n_eff: float
+    believed: float = 0.0
+    """Where windows were few and the distribution counted as some of them: n_eff and those together; else 0."""
+
+    def distances(
+        self,
+        whitened: NDArray[np.floating[Any]],  # (n, C, H)
+        channels: NDArray[Any] | slice = ALL,
+    ) -> Values:  # (n, c, g)
+        """r_p = ‖Ĉ^(-1/2) z_p‖ / (s √m) of these channels: about 1 in each patch if the refitted distribution is
+        right.
+        """
+        horizon, patch_size = whitened.shape[-1], self.whitener.shape[-1]
+        z = self._whitened(whitened[:, channels].astype(np.float64))
+        squares = np.add.reduceat(np.square(z), np.arange(0, horizon, patch_size), axis=-1)
+        result: Values = np.sqrt(squares / patch_lengths(horizon, patch_size)) / self.patch_scale[channels]
+        return result
+
+    def margins(
+        self,
+        standardised: NDArray[np.floating[Any]],  # (n, C, H)
+        channels: NDArray[Any] | slice = ALL,
+    ) -> Values:  # (n, c, H)
+        """(y_h − μ_h) / (step_scale σ_h) of these channels, signed."""
+        result: Values = standardised[:, channels] / self.step_scale[channels]
+        return result
+
+    def _whitened(self, z: Values) -> Values:  # (..., H)
+        patches, patch_size, _ = self.whitener.shape
+        horizon = z.shape[-1]
+        if not self.full:
+            weights = np.einsum("gpp->gp", self.whitener).reshape(-1)[:horizon]
+            scaled: Values = z * weights
+            return scaled
+        padded = np.zeros((*z.shape[:-1], patches * patch_size))
+        padded[..., :horizon] = z
+        blocks = padded.reshape(*z.shape[:-1], patches, patch_size)
+        # One matrix product a patch: far quicker than one einsum over all.
+        for patch in range(patches):
+            blocks[..., patch, :] = blocks[..., patch, :] @ self.whitener[patch]
+        result: Values = padded[..., :horizon]
+        return result
+
+
+def patch_lengths(horizon: int, patch_size: int) -> NDArray[np.int64]:  # (g,)
+    """The number of steps of each patch; the last may be shorter."""
+    starts = np.arange(0, horizon, patch_size)
+    return np.minimum(patch_size, horizon - starts)
+
+
+def no_shape(residuals: Residuals) -> Shape:
+    """The distribution's own shape."""
+    g, p = residuals.patches, residuals.patch_size
+    return Shape(
+        np.ones((residuals.channels, residuals.horizon)),
+        np.ones((residuals.channels, g)),
+        np.broadcast_to(np.eye(p), (g, p, p)).copy(),
+        False,
+        np.ones(g),
+        np.zeros(residuals.channels),
+        0.0,
+    )
+
+
+def fit_shape(
+    residuals: Residuals,
+    *,
+    weights: Values,  # (n,)
+    correlated: bool = True,
+    distribution_windows: float = 0.0,
+) -> Shape:
+    """The shape on these windows; their own where there are none.
+
+    S_p = Σ w z zᵀ about zero, not about the mean: a bias widens the distribution (and is reported) rather than
+    vanishing. Scales do not follow a few wild residuals (`WILD`); the quantiles of radii see them as they are.
+    Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal. Where n_eff is below `LEAST_SIZE`,
+    mean squares are pulled towards `UNSEEN_VARIANCE` as by ``distribution_windows`` windows: one or two windows'
+    errors tell little, and a trained distribution tells something.
+    """
+    if not len(residuals):
+        return no_shape(residuals)
+    lengths = patch_lengths(residuals.horizon, residuals.patch_size)
+    starts = np.arange(0, residuals.horizon, residuals.patch_size)
+    shares = weights / weights.sum()
+    squares = _mean_squares(residuals.whitened, shares)
+    standard = _mean_squares(residuals.standardised, shares)
+    n_eff = _windows_worth(residuals, weights)
+    alone = min(n_eff, 1 / float(np.square(shares).sum()))  # what one channel can show
+
+    prior = distribution_windows if n_eff < LEAST_SIZE else 0.0
+    if prior:
+        squares, standard = ((n_eff * one + prior * UNSEEN_VARIANCE) / (n_eff + prior) for one in (squares, standard))
+    by_patch = np.add.reduceat(squares, starts, axis=-1) / lengths
+    patch_scale = np.sqrt(_pulled(by_patch, by_patch.mean(axis=0), alone))
+    whole = np.repeat(np.add.reduceat(standard, starts, axis=-1) / lengths, lengths, axis=-1)
+    step_scale = np.sqrt(_pulled(standard, whole, alone))
+    patch_scale, step_scale = np.maximum(patch_scale, LEAST_SCALE), np.maximum(step_scale, LEAST_SCALE)
+
+    full = correlated and n_eff >= 2 * residuals.patch_size
+    whitener = no_shape(residuals).whitener
+    shrinkage = np.ones(len(lengths))
+    for patch, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        z = residuals.whitened[..., start : start + length].astype(np.float64) / patch_scale[:, patch, None]
+        rows = np.repeat(shares / residuals.channels, residuals.channels)
+        covariance, shrinkage[patch] = ledoit_wolf(z.reshape(-1, length), rows, n_eff=n_eff, diagonal=not full)
+        whitener[patch, :length, :length] = _inverse_root(covariance)
+    bias = np.einsum("nch,n->c", residuals.standardised, shares, dtype=np.float64) / residuals.horizon
+    return Shape(step_scale, patch_scale, whitener, full, shrinkage, bias, n_eff, n_eff + prior if prior else 0.0)
+
+
+def ledoit_wolf(
+    z: Values,  # (n, m)
+    weights: Values,  # (n,) sum 1
+    *,
+    n_eff: float,
+    diagonal: bool = False,
+) -> tuple[Values, float]:  # (m, m) with trace m, and ρ
+    """The covariance about zero, shrunk towards the sphere: Ĉ = (1 − ρ) S + ρ tr(S)/m I, scaled to trace m.
+
+    ρ = min(1, β²/δ²) with δ² = ‖S − tr(S)/m I‖² and β² = (Σ w ‖z zᵀ − S‖²)/n (Ledoit and Wolf 2004), where n
+    is n_eff: dependent windows are worth less. ``diagonal`` does the same for the diagonal alone.
+    """
+    m = z.shape[1]
+    if diagonal:
+        variances = weights @ np.square(z)
+        sample, noise = np.diag(variances), weights @ np.square(np.square(z)).sum(-1) - np.square(variances).sum()
+    else:
+        sample = (z * weights[:, None]).T @ z
+        noise = weights @ np.square(np.square(z).sum(-1)) - np.square(sample).sum()
+    level = float(np.trace(sample)) / m
+    if level <= LEAST_SCALE**2:
+        return np.eye(m), 1.0
+    distance = float(np.square(sample - level * np.eye(m)).sum())
+    rho = 1.0 if distance <= 0 else min(1.0, max(0.0, float(noise)) / n_eff / distance)
+    return ((1 - rho) * sample / level + rho * np.eye(m)), rho
+
+
+def _mean_squares(values: NDArray[np.floating[Any]], shares: Values) -> Values:  # (n, C, H) -> (C, H)
+    """The mean squares of each channel's residuals, none of them counted as more than `WILD` core scales."""
+    sizes = np.abs(values)
+    share, normal = CORE
+    core = np.quantile(sizes, share, axis=(0, 2), method="higher").astype(np.float64) / normal  # (C,)
+    most = np.where(core > 0, WILD * core, np.inf)[:, None]
+    held = np.minimum(sizes, most, dtype=np.float64)
+    result: Values = np.einsum("nch,nch,n->ch", held, held, shares)
+    return result
+
+
+def _pulled(values: Values, towards: Values, n_eff: float) -> Values:
+    return (n_eff * values + PRIOR_WINDOWS * towards) / (n_eff + PRIOR_WINDOWS)
+
+
+def _windows_worth(residuals: Residuals, weights: Values) -> float:
+    """n_eff of the windows for their patches' mean squares: the least over the patches."""
+    starts = np.arange(0, residuals.horizon, residuals.patch_size)
+    sizes = np.add.reduceat(np.square(residuals.whitened.astype(np.float64)), starts, axis=-1)  # (n, C, g)
+    above = (sizes > np.median(sizes, axis=0)).mean(axis=1)
+    return float(
+        share_sizes(
+            above,
+            members=residuals.channels,
+            series=residuals.codes(),
+            lags=longest_lag(residuals),
+            weights=weights,
+        ).min()
+    )
+
+
+def _inverse_root(covariance: Values) -> Values:
+    values, vectors = np.linalg.eigh(covariance)
+    # The inverse of a direction that never erred would be boundless: at most a thousand-fold of the mean scale.
+    result: Values = (vectors / np.sqrt(np.maximum(values, LEAST_SCALE))) @ vectors.T
+    return result
+
+
 Kind = Literal["margin", "patch", "band", "region"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.metrics.arrays import WINDOWS, Array, require_finite, to_tensor, wide
-from fern.metrics.distributions import CHANNEL_FIRST, require_distribution_fits
+from fern.metrics.point import WINDOWS, Array, require_finite, to_tensor, wide
+from fern.metrics.probabilistic import CHANNEL_FIRST, require_distribution_fits
 from fern.transport import Ellipsoid
 
 Floats = NDArray[np.floating[Any]]

@@ -23,7 +23,7 @@ from fern.models import FittedForecaster, Forecaster, build_model
 from fern.models.pretrained.representation import LONGEST as LONGEST_PRETRAINED
 from fern.models.registry import model_entry
 from fern.training import TrainConfig, TrainResult, resumable, train
-from fern.training.inputs import batch_size_for
+from fern.training.evaluation import batch_size_for
 from fern.training.logging import Mode
 
 Floats = NDArray[np.float64]

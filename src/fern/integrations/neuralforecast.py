@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fern.extras import import_optional
-from fern.metrics.distributions import gaussian_crps
+from fern.metrics.probabilistic import gaussian_crps
 from fern.models import FernConfig, build_model
 from fern.models.fern_parts.normalisation import Normalisation
 from fern.transport import Ellipsoid
@@ -43,7 +43,7 @@ class EllipsoidLoss(DistributionLoss):  # type: ignore[misc]  # the library has 
 
     neuralforecast's own distributions are independent over the steps. Here the steps of a patch are jointly Gaussian,
     N(μ, aA²) with A = UᵀΛU, and the loss is the mean CRPS of the coordinates U(y − μ) along the distribution's own axes
-    (`fern.training.losses`). The 2 + R numbers of each step are its eigenvalue, its mean and its entries of the R
+    (`fern.training.optimisation`). The 2 + R numbers of each step are its eigenvalue, its mean and its entries of the R
     reflection vectors. A patch with a step that is masked (missing, or beyond a series' end) does not count.
 
     Arguments:

@@ -5,13 +5,10 @@ tensor (through which gradients flow, where there are any) or a NumPy float. Not
 infinity is an error that names its place.
 """
 
-from fern.metrics.ept import ept, lyapunov_times
-from fern.metrics.objective import ObjectiveWeights
 from fern.metrics.paths import energy_score, variogram_score
-from fern.metrics.point import mae, mse
+from fern.metrics.point import ept, lyapunov_times, mae, mse, sliced_w2_squared, sphere_directions, w2_squared
 from fern.metrics.probabilistic import coverage, crps, interval_width, joint_coverage, nll
-from fern.metrics.streaming import MetricAccumulator
-from fern.metrics.wasserstein import sliced_w2_squared, sphere_directions, w2_squared
+from fern.metrics.streaming import MetricAccumulator, ObjectiveWeights
 
 __all__ = [
     "MetricAccumulator",

@@ -1,6 +1,6 @@
 """Scores of whole paths, which see dependence in time: energy and variogram scores.
 
-Both take a distribution (see ``fern.metrics.distributions``) and the truth (B, H, C), take the horizon of a window
+Both take a distribution (see ``fern.metrics.probabilistic``) and the truth (B, H, C), take the horizon of a window
 and channel as one vector, and average over windows and channels.
 """
 
@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from fern.errors import FernError
-from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, wide
-from fern.metrics.distributions import Estimator, ForecastDistribution, pairs, read_paths, read_truth
+from fern.metrics.point import Array, NumpyArray, Scalar, as_kind, wide
+from fern.metrics.probabilistic import Estimator, ForecastDistribution, pairs, read_paths, read_truth
 
 CHUNK_VALUES = 2**18  # windows are scored in chunks of about so many values, 2 MB, which stay in cache
 SMALLEST_SQUARE = 1e-300  # below it a squared distance counts as zero, where the root has no gradient

@@ -1,25 +1,308 @@
-"""Scores of a forecast distribution: negative log-likelihood, CRPS, coverage and width of its intervals."""
+"""Scores of a forecast distribution, a Gaussian or samples: likelihood, CRPS, coverage and width of intervals."""
 
-from typing import overload
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args, overload
 
 import numpy as np
 import torch
+from scipy import special
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, Independent, LowRankMultivariateNormal, MultivariateNormal, Normal
 
 from fern.checks import require_level
-from fern.errors import FernError
-from fern.metrics.arrays import Array, NumpyArray, Scalar, as_kind, wide
-from fern.metrics.distributions import (
-    Estimator,
-    ForecastDistribution,
-    Marginals,
-    read_marginals,
-    read_truth,
-    require_distribution_fits,
-    require_gaussian,
-    tensor_of,
+from fern.errors import FernError, unknown_name
+from fern.metrics.point import (
+    SAMPLES,
+    WINDOWS,
+    Array,
+    NumpyArray,
+    Scalar,
+    as_kind,
+    ordered,
+    require_device,
+    require_finite,
+    to_tensor,
+    wide,
 )
+from fern.transport import Ellipsoid
+
+
+def gaussian_crps(
+    error: Tensor,  # any shape
+    stddev: Tensor,  # one that broadcasts with it, > 0
+) -> Tensor:
+    """CRPS(N(μ, σ²), y) of the error e = y − μ: σ·(z·(2Φ(z) − 1) + 2φ(z) − 1/√π) with z = e/σ (Gneiting et al. 2005).
+
+    Its slopes are ∂/∂e = 2Φ(z) − 1 and ∂/∂σ = 2φ(z) − 1/√π. Both stand in the score already, so the backward pass
+    is two products, where automatic differentiation would follow a dozen operations.
+    """
+    values: Tensor = _GaussianCrps.apply(error, stddev)  # type: ignore[no-untyped-call]
+    return values
+
+
+class _GaussianCrps(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, error: Tensor, stddev: Tensor) -> Tensor:
+        values, of_error, of_stddev = _scored(error, stddev)
+        ctx.save_for_backward(error, stddev, of_error, of_stddev)
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        error, stddev, of_error, of_stddev = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: autograd follows the slopes
+            _, of_error, of_stddev = _scored(error, stddev)
+        wanted = ctx.needs_input_grad
+        return (
+            (grad * of_error).sum_to_size(error.shape) if wanted[0] else None,
+            (grad * of_stddev).sum_to_size(stddev.shape) if wanted[1] else None,
+        )
+
+
+def _scored(error: Tensor, stddev: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The score, and its slopes in the error and in the deviation."""
+    z = error / stddev
+    inside = torch.erf(z / math.sqrt(2))
+    twice_density = 2 * (torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi))
+    constant = 1 / math.sqrt(math.pi)
+    return stddev * (z * inside + twice_density - constant), inside, twice_density - constant
+
+
+ForecastDistribution = Distribution | Array
+Estimator = Literal["fair", "nrg"]
+ESTIMATORS: tuple[str, ...] = get_args(Estimator)
+
+GAUSSIAN = (Ellipsoid, MultivariateNormal, LowRankMultivariateNormal)
+DRAWS = 100
+"""How many paths are drawn from a distribution, unless told."""
+
+CHANNEL_FIRST = ("batch", "channels", "horizon")
+
+
+class Marginals(Protocol):
+    """The distribution of each single value: what CRPS and central intervals need."""
+
+    def crps(self, truth: Tensor, estimator: Estimator) -> Tensor:
+        """The CRPS of each value of ``truth`` (B, C, H)."""
+        ...
+
+    def interval(self, share: float) -> tuple[Tensor, Tensor]:
+        """The ends (B, C, H) of the central interval that holds this share of the distribution."""
+        ...
+
+
+@dataclass(frozen=True)
+class GaussianMarginals:
+    """Normal marginals, known by mean and standard deviation."""
+
+    mean: Tensor  # (B, C, H)
+    stddev: Tensor  # (B, C, H)
+
+    def crps(self, truth: Tensor, estimator: Estimator) -> Tensor:
+        """`fern.metrics.probabilistic.gaussian_crps`; nothing is estimated."""
+        require_estimator(estimator)
+        return gaussian_crps(truth - self.mean, self.stddev)
+
+    def interval(self, share: float) -> tuple[Tensor, Tensor]:
+        """μ ± σ·Φ⁻¹((1 + share)/2)."""
+        half = self.stddev * math.sqrt(2) * float(special.erfinv(share))
+        return self.mean - half, self.mean + half
+
+
+@dataclass(frozen=True)
+class SampleMarginals:
+    """Marginals known by samples."""
+
+    ordered: Tensor  # (B, C, H, S), ascending
+
+    def crps(self, truth: Tensor, estimator: Estimator) -> Tensor:
+        """Mean distance to the truth less half the mean distance between two samples, in O(S) once sorted.
+
+        Σ_ij |x_i − x_j| = 2 Σ_i (2i − S − 1)·x_(i), i = 1…S.
+        """
+        count = self.ordered.shape[-1]
+        ranks = torch.arange(1, count + 1, dtype=self.ordered.dtype, device=self.ordered.device)
+        centred = self.ordered - truth.unsqueeze(-1)  # shifting all samples leaves their distances as they are
+        spread = 2 * (centred * (2 * ranks - count - 1)).sum(dim=-1)
+        return centred.abs().mean(dim=-1) - 0.5 * spread / pairs(count, estimator)
+
+    def interval(self, share: float) -> tuple[Tensor, Tensor]:
+        """The sample quantiles at (1 ∓ share)/2, interpolated linearly as NumPy does by default."""
+        return self._quantile((1 - share) / 2), self._quantile((1 + share) / 2)
+
+    def _quantile(self, share: float) -> Tensor:
+        place = share * (self.ordered.shape[-1] - 1)
+        below = math.floor(place)
+        above = math.ceil(place)
+        return torch.lerp(self.ordered[..., below], self.ordered[..., above], place - below)
+
+
+def require_estimator(estimator: str) -> None:
+    """Refuse a name that is none of the two estimators."""
+    if estimator not in ESTIMATORS:
+        raise unknown_name("estimator", estimator, ESTIMATORS)
+
+
+def pairs(count: int, estimator: Estimator) -> int:
+    """The number of pairs that the mean distance between two of ``count`` samples is taken over.
+
+    ``fair`` leaves out the pairs of a sample with itself, which makes the score unbiased for the distribution behind
+    the samples; ``nrg`` counts them, which scores the samples as the distribution itself.
+    """
+    require_estimator(estimator)
+    if estimator == "nrg":
+        return count * count
+    if count < 2:
+        raise FernError("the fair estimator needs at least 2, got 1; estimator='nrg' takes 1", argument="samples")
+    return count * (count - 1)
+
+
+def read_marginals(
+    distribution: ForecastDistribution,
+    truth: Tensor | None = None,  # (B, H, C)
+) -> Marginals:
+    """The distribution's marginals in float64, checked, and fitting the truth if there is one."""
+    if isinstance(distribution, Distribution):
+        require_gaussian(distribution)
+        return GaussianMarginals(*_moments(distribution, truth))
+    return SampleMarginals(ordered(wide(read_samples("distribution", distribution, truth)).permute(1, 3, 2, 0)))
+
+
+def read_samples(
+    name: str,
+    samples: Array,  # (S, B, H, C)
+    truth: Tensor | None = None,  # (B, H, C)
+) -> Tensor:  # (S, B, H, C)
+    """The samples as a tensor, checked, and fitting the truth if there is one."""
+    values = to_tensor(name, samples, SAMPLES)
+    if truth is not None:
+        if values.shape[1:] != truth.shape:
+            raise FernError(
+                (
+                    f"samples of shape {tuple(values.shape)} do not fit true of shape {tuple(truth.shape)}; "
+                    "they need (samples, batch, horizon, channels)"
+                ),
+                argument=name,
+            )
+        require_device(name, values, truth)
+    return values
+
+
+def read_truth(true: Array, distribution: ForecastDistribution) -> Tensor:  # (B, H, C)
+    """The truth as a tensor, checked, and of the same kind as the distribution if that is samples."""
+    if not isinstance(distribution, Distribution) and isinstance(distribution, Tensor) != isinstance(true, Tensor):
+        problem = "is given as samples of another kind than true"
+        raise FernError(problem, argument="distribution", expected="both as tensors or both as NumPy arrays")
+    return to_tensor("true", true, WINDOWS)
+
+
+def read_paths(
+    distribution: ForecastDistribution,
+    truth: Tensor,  # (B, H, C)
+    *,
+    samples: int | None,
+    generator: torch.Generator | None,
+) -> Tensor:  # (S, B, H, C)
+    """Joint paths: the samples given, or drawn from the distribution so that gradients flow through them.
+
+    Without a generator they are drawn by a fresh one with seed 0.
+    """
+    if not isinstance(distribution, Distribution):
+        if samples is not None or generator is not None:
+            raise FernError("the distribution is given as samples, nothing is drawn", argument="samples, generator")
+        return read_samples("distribution", distribution, truth)
+    if not isinstance(distribution, Ellipsoid):
+        raise FernError(
+            (
+                f"{type(distribution).__name__} draws from torch's global random state, which metrics "
+                "leave alone; give samples (samples, batch, horizon, channels) of it"
+            ),
+            argument="distribution",
+        )
+    count = DRAWS if samples is None else samples
+    if count < 1:
+        raise FernError(argument="samples", got=count, expected="at least 1")
+    require_distribution_fits(distribution, truth)
+    source = torch.Generator(device=truth.device).manual_seed(0) if generator is None else generator
+    paths = distribution.rsample((count,), generator=source).transpose(-1, -2)
+    require_finite("distribution's samples", paths, SAMPLES)
+    return paths
+
+
+def require_gaussian(distribution: ForecastDistribution) -> Distribution:
+    """The distribution, if it is known to be Gaussian: the closed forms would be silently wrong for any other."""
+    if not isinstance(distribution, Distribution):
+        raise FernError(
+            argument="distribution", expected="a Gaussian distribution such as fern.transport.Ellipsoid, got samples"
+        )
+    independent = isinstance(distribution, Independent) and isinstance(distribution.base_dist, Normal)
+    if not (independent or isinstance(distribution, GAUSSIAN)):
+        raise FernError(
+            (
+                f"{type(distribution).__name__} is not known to be Gaussian over the horizon, as "
+                "Ellipsoid, MultivariateNormal and Independent(Normal, 1) are; give samples (samples, "
+                "batch, horizon, channels) of it"
+            ),
+            argument="distribution",
+        )
+    return distribution
+
+
+def require_distribution_fits(
+    distribution: Distribution,
+    truth: Tensor,  # (B, H, C)
+) -> None:
+    """Refuse a distribution whose batch and event are not the truth's windows, channels and horizon."""
+    batch, horizon, channels = truth.shape
+    if distribution.batch_shape != (batch, channels) or distribution.event_shape != (horizon,):
+        raise FernError(
+            (
+                f"batch shape {tuple(distribution.batch_shape)} and event shape "
+                f"{tuple(distribution.event_shape)} do not fit true of shape {tuple(truth.shape)}; they "
+                f"must be ({batch}, {channels}) and ({horizon},)"
+            ),
+            argument="distribution",
+        )
+    require_device("distribution", tensor_of(distribution), truth)
+
+
+def tensor_of(distribution: Distribution) -> Tensor:
+    """One of the distribution's parameters, for its precision and device: the mean of a factored distribution takes
+    work.
+    """
+    base = distribution.base_dist if isinstance(distribution, Independent) else distribution
+    for name in base.arg_constraints:
+        values = getattr(base, name)
+        if isinstance(values, Tensor):
+            return values
+    return distribution.mean
+
+
+def _moments(distribution: Distribution, truth: Tensor | None) -> tuple[Tensor, Tensor]:
+    if truth is not None:
+        require_distribution_fits(distribution, truth)
+    elif len(distribution.batch_shape) != 2 or len(distribution.event_shape) != 1:
+        raise FernError(
+            argument="distribution",
+            expected=(
+                "a batch shape (batch, channels) and an event shape (horizon,), got "
+                f"{tuple(distribution.batch_shape)} and {tuple(distribution.event_shape)}"
+            ),
+        )
+    mean, stddev = wide(distribution.mean), wide(distribution.stddev)
+    require_finite("distribution.mean", mean, CHANNEL_FIRST)
+    require_finite("distribution.stddev", stddev, CHANNEL_FIRST)
+    if stddev.min() <= 0:
+        batch, channel, step = (stddev <= 0).nonzero()[0].tolist()
+        raise FernError(
+            (
+                f"{stddev[batch, channel, step]:.6g} at batch {batch}, channels {channel}, horizon {step} "
+                "(counted from 0); every value must be positive"
+            ),
+            argument="distribution.stddev",
+        )
+    return mean, stddev
 
 
 def negative_log_densities(

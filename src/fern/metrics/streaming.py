@@ -1,11 +1,11 @@
-"""Metrics over batches of any size, equal to those of one batch."""
+"""The checkpoint score, and metrics over batches of any size, equal to those of one batch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import isfinite
-from typing import Self, overload
+from typing import Literal, Self, TypeVar, get_args, overload
 
 import numpy as np
 import torch
@@ -13,25 +13,126 @@ from torch import Tensor
 
 from fern.checks import require_level
 from fern.errors import FernError, unknown_name
-from fern.metrics.arrays import Array, NumpyArray, read_pair, require_finite
-from fern.metrics.distributions import ForecastDistribution, Marginals, read_marginals, read_samples
-from fern.metrics.ept import channel_std, exceeded_steps, read_std
-from fern.metrics.objective import PAPER_WEIGHTS, Distance, ObjectiveWeights, require_distance
 from fern.metrics.paths import energy_scores, variogram_scores
-from fern.metrics.point import absolute_errors, squared_errors
+from fern.metrics.point import (
+    Array,
+    NumpyArray,
+    Scalar,
+    absolute_errors,
+    as_kind,
+    channel_std,
+    exceeded_steps,
+    read_directions,
+    read_pair,
+    read_std,
+    require_finite,
+    sliced_w2_squared_per_channel,
+    squared_errors,
+    unit_directions,
+    w2_squared_per_window,
+)
 from fern.metrics.probabilistic import (
+    ForecastDistribution,
+    Marginals,
     covered_shares,
     crps_values,
     interval_widths,
     jointly_covered,
     negative_log_densities,
+    read_marginals,
+    read_samples,
 )
-from fern.metrics.wasserstein import (
-    read_directions,
-    sliced_w2_squared_per_channel,
-    unit_directions,
-    w2_squared_per_window,
-)
+from fern.settings import STRICT
+
+Distance = Literal["sliced_w2", "w2"]
+DISTANCES: tuple[str, ...] = get_args(Distance)
+
+S = TypeVar("S", Tensor, np.float64, float)
+
+
+@dataclass(frozen=True)
+class ObjectiveWeights:
+    """The weights of the checkpoint score; the defaults are the paper's.
+
+    ``crps`` weighs the mean CRPS of the marginals, with which the score judges a distribution and not its mean alone.
+    A point forecast is a distribution without spread, whose CRPS is its absolute error.
+
+    Example:
+        >>> round(ObjectiveWeights().score(mse=20.0, mae=2.0, distance=5.0), 6)
+        4.5
+    """
+
+    __pydantic_config__ = STRICT
+
+    mse: float = 0.1
+    mae: float = 1.0
+    distance: float = 0.1
+    crps: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            weight = getattr(self, field.name)
+            if not (isfinite(weight) and weight >= 0):
+                raise FernError(argument=field.name, got=weight, expected="a weight of 0 or more")
+
+    def score(self, *, mse: S, mae: S, distance: S, crps: S | None = None) -> S:
+        """The weighted sum of the figures; without ``crps`` the forecast is a point, and ``mae`` stands for it."""
+        points = self.mse * mse + self.mae * mae + self.distance * distance
+        return points + self.crps * (mae if crps is None else crps) if self.crps else points
+
+
+PAPER_WEIGHTS = ObjectiveWeights()
+
+
+def require_distance(distance: str) -> None:
+    """Refuse a name that is none of the two distances."""
+    if distance not in DISTANCES:
+        raise unknown_name("distance", distance, DISTANCES)
+
+
+@overload
+def objective(
+    pred: Tensor,
+    true: Tensor,
+    *,
+    distance: Distance = ...,
+    directions: Tensor | None = ...,
+    weights: ObjectiveWeights = ...,
+) -> Tensor: ...
+@overload
+def objective(
+    pred: NumpyArray,
+    true: NumpyArray,
+    *,
+    distance: Distance = ...,
+    directions: Array | None = ...,
+    weights: ObjectiveWeights = ...,
+) -> np.float64: ...
+def objective(
+    pred: Array,  # (B, H, C)
+    true: Array,  # (B, H, C)
+    *,
+    distance: Distance = "sliced_w2",
+    directions: Array | None = None,  # (H, L)
+    weights: ObjectiveWeights = PAPER_WEIGHTS,
+) -> Scalar:
+    """The paper's checkpoint score of point forecasts, 0.1·MSE + 1.0·MAE + 0.1·D; lower is better.
+
+    D is the ``sliced_w2`` of the detailed tables or the ``w2`` of the shock tables. ``directions`` are those of
+    ``sliced_w2``; without them it uses its own, the same at each call.
+    """
+    require_distance(distance)
+    if distance == "w2" and directions is not None:
+        raise FernError("only sliced_w2 takes them, and the distance is w2", argument="directions")
+    forecast, truth = read_pair(pred, true)
+    if distance == "w2":
+        apart = w2_squared_per_window(forecast, truth).mean()
+    else:
+        apart = sliced_w2_squared_per_channel(forecast, truth, unit_directions(directions, truth)).mean()
+    score = weights.score(
+        mse=squared_errors(forecast, truth).mean(), mae=absolute_errors(forecast, truth).mean(), distance=apart
+    )
+    return as_kind("objective", score, true)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from torch import Generator, Tensor, nn
 from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.models.base import ChannelsSeen, Criterion, Forecast, Forecaster, ModelConfig, Sees
-from fern.models.fern_parts import small_batch
 from fern.models.fern_parts.heads import (
     CouplingHead,
     FeatureMap,
@@ -20,10 +19,11 @@ from fern.models.fern_parts.heads import (
     FormedHead,
     FormedTransport,
     ShiftHead,
+    SmallBatchNetwork,
     TransportHead,
+    takes_small_batch,
 )
-from fern.models.fern_parts.normalisation import Frame, Normalisation, Normaliser
-from fern.models.fern_parts.paths import ContextMap, in_patches, smoothed
+from fern.models.fern_parts.normalisation import ContextMap, Frame, Normalisation, Normaliser, in_patches, smoothed
 from fern.models.layers import find_activation
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid, spd_push
@@ -272,7 +272,7 @@ class Fern(Forecaster):
 
     and then, with (Λ, t, U) = ψ(H_z(z)) for each patch of the horizon, y = Uᵀ Λ U (y0 + t). H_x and H_z are one
     linear layer and an activation, shared over the layers; the φ are linear; ψ has one hidden layer. Scales and
-    eigenvalues are soft-clamped to [0, 5.5], shifts to [-15, 15] (`fern.models.fern_parts.clamps`). In every second
+    eigenvalues are soft-clamped to [0, 5.5], shifts to [-15, 15] (`fern.models.fern_parts.coupling`). In every second
     layer s_x is block-complex: neighbours in time are multiplied as complex numbers, bounds [-4.5, 4.5]. The last layer
     has no x-update, because nothing would read it. The distribution is an `Ellipsoid`: a coordinate of its mean stays
     within ±5.5·15·√p, so series of another magnitude must be scaled first.
@@ -332,7 +332,7 @@ class Fern(Forecaster):
             self.shifts_y = nn.ModuleList(ShiftHead(hidden, horizon, config.form) for _ in range(config.decoder_layers))
         self.head = self._transport_head()
         self.skip = ContextMap(config.context_length, config.horizon) if config.skip == "linear" else None
-        self._small_batch = small_batch.Network()
+        self._small_batch = SmallBatchNetwork()
         kind = config.normalise
         self.normaliser = None if kind == "none" else Normaliser(kind, channels=config.channels)
 
@@ -509,7 +509,7 @@ class Fern(Forecaster):
         config = self.config
         short = config.plain and config.feature_activations is None and config.bias and config.rotating is None
         short = short and config.layers > 1 and config.used_reflections > 0 and config.activation == "relu"
-        if short and not config.decoder_layers and not self.training and small_batch.takes(rows):
+        if short and not config.decoder_layers and not self.training and takes_small_batch(rows):
             features = cast("tuple[nn.Linear, nn.Linear]", (self.features_x, self.features_z))
             return self._small_batch(rows, z, features, self.heads_x, self.heads_z, self.head)
         z, added = self.encode(rows, z), None

@@ -13,7 +13,7 @@ from fern.errors import FernError
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, has_values, require_finite
 from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.flow import LEAST_UNIT, Earlier, PolynomialFlow
-from fern.models.periodic_grid import Layout, Ring
+from fern.models.polynomial import Layout, Ring
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
 
@@ -41,7 +41,7 @@ class RolledFernConfig(ModelConfig):
     ``degree``   of the polynomial in the newest row that is fitted to the patch by least squares before training, with
                  linear terms of the earlier rows where they pay; the network learns what it leaves. 0: a constant. Cut
                  where it would have too many terms for the windows, or more than 512: to degree 2, and of more than 30
-                 channels to that of the 30 leading principal components (`fern.models.fern_parts.polynomial`).
+                 channels to that of the 30 leading principal components (`fern.models.fern_parts.flow`).
     ``earlier``  ``chosen``: those linear terms are taken where the flow without the network then rolls clearly better
                  over training windows. ``none``: never; under much noise the network may find more by itself.
     ``layout``   ``free``: each channel in its own right, forecast from all. ``ring``: points of a ring and alike
@@ -139,7 +139,7 @@ class RolledFern(Forecaster):
 
     *On a ring* P, B and the network are one map for every channel, of its neighbours x_{c-r}, …, x_{c+r}:
     level, scale, range and weights are shared, so that a window teaches it as often as there are channels. Waves that
-    the training rows do not have are taken out of every state (`fern.models.periodic_grid.strong_waves`): the rows
+    the training rows do not have are taken out of every state (`fern.models.polynomial.strong_waves`): the rows
     do not determine what becomes of them, and in a recursive forecast they would grow.
 
     The distribution is an `Ellipsoid` of patches, each given the *mean* path before it: what an error grows to over

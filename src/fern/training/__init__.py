@@ -2,9 +2,8 @@
 
 from fern.training.checkpoints import resumable
 from fern.training.config import PRESETS, TrainConfig
-from fern.training.evaluation import Diverged
-from fern.training.history import EpochRecord, History
-from fern.training.stopping import StoppingRule
+from fern.training.evaluation import Diverged, EpochRecord, History
+from fern.training.optimisation import StoppingRule
 from fern.training.trainer import TrainResult, train
 
 __all__ = [

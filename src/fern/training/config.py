@@ -9,11 +9,9 @@ from typing import Any, Literal, TypeVar, cast, get_args
 from fern.checks import require_number, require_whole
 from fern.errors import FernError, unknown_name
 from fern.metrics import ObjectiveWeights
-from fern.metrics.objective import Distance, require_distance
+from fern.metrics.streaming import Distance, require_distance
 from fern.settings import STRICT
-from fern.training.losses import loss_weights
-from fern.training.optimisation import Schedule, Shape
-from fern.training.stopping import Keep, StoppingRule
+from fern.training.optimisation import Keep, Schedule, Shape, StoppingRule, loss_weights
 
 
 @dataclass(frozen=True)
@@ -176,7 +174,7 @@ class TrainConfig:
     Optimisation:
         ``epochs``, ``steps_per_epoch`` (None: every window once), ``batch_size`` (None: from the number of windows),
         ``learning_rate`` (the peak), ``weight_decay``, ``schedule`` (constant, cosine, one-cycle) and ``warmup`` (a
-        fraction of the steps), ``loss`` (a name or a mapping of names to weights, see `fern.training.losses`),
+        fraction of the steps), ``loss`` (a name or a mapping of names to weights, see `fern.training.optimisation`),
         ``huber_delta``, ``energy_samples``, ``clip_norm`` (the largest norm of the gradient), ``averaging`` (the decay
         of an exponential mean of the weights, which is then what is evaluated and kept).
     Stopping:

@@ -1,21 +1,268 @@
-"""The metrics of a model over a set of windows, and the check that a run has not diverged."""
+"""The windows of a run, the metrics of a model over them, the record of its epochs, and the check that it has not
+diverged.
+"""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
 
 from fern.data.windows import Windows
-from fern.errors import FernError
+from fern.errors import FernError, unknown_name
+from fern.files import require_path
 from fern.metrics import MetricAccumulator, sphere_directions
 from fern.models import Forecaster
+from fern.settings import STRICT, from_mapping
 from fern.training.config import TrainConfig
-from fern.training.history import MetricValues
+from fern.training.optimisation import require_distribution
 from fern.training.runtime import gather_all
+
+MetricValues = dict[str, float]
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch. Two records are equal when their figures are, however long they took.
+
+    ``train_loss``     the mean loss over the epoch's windows, each at the step it was seen.
+    ``learning_rate``  at the epoch's last step.
+    ``gradient_norm``  the mean norm over the epoch's steps, before clipping.
+    ``validation``, ``test``  mse, mae, the distance and the objective of the weights after the epoch; in ``test`` also
+                       those of the last test windows alone, ``last_mse`` and so on, where these were given.
+    ``judged``         the objective the stopping rule saw (smoothed where that is asked for); None in the grace period.
+    ``seconds``        training alone; ``evaluation_seconds``: validation and test. ``processor_seconds``: both, on
+                       all threads of this process; on a busy machine it says what the run costs, and time does not.
+    """
+
+    __pydantic_config__ = STRICT
+
+    epoch: int
+    train_loss: float | None
+    learning_rate: float | None
+    gradient_norm: float | None
+    validation: MetricValues
+    test: MetricValues | None = None
+    judged: float | None = None
+    seconds: float = field(default=0.0, compare=False)
+    evaluation_seconds: float = field(default=0.0, compare=False)
+    processor_seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True)
+class RecencyRow:
+    """One way to choose an epoch, and what it costs: a row of the paper's ``tab:recency-etth1``.
+
+    ``validation_change`` and ``test_change`` are the figures less those of epoch 1 (the paper's Δ).
+    """
+
+    choice: str
+    epoch: int
+    validation: float
+    test: float
+    validation_change: float
+    test_change: float
+
+
+class History(Sequence[EpochRecord]):
+    """The epochs of a run in order.
+
+    Example:
+        >>> figures = [(6.49, 6.85), (8.0, 6.5), (9.24, 6.21)]
+        >>> history = History(
+        ...     EpochRecord(epoch, 1.0, 1e-3, 0.1, validation={"mse": val}, test={"mse": test})
+        ...     for epoch, (val, test) in enumerate(figures, start=1)
+        ... )
+        >>> for row in history.recency("mse"):
+        ...     print(row.choice, row.epoch, row.test, round(row.test_change, 2))
+        epoch 1 1 6.85 0.0
+        best by validation 1 6.85 0.0
+        best by test 3 6.21 -0.64
+    """
+
+    def __init__(self, records: Iterable[EpochRecord] = ()) -> None:
+        self._records = tuple(records)
+
+    @overload
+    def __getitem__(self, index: int) -> EpochRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> "History": ...
+    def __getitem__(self, index: int | slice) -> "EpochRecord | History":
+        """The record at a position (epoch 1 is at 0), or the history of a slice."""
+        return History(self._records[index]) if isinstance(index, slice) else self._records[index]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, History) and self._records == other._records
+
+    def __hash__(self) -> int:
+        return hash(tuple(record.epoch for record in self._records))
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} epochs)"
+
+    def of_epoch(self, epoch: int) -> EpochRecord:
+        """The record of this epoch, counted from 1."""
+        for record in self._records:
+            if record.epoch == epoch:
+                return record
+        raise FernError(f"got {epoch}, the history has {[record.epoch for record in self._records]}", argument="epoch")
+
+    def recency(self, metric: str = "mse") -> list[RecencyRow]:
+        """Epoch 1 versus best by validation versus best by test, as the paper's table of recency bias."""
+        if not self._records:
+            raise FernError("has no epochs", argument="history")
+        if any(record.test is None for record in self._records):
+            raise FernError(
+                "has no test figures; give train(..., windows_test=...) to study the choice", argument="history"
+            )
+        known = self._records[0].validation
+        if metric not in known:
+            raise unknown_name("metric", metric, known)
+        first = self._records[0]
+        choices = {
+            f"epoch {first.epoch}": first,
+            "best by validation": min(self._records, key=lambda record: record.validation[metric]),
+            "best by test": min(self._records, key=lambda record: _test(record)[metric]),
+        }
+        return [
+            RecencyRow(
+                choice,
+                record.epoch,
+                record.validation[metric],
+                _test(record)[metric],
+                record.validation[metric] - first.validation[metric],
+                _test(record)[metric] - _test(first)[metric],
+            )
+            for choice, record in choices.items()
+        ]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat mapping for each epoch, as a data frame takes them: ``validation_mse`` and so on."""
+        return [_flat(asdict(record)) for record in self._records]
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Plain values for a JSON file, from which `history_from_list` restores the same bits."""
+        return [asdict(record) for record in self._records]
+
+
+def history_from_list(values: Sequence[Mapping[str, Any]]) -> History:
+    """The history that `History.to_list` wrote down."""
+    return History(from_mapping(EpochRecord, value, where="history") for value in values)
+
+
+def _test(record: EpochRecord) -> MetricValues:
+    if record.test is None:
+        raise FernError(f"epoch {record.epoch} has no test figures", argument="history")
+    return record.test
+
+
+def _flat(record: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}_{metric}": figure for metric, figure in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+T = TypeVar("T")
+
+LAST = "last_"
+"""What the names of figures of the last test windows alone begin with."""
+
+
+@dataclass(frozen=True)
+class WindowSets:
+    """The windows that train a model, choose its epoch and, where given, judge it; ``last`` are the last of these."""
+
+    train: Windows
+    validation: Windows
+    test: Windows | None
+    last: Windows | None = None
+
+    def named(self) -> dict[str, Windows | None]:
+        """The sets under the names of ``train``'s arguments."""
+        return {
+            "windows_train": self.train,
+            "windows_val": self.validation,
+            "windows_test": self.test,
+            "windows_last": self.last,
+        }
+
+    def to(self, device: torch.device) -> "WindowSets":
+        """The same windows on another device."""
+        test, last = (None if windows is None else windows.to(device) for windows in (self.test, self.last))
+        return WindowSets(self.train.to(device), self.validation.to(device), test, last)
+
+    def test_figures(self, figures: Callable[[Windows], MetricValues]) -> MetricValues | None:
+        """The figures of the test windows, those of the last beside them; None without test windows."""
+        if self.test is None:
+            return None
+        last = {} if self.last is None else figures(self.last)
+        return figures(self.test) | {f"{LAST}{name}": value for name, value in last.items()}
+
+
+def require_inputs_fit(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
+    """Refuse a model, settings and window sets that do not belong together."""
+    if not isinstance(model, Forecaster):
+        raise FernError(argument="model", got=type(model), expected="a fern.models.Forecaster")
+    if not isinstance(config, TrainConfig):
+        raise FernError(argument="config", got=type(config), expected="a TrainConfig")
+    for name, windows in data.named().items():
+        if windows is not None:
+            _require_windows(name, windows, model)
+    require_distribution(config.weights, model)
+
+
+def _require_windows(name: str, windows: Windows, model: Forecaster) -> None:
+    if not isinstance(windows, Windows):
+        raise FernError(argument=name, got=type(windows), expected="fern.data.Windows")
+    if len(windows) == 0:
+        raise FernError("has no windows", argument=name, expected="at least one")
+    for size in ("context_length", "horizon", "channels"):
+        has, needs = getattr(windows, size), getattr(model.config, size)
+        if has != needs:
+            raise FernError(f"{size} is {has}, the model's is {needs}; needs the same", argument=name)
+
+
+def require_methods(name: str, value: T, example: type, *, known: Iterable[str]) -> T:
+    """The object, which must have the methods of the example; ``known`` are the names it could have been."""
+    for method in (entry for entry in vars(example) if not entry.startswith("_")):
+        if not callable(getattr(value, method, None)):
+            names = ", ".join(repr(entry) for entry in known)
+            raise FernError(argument=name, got=value, expected=f"{names}, or an object with a method {method!r}")
+    return value
+
+
+def run_directory(directory: Path | str | None, resume: Path | str | None) -> Path | None:
+    """Where the run is kept: the directory, or the one it resumes from, which must be the same."""
+    for name, value in (("directory", directory), ("resume", resume)):
+        if value is not None:
+            require_path(value, argument=name)
+    if directory is None or resume is None:
+        value = directory if resume is None else resume
+        return None if value is None else Path(value)
+    if Path(directory).resolve() != Path(resume).resolve():
+        raise FernError(
+            (f"got {directory} but resume is {resume}; a run resumes in its own directory; give one of them"),
+            argument="directory",
+        )
+    return Path(resume)
+
+
+def batch_size_for(windows: int) -> int:
+    """A batch size from the number of training windows: about 250 steps an epoch, between 16 and 128 windows each."""
+    return max(16, min(128, 8 * round(windows / 250 / 8)))
+
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

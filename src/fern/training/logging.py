@@ -13,8 +13,7 @@ from rich.progress import Progress as RichProgress
 from fern.errors import FernError, unknown_name
 from fern.files import write_whole
 from fern.text import say, terminal
-from fern.training.history import EpochRecord
-from fern.training.inputs import require_methods
+from fern.training.evaluation import EpochRecord, require_methods
 
 Mode = Literal["auto", "bar", "lines", "silent"]
 """``auto`` is a bar where standard error is a terminal and lines elsewhere."""

@@ -12,16 +12,21 @@ from torch import Generator, Tensor, nn
 from fern.data.windows import Windows
 from fern.models import Forecaster
 from fern.models.base import Criterion
-from fern.training.checkpoints import Checkpoints
+from fern.training.checkpoints import Checkpoints, Tensors, TrainingRun
 from fern.training.config import TrainConfig
-from fern.training.evaluation import Diverged, Evaluator, NotFinite, diverged_gradients, diverged_weights
-from fern.training.history import EpochRecord, MetricValues
-from fern.training.inputs import WindowSets
+from fern.training.evaluation import (
+    Diverged,
+    EpochRecord,
+    Evaluator,
+    MetricValues,
+    NotFinite,
+    WindowSets,
+    diverged_gradients,
+    diverged_weights,
+)
 from fern.training.logging import Progress, Tracker
 from fern.training.optimisation import Schedule
-from fern.training.random_state import EpochOrder, Share
-from fern.training.run import Tensors, TrainingRun
-from fern.training.runtime import gather_all
+from fern.training.runtime import EpochOrder, Share, gather_all
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

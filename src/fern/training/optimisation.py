@@ -1,16 +1,156 @@
-"""The learning rate of each step, and the exponential moving average of the weights."""
+"""What training minimises, by which steps and how long: losses by name and weighted mixtures of them, the learning rate
+of each step, the exponential moving average of the weights, and when to stop and which epoch to keep.
+
+Each loss is a mean over windows, steps and channels, so that the loss of a batch is the mean of those of its windows.
+"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass
+from math import isfinite, log, pi
+from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
+from torch.nn.functional import huber_loss, l1_loss, mse_loss
 
-from fern.checks import require_number
+from fern.checks import is_whole, require_number, require_whole
 from fern.errors import FernError, unknown_name
+from fern.metrics.paths import energy_scores
+from fern.metrics.probabilistic import gaussian_crps, negative_log_densities
+from fern.models import Forecast, Forecaster
+from fern.settings import STRICT, from_mapping
+from fern.transport import Ellipsoid
+
+Weights = dict[str, float]
+"""Names of losses to their weights in the sum."""
+
+POINT_LOSSES = ("huber", "mse", "mae")
+DISTRIBUTION_LOSSES = ("nll", "crps", "whitened_crps", "beta_nll", "energy")
+LOSSES = (*POINT_LOSSES, *DISTRIBUTION_LOSSES)
+
+BETA = 0.5
+"""The β of ``beta_nll``: half way from the likelihood (0) to the squared error (1) in what it asks of the mean."""
+
+
+def loss_weights(loss: str | Mapping[str, float]) -> Weights:
+    """A loss by its name, or a mixture, as names to weights."""
+    if not isinstance(loss, str | Mapping):
+        raise FernError(argument="loss", got=loss, expected="a name or a mapping of names to weights")
+    weights = {loss: 1.0} if isinstance(loss, str) else dict(loss)
+    if not weights:
+        raise FernError("got an empty mixture", argument="loss", expected=f"at least one of {', '.join(LOSSES)}")
+    for name, weight in weights.items():
+        if name not in LOSSES:
+            raise unknown_name("loss", str(name), LOSSES)
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not (isfinite(weight) and weight > 0):
+            raise FernError(f"the weight of {name} is {weight!r}", argument="loss", expected="a number above 0")
+    return {name: float(weight) for name, weight in weights.items()}
+
+
+def require_distribution(weights: Weights, model: Forecaster) -> None:
+    """Refuse a loss of the distribution for a model that has none."""
+    wanting = [name for name in weights if name in DISTRIBUTION_LOSSES]
+    if wanting and not model.has_distribution:
+        raise FernError(
+            f"{wanting[0]} scores a forecast distribution, and {type(model).__name__} has none", argument="loss"
+        )
+
+
+def criterion(
+    weights: Weights,
+    *,
+    huber_delta: float = 1.0,
+    energy_samples: int = 16,
+    generator: Generator | None = None,
+) -> "Mixture":
+    """The weighted sum of the named losses, as the models take it.
+
+    - ``huber``: ½e² for \\|e| <= δ, δ(\\|e| - ½δ) beyond; ``mse``: e²; ``mae``: \\|e|, of the error e of the point
+      forecast (for Fern: of one transported draw, which is the paper's training objective).
+    - ``nll``: the negative log-likelihood per step; ``crps``: of the marginals, in closed form; ``energy``: the
+      energy score of paths, from ``energy_samples`` draws by ``generator``. They train the whole ellipsoid.
+    - ``whitened_crps``: with the coordinates w = U(y - μ) along the distribution's own axes and their deviations σⱼ =
+      √a λⱼ, the mean of CRPS(N(0, σⱼ²), wⱼ) (Zheng and Sun, 2024): in the unit of the data as ``crps``, less drawn by
+      outliers than ``nll``, and it trains the axes too: it is least where they are those of the covariance.
+    - ``beta_nll``: the mean of sg(σⱼ)^2β (½(wⱼ/σⱼ)² + log σⱼ + ½ log 2π), β = ½, where sg stops the gradient (Seitzer
+      et al., 2022). The slope in the mean is then w/σ² · σ: a window that fits badly is not given up, as by ``nll``.
+    """
+
+    def energy(forecast: Forecast, future: Tensor) -> Tensor:
+        paths = _distribution(forecast, "energy").rsample((energy_samples,), generator=generator)
+        return energy_scores(paths.transpose(-1, -2), future).mean().to(future.dtype)
+
+    terms: dict[str, Callable[[Forecast, Tensor], Tensor]] = {
+        "huber": lambda forecast, future: huber_loss(_mean(forecast, future), future, delta=huber_delta),
+        "mse": lambda forecast, future: mse_loss(_mean(forecast, future), future),
+        "mae": lambda forecast, future: l1_loss(_mean(forecast, future), future),
+        "nll": lambda forecast, future: (
+            negative_log_densities(_distribution(forecast, "nll"), future).mean().to(future.dtype)
+        ),
+        "crps": _crps,
+        "whitened_crps": _whitened_crps,
+        "beta_nll": _beta_nll,
+        "energy": energy,
+    }
+    chosen = tuple((terms[name], weight) for name, weight in weights.items())
+    return Mixture(chosen, distribution_alone=all(name in DISTRIBUTION_LOSSES for name in weights))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A weighted sum of losses. ``distribution_alone``: it reads the distribution of a forecast and never its
+    ``mean``.
+    """
+
+    terms: tuple[tuple[Callable[[Forecast, Tensor], Tensor], float], ...]
+    distribution_alone: bool
+
+    def __call__(self, forecast: Forecast, future: Tensor) -> Tensor:
+        """The loss of a batch."""
+        first, *others = [
+            term(forecast, future) if weight == 1.0 else weight * term(forecast, future) for term, weight in self.terms
+        ]
+        for other in others:
+            first = first + other
+        return first
+
+
+def _mean(forecast: Forecast, future: Tensor) -> Tensor:
+    """The point forecast in the precision of the future: mixed precision makes forecasts coarser than data."""
+    return forecast.mean.to(future.dtype)
+
+
+def _crps(forecast: Forecast, future: Tensor) -> Tensor:
+    distribution = _distribution(forecast, "crps")
+    return gaussian_crps(future.transpose(1, 2) - distribution.mean, distribution.stddev).mean()
+
+
+def _whitened_crps(forecast: Forecast, future: Tensor) -> Tensor:
+    return gaussian_crps(*_along_axes(_distribution(forecast, "whitened_crps"), future)).mean().to(future.dtype)
+
+
+def _beta_nll(forecast: Forecast, future: Tensor) -> Tensor:
+    error, stddev = _along_axes(_distribution(forecast, "beta_nll"), future)
+    density = 0.5 * (error / stddev).square() + stddev.log() + 0.5 * log(2 * pi)
+    return (stddev.detach() ** (2 * BETA) * density).mean().to(future.dtype)
+
+
+def _along_axes(distribution: Ellipsoid, future: Tensor) -> tuple[Tensor, Tensor]:  # (B, C, H) each
+    """The error along the distribution's own axes, and the deviations there."""
+    return distribution.axis_coordinates(
+        future.transpose(1, 2).to(distribution.eigenvalues.dtype)
+    ), distribution.axis_stddev
+
+
+def _distribution(forecast: Forecast, name: str) -> Ellipsoid:
+    if forecast.ellipsoid is None:
+        raise FernError(
+            f"{name} needs a model whose forecasts have an ellipsoid, this one's have none", argument="loss"
+        )
+    return forecast.ellipsoid
+
 
 Shape = Literal["constant", "cosine", "one-cycle"]
 SHAPES: tuple[str, ...] = get_args(Shape)
@@ -119,3 +259,103 @@ class AveragedWeights:
         self.steps = steps
         for position, value in enumerate(self.values):
             value.copy_(tensors[str(position)])
+
+
+Keep = Literal["best", "last"]
+Reason = Literal["epochs", "patience", "time", "interrupted", "nothing to train"]
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When training stops, and which epoch's weights it keeps.
+
+    ``epochs``     the maximum number of epochs.
+    ``patience``   stop after this many epochs in a row without a new best; None never stops early.
+    ``grace``      the number of first epochs that are only logged: they can neither stop the run nor be kept.
+    ``smoothing``  α of an exponential mean of the validation objective, s_e = α·s_{e-1} + (1 - α)·v_e, on which
+                   the rule then works; None for the values themselves. It starts after the grace period.
+    ``tolerance``  an epoch is a new best only where it lowers the (smoothed) objective by more than this share of the
+                   best; 0 for any lowering. Of two epochs that validation hardly tells apart it prefers the earlier,
+                   which is less fitted to the training windows.
+    ``keep``       ``best``: the epoch of the last new best; ``last``: the last epoch, as in fixed-epoch schemes.
+
+    Example: the values of epochs 1, 2, … and what became of the run.
+        >>> rule, state = StoppingRule(epochs=50, patience=2, grace=1), StoppingState()
+        >>> for value in (0.5, 3.0, 2.0, 2.5, 2.2, 1.0):
+        ...     state, reason = rule.after_epoch(state, value)
+        ...     if reason:
+        ...         break
+        >>> state.epoch, state.kept_epoch, reason
+        (5, 3, 'patience')
+    """
+
+    epochs: int
+    patience: int | None = None
+    grace: int = 0
+    smoothing: float | None = None
+    tolerance: float = 0.0
+    keep: Keep = "best"
+
+    def __post_init__(self) -> None:
+        require_whole("epochs", self.epochs, 1)
+        if self.patience is not None:
+            require_whole("patience", self.patience, 1)
+        if not is_whole(self.grace, least=0) or self.grace >= self.epochs:
+            raise FernError(
+                argument="grace",
+                got=self.grace,
+                expected=(
+                    f"at least 0 and fewer than the {self.epochs} epochs: an epoch of the grace period cannot be kept"
+                ),
+            )
+        if self.smoothing is not None:
+            needs = "a number between 0 and 1, or None"
+            require_number("smoothing", self.smoothing, needs, lambda number: 0.0 < number < 1.0)
+        require_number("tolerance", self.tolerance, "a fraction, at least 0 and below 1", lambda share: 0 <= share < 1)
+        if self.keep not in get_args(Keep):
+            raise unknown_name("keep", self.keep, get_args(Keep))
+
+    def after_epoch(self, state: "StoppingState", value: float) -> tuple["StoppingState", Reason | None]:
+        """The state after one more epoch with this validation objective, and why to stop now, if so."""
+        if not isfinite(value):
+            where = f"epoch {state.epoch + 1}"
+            raise FernError(argument="validation objective", got=value, expected="a finite number", where=where)
+        epoch = state.epoch + 1
+        if epoch <= self.grace:
+            return StoppingState(epoch=epoch), None
+        judged = value
+        if self.smoothing is not None and state.judged is not None:
+            judged = self.smoothing * state.judged + (1.0 - self.smoothing) * value
+        improved = state.best is None or judged < state.best - self.tolerance * abs(state.best)
+        after = StoppingState(
+            epoch=epoch,
+            judged=judged,
+            best=judged if improved else state.best,
+            kept_epoch=epoch if improved or self.keep == "last" else state.kept_epoch,
+            waited=0 if improved else state.waited + 1,
+        )
+        if self.patience is not None and after.waited >= self.patience:
+            return after, "patience"
+        return after, "epochs" if epoch >= self.epochs else None
+
+
+@dataclass(frozen=True)
+class StoppingState:
+    """Where a `StoppingRule` is: plain values, which JSON keeps to the bit."""
+
+    __pydantic_config__ = STRICT
+
+    epoch: int = 0
+    judged: float | None = None  # the (smoothed) objective of the last epoch after the grace period
+    best: float | None = None  # the objective of the last new best
+    kept_epoch: int | None = None
+    waited: int = 0
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values for a JSON file."""
+        return asdict(self)
+
+
+def stopping_state(values: dict[str, Any]) -> StoppingState:
+    """The state that `StoppingState.to_mapping` wrote down."""
+    return from_mapping(StoppingState, values, where="stopping state")

@@ -16,19 +16,31 @@ from fern.errors import FernError, unknown_name
 from fern.models import FittedForecaster, Forecaster
 from fern.models.base import JUDGED
 from fern.models.registry import initialise
-from fern.training.checkpoints import Checkpoints, Fingerprint, Saved, Unresumable, fingerprint
+from fern.training.checkpoints import Checkpoints, Fingerprint, Saved, TrainingRun, Unresumable, fingerprint
 from fern.training.config import TrainConfig
-from fern.training.evaluation import Evaluator
-from fern.training.history import EpochRecord, History
-from fern.training.inputs import WindowSets, batch_size_for, require_inputs_fit, run_directory
+from fern.training.evaluation import (
+    EpochRecord,
+    Evaluator,
+    History,
+    WindowSets,
+    batch_size_for,
+    require_inputs_fit,
+    run_directory,
+)
 from fern.training.logging import Mode, Progress, Tracker, TrackerKind, progress_of, tracker_of
 from fern.training.loop import Loop, LossOf
-from fern.training.losses import criterion
-from fern.training.optimisation import AveragedWeights
-from fern.training.random_state import EpochOrder, generator_for, seed_global_generators
-from fern.training.run import TrainingRun
-from fern.training.runtime import choose, gather_all, launch, quiet_compiler, run_on_first, threads
-from fern.training.stopping import Reason
+from fern.training.optimisation import AveragedWeights, Reason, criterion
+from fern.training.runtime import (
+    EpochOrder,
+    choose,
+    gather_all,
+    generator_for,
+    launch,
+    quiet_compiler,
+    run_on_first,
+    seed_global_generators,
+    threads,
+)
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from fern.errors import FernError
 from fern.transport._checks import common_shape
-from fern.transport._views import wide_dtype
-from fern.transport.ellipsoid import Ellipsoid
+from fern.transport.ellipsoid import Ellipsoid, wide_dtype
 
 
 def bures_wasserstein_squared(first: Ellipsoid, second: Ellipsoid) -> Tensor:  # (*batch)

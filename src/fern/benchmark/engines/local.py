@@ -19,7 +19,7 @@ from fern.benchmark.store import Store
 from fern.errors import FernError
 from fern.extras import import_modules, imported_modules
 from fern.processes import describe_exit, end_with_parent, spawn
-from fern.training.history import EpochRecord
+from fern.training.evaluation import EpochRecord
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Read by the libraries when they are loaded, so a worker must be born with them."""

@@ -11,8 +11,7 @@ from torch import Tensor
 from fern.checks import require_number, require_whole
 from fern.errors import FernError
 from fern.models.base import FittedForecaster, ModelConfig, Sees, has_values
-from fern.models.monomials import monomial_count, monomials
-from fern.models.periodic_grid import LEAST_WAVE, Layout, Ring, strong_waves
+from fern.models.polynomial import LEAST_WAVE, Layout, Ring, monomial_count, monomials, strong_waves
 from fern.models.registry import register_model
 
 MOST_FEATURES = 350
@@ -276,7 +275,7 @@ class Polymap(FittedForecaster):
     in training has no range: it is held where it was.
 
     *On a ring* centre, scale, bounds and p are shared by all channels, and waves that the training rows hardly have are
-    taken out on the way (`fern.models.periodic_grid.strong_waves`): p does not know them, and would make them grow.
+    taken out on the way (`fern.models.polynomial.strong_waves`): p does not know them, and would make them grow.
 
     Example:
         >>> turn = torch.arange(300.0) * 0.1

@@ -5,7 +5,7 @@ import pytest
 from tests.calibration.processes import gaussian_distribution
 
 from fern.calibration import Residuals
-from fern.calibration.shape import UNSEEN_VARIANCE, fit_shape, ledoit_wolf
+from fern.calibration.radii import UNSEEN_VARIANCE, fit_shape, ledoit_wolf
 
 
 def residuals(rng, root: np.ndarray, n: int, *, scale: float = 1.0) -> Residuals:

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from fern.errors import FernError
 from fern.models import Forecaster, ModelConfig, PointForecaster, build_model, load_model
 from fern.models import storage as tensorfile
 from fern.training import TrainConfig, TrainResult, resumable, train
+from fern.training.checkpoints import ADDED, fingerprint, require_same_run
+from fern.training.evaluation import WindowSets
 
 Sets = dict[str, Windows]
 Builder = Callable[[], Forecaster]
@@ -275,3 +278,17 @@ def test_a_write_that_the_system_refuses_half_way_is_a_clear_error_too() -> None
     done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True)
     assert "a.safetensors: was not written" in done.stdout
     assert "0.0 ['a.safetensors']" in done.stdout
+
+
+def test_a_run_from_before_a_setting_existed_was_made_by_its_neutral_value(windows: dict[str, Windows]) -> None:
+    sizes = {"context_length": 12, "horizon": 6, "channels": 2}
+    data = WindowSets(windows["train"], windows["validation"], None)
+    present = fingerprint(build_model("fern", **sizes), TrainConfig(), data).to_mapping()
+    saved = deepcopy(present)
+    for name in ADDED.keys() & saved["model"]["config"].keys():
+        del saved["model"]["config"][name]
+    del saved["settings"]["objective"]["crps"]
+    require_same_run(saved, present, where="run")
+    saved["settings"]["objective"]["mae"] = 2.0
+    with pytest.raises(FernError, match="different settings: objective"):
+        require_same_run(saved, present, where="run")
