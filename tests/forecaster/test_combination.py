@@ -1,7 +1,10 @@
 """Weights, shape and bias of a combination come from held-out windows, and paths agree with quantiles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from tests.errors import raises_error
 
 from fern.forecaster.combination import Blend, HeldOut, average, blocks_of, choose_blend, loss, naive_scales
 from fern.forecaster.partner import Combination, Partner, find_absurd, find_floor, hold_back
@@ -176,3 +179,50 @@ def test_the_loss_is_the_crps_over_the_scale():
     )
     assert loss(one, one.classical) == pytest.approx(0.2337 / 2, abs=0.01)
     assert len(KNOTS) == one.classical.table.shape[-1]
+
+
+def with_pretrained(held, mean):
+    return replace(held, pretrained=forecast(np.zeros(held.actual.shape) + mean))
+
+
+def test_two_forecasts_that_have_not_seen_the_series_are_averaged_until_windows_say_otherwise(rng):
+    alike = with_pretrained(replace(held_out(rng), model=None), 0.0)
+    assert choose_blend(alike)[0].share == 0.5
+    assert choose_blend(with_pretrained(replace(held_out(rng, classical=3.0), model=None), 0.0))[0].share == 1.0
+    assert choose_blend(with_pretrained(alike, 5.0))[0].share == 0.0
+
+
+def test_the_model_the_network_and_classical_models_share_the_weight(rng):
+    held = replace(held_out(rng, model=1.0, classical=1.0), pretrained=held_out(rng, model=1.0).model)
+    blend, losses = choose_blend(held)
+    assert 0 < blend.weight < 1 and 0 < blend.share < 1
+    assert losses[blend.weight] < choose_blend(replace(held, pretrained=None))[1][0.5]
+
+
+def test_series_with_many_zeros_are_none_of_the_networks():
+    counts = replace(forecast([[0.0, 0.0], [1.0, 1.0]]), stepped=np.array([True, False]))
+    made = Blend(0.0, share=1.0).apply(None, counts, np.full(2, -np.inf), forecast([[7.0, 7.0], [7.0, 7.0]]))
+    assert made.mean.tolist() == [[0.0, 0.0], [7.0, 7.0]]
+    assert made.stepped.tolist() == [True, False]
+
+
+def test_the_network_forecasts_what_has_rows_enough_and_classical_models_the_rest():
+    partner = Partner(season=1)
+    histories = [np.arange(5.0), np.sin(np.arange(48.0) * np.pi / 6)]
+    classical = partner.forecast(histories, 4)
+    made = partner.forecast_pretrained(histories, classical)
+    assert (made.table[0] == classical.table[0]).all()
+    assert np.abs(made.mean[1] - np.sin(np.arange(48, 52) * np.pi / 6)).max() < 0.3
+
+
+def test_a_share_survives_being_taken_apart_and_a_folder_from_before_has_none():
+    plain, arrays = Blend(0.25, share=0.75).to_parts()
+    assert Blend.from_parts(plain, arrays).share == 0.75
+    del plain["share"]
+    assert Blend.from_parts(plain, arrays).share == 0.0
+
+
+def test_weights_that_do_not_come_with_the_package_are_refused():
+    plain, arrays = Combination(partner=Partner(season=1)).to_parts()
+    with raises_error("weights"):
+        Combination.from_parts({**plain, "weights": "synthetic-0"}, arrays, {})

@@ -7,6 +7,7 @@ and move its mean. What scores better on held-out windows is taken, with a handi
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 HANDICAP = 0.6
 """What the model's weight costs, in shares of the loss over the number of windows: few windows say little, and the
 classical ensemble cannot have learnt them by heart."""
+
+EVEN = 1.0
+"""What a share of the pretrained network away from a half costs, times its square, in the same units: two forecasts
+that have not seen the series are averaged until windows say otherwise."""
 
 SHAPE_HANDICAPS = {"own": 0.003, "symmetric": 0.0, "skewed": 0.001, "moved": 0.004}
 """By which share of the loss a shape must score better than symmetric quantiles of held-out errors: these have the
@@ -52,7 +57,8 @@ SCORED = np.searchsorted(KNOTS, np.arange(1, 20) / 20 - 1e-9)
 class Blend:
     """How the tables of a group of series are put together.
 
-    ``weight``   of the model; the classical ensemble has the rest.
+    ``weight``   of the model; the classical ensemble and the pretrained network have the rest.
+    ``share``    of the pretrained network in that rest; none of series with many zeros.
     ``shape``    standardised quantiles of held-out errors by block of steps, or None for the tables' own shape.
     ``trust``    how far ``shape`` replaces the tables' own.
     ``bias``     mean standardised error by block of steps, as far as it is believed; added to the mean.
@@ -62,6 +68,7 @@ class Blend:
     shape: Floats | None = None  # (blocks, KNOTS)
     trust: float = 0.0
     bias: Floats | None = None  # (blocks,)
+    share: float = 0.0
 
     @property
     def plain(self) -> bool:
@@ -73,9 +80,10 @@ class Blend:
         model: QuantileForecast | None,
         classical: QuantileForecast,
         least: Floats,  # (N,) nothing lies below
+        pretrained: QuantileForecast | None = None,
     ) -> QuantileForecast:
-        """The forecast; that of the classical ensemble where there is no model."""
-        made = average(model, classical, self.weight)
+        """The forecast; that of the others where there is no model."""
+        made = average(model, average_others(classical, pretrained, self.share), self.weight)
         spread, middle = spread_of(made), made.table[..., MIDDLE]
         blocks = blocks_of(made.mean.shape[1])
         table, mean = made.table, made.mean
@@ -91,18 +99,20 @@ class Blend:
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """What JSON holds, and arrays."""
         arrays = {name: getattr(self, name) for name in ("shape", "bias") if getattr(self, name) is not None}
-        return {"weight": self.weight, "trust": self.trust}, arrays
+        return {"weight": self.weight, "trust": self.trust, "share": self.share}, arrays
 
     @classmethod
     def from_parts(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Blend":
         """What `to_parts` took apart."""
-        weight, trust = float(plain["weight"]), float(plain["trust"])
+        weight, trust, share = (float(plain.get(name, 0.0)) for name in ("weight", "trust", "share"))
         shape, bias = arrays.get("shape"), arrays.get("bias")
-        if not (0 <= weight <= 1 and 0 <= trust <= 1):
-            raise FernError(f"weight {weight}, trust {trust}", argument="combination", expected="shares from 0 to 1")
+        if not all(0 <= number <= 1 for number in (weight, trust, share)):
+            raise FernError(
+                f"weight {weight}, trust {trust}, share {share}", argument="combination", expected="shares from 0 to 1"
+            )
         if shape is not None and (shape.ndim != 2 or shape.shape[1] != len(KNOTS)):
             raise FernError(f"shape {shape.shape}", argument="combination", expected=f"{len(KNOTS)} quantiles")
-        return cls(weight, shape, trust, bias)
+        return cls(weight, shape, trust, bias, share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +126,7 @@ class HeldOut:
     series: NDArray[np.int64]  # (n,)
     ends: NDArray[np.int64]  # (n,) rows from the first forecast one to the end of the series
     least: Floats  # (n,)
+    pretrained: QuantileForecast | None = None
 
     @property
     def times(self) -> NDArray[np.int64]:  # (n,)
@@ -144,21 +155,31 @@ class HeldOut:
             self.series[places],
             self.ends[places],
             self.least[places],
+            None if self.pretrained is None else self.pretrained.take(places),
         )
+
+    def blended(self, blend: Blend) -> QuantileForecast:
+        """What a blend makes of these windows."""
+        return blend.apply(self.model, self.classical, self.least, self.pretrained)
 
 
 def choose_blend(held: HeldOut) -> tuple[Blend, dict[float, float]]:
     """The blend that scores best on held-out windows, and the losses of the weights that were tried."""
     if not len(held.scale):
         return Blend(0.0), {}
-    weights = WEIGHTS if held.model is not None else (0.0,)
-    losses = {w: loss(held, average(held.model, held.classical, w).bounded(held.least)) for w in weights}
+    losses: dict[float, float] = {}
+    costs: dict[Blend, float] = {}
+    for weight in WEIGHTS if held.model is not None else (0.0,):
+        for share in WEIGHTS if held.pretrained is not None and weight < 1 else (0.0,):
+            blend = Blend(weight, share=share)
+            costs[blend] = loss(held, held.blended(blend))
+            losses[weight] = min(losses.get(weight, inf), costs[blend])
     floor = max(min(losses.values()), 1e-12)
-    costs = {w: value / floor + HANDICAP * w / held.worth for w, value in losses.items()}
-    blend = Blend(min(costs, key=lambda w: costs[w]))
-    if held.worth < FEWEST_WINDOWS:
-        return blend, losses
-    return _choose_shape(held, blend), losses
+    for blend, value in costs.items():
+        uneven = EVEN * (1 - blend.weight) * (blend.share - 0.5) ** 2 if held.pretrained is not None else 0.0
+        costs[blend] = value / floor + (HANDICAP * blend.weight + uneven) / held.worth
+    best = min(costs, key=lambda blend: costs[blend])
+    return best if held.worth < FEWEST_WINDOWS else _choose_shape(held, best), losses
 
 
 def _choose_shape(held: HeldOut, blend: Blend) -> Blend:
@@ -174,7 +195,7 @@ def _choose_shape(held: HeldOut, blend: Blend) -> Blend:
         total = 0.0
         for learn, judge in (halves, halves[::-1]):
             candidate = _with_errors(learn, blend, option)
-            total += loss(judge, candidate.apply(judge.model, judge.classical, judge.least)) * len(judge.scale)
+            total += loss(judge, judge.blended(candidate)) * len(judge.scale)
         totals.append(total * (1 + SHAPE_HANDICAPS[option]))
     return _with_errors(held, blend, options[int(np.argmin(totals))])
 
@@ -187,7 +208,7 @@ def _with_errors(held: HeldOut, blend: Blend, option: str) -> Blend:
     """
     if option == "own":
         return blend
-    made = average(held.model, held.classical, blend.weight)
+    made = average(held.model, average_others(held.classical, held.pretrained, blend.share), blend.weight)
     spread, middle = spread_of(made), made.table[..., MIDDLE]
     known = (spread > 0) & ~made.stepped[:, None]
     blocks = blocks_of(held.actual.shape[1])
@@ -225,6 +246,18 @@ def average(model: QuantileForecast | None, classical: QuantileForecast, weight:
         weight * model.table + (1 - weight) * classical.table,
         classical.response,
         np.zeros_like(classical.stepped),
+    )
+
+
+def average_others(classical: QuantileForecast, pretrained: QuantileForecast | None, share: float) -> QuantileForecast:
+    """The average of the classical ensemble and the pretrained network; series with many zeros are the former's."""
+    if pretrained is None or share == 0.0:
+        return classical
+    part = np.where(classical.stepped, 0.0, share)[:, None]
+    return replace(
+        classical,
+        mean=classical.mean + part * (pretrained.mean - classical.mean),
+        table=classical.table + part[..., None] * (pretrained.table - classical.table),
     )
 
 

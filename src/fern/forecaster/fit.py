@@ -177,6 +177,7 @@ def fit_state(
         candidate,
         positive=settings.positive,
         combine=settings.classical and settings.model == "fern",
+        pretrained=settings.classical and settings.model == "fern" and not _is_hasty(settings),
     )
     notes += chosen
     if calibration is not None and combination.learnt.weight == 1:
@@ -213,11 +214,15 @@ def fit_state(
     return replace(state, recent=keep_recent(table.series, keep=state.keep))
 
 
+def _is_hasty(settings: FitSettings) -> bool:
+    return settings.time_limit is not None and settings.time_limit <= HASTY
+
+
 def _reason_not_to_train(series: Sequence[Series], plan: Plan, settings: FitSettings) -> str:
     """Why no model is trained where one could be; a model that is asked for in detail always is."""
     if settings.model != "fern":
         return ""
-    if settings.time_limit is not None and settings.time_limit <= HASTY:
+    if _is_hasty(settings):
         return "in so short a time"
     rows = sum(parts.train.stop - plan.context_length - plan.horizon for parts in plan.parts if parts is not None)
     as_usual = settings.classical and settings.epochs is None and settings.model_settings is None

@@ -1,7 +1,7 @@
 """Held-out windows through the model and its classical partner, and the combination that they choose."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from fern.forecaster.predict import calibrate_forecast
 from fern.forecaster.state import Scale
 from fern.models import Forecaster
 from fern.models.classical import KNOTS, QuantileForecast
+from fern.models.pretrained.representation import HORIZON, LONGEST
 
 Floats = NDArray[np.float64]
 
@@ -50,11 +51,14 @@ def choose_combination(
     *,
     positive: bool | Literal["auto"],
     combine: bool,
+    pretrained: bool = False,
 ) -> tuple[Combination, list[str], HeldOutWindows | None]:
     """The combination that held-out windows choose, what was chosen in words, and its forecasts of these windows.
 
     Without ``combine`` the model's forecasts are left as they are; short series are the partner's all the same.
+    ``pretrained`` enters the network that comes with the package beside the model and the classical partner.
     """
+    pretrained = pretrained and plan.horizon <= HORIZON
     floors = {one.name: find_floor(one.values, positive) for one in series}
     by_model = None if candidate is None else _model_windows(series, scales, plan, candidate, floors)
     short = [number for number, parts in enumerate(plan.parts) if parts is None]
@@ -76,32 +80,32 @@ def choose_combination(
             notes.append(f"classical models see {partner.transform} of the values, by held-out windows ({tried})")
     learnt = zeros = Blend(1.0)
     alone = Blend(0.0)
+    held: HeldOut | None = None
     if by_model is not None and made is not None:
-        held = by_model.held_out(made)
+        held = by_model.held_out(made, partner if pretrained else None)
         if combine:
             learnt, losses_by_weight = choose_blend(held.take(~made.stepped) if not made.stepped.all() else held)
             zeros, _ = choose_blend(held.take(made.stepped)) if made.stepped.any() else (learnt, {})
             notes.append(_describe(learnt, losses_by_weight))
         if by_partner is None:
-            alone, _ = choose_blend(HeldOut(held.actual, None, made, held.scale, held.series, held.ends, held.least))
+            alone, _ = choose_blend(replace(held, model=None))
     if by_partner is not None:
         own = (
             made
             if by_partner is chosen_on and made is not None
             else partner.forecast(by_partner.histories, plan.horizon)
         )
-        alone, _ = choose_blend(by_partner.held_out(own))
+        short_held = by_partner.held_out(own, partner if pretrained else None)
+        alone, _ = choose_blend(short_held)
+        held = short_held if held is None else held
+        if alone.share > 0:
+            notes.append(f"where no model forecasts, the pretrained network has a weight of {100 * alone.share:.0f} %")
     combination = Combination(
         partner=partner, learnt=learnt, zeros=zeros, alone=alone, positive=positive, floors=floors
     )
-    if chosen_on is None or made is None:
+    if held is None:
         return combination, notes, None
-    judged = chosen_on.held_out(made)
-    blended = (
-        learnt.apply(judged.model, made, judged.least)
-        if by_model is not None
-        else alone.apply(None, made, judged.least)
-    )
+    judged, blended = held, held.blended(learnt if by_model is not None else alone)
     lengths = np.array([len(one.values) for one in series])
     channels = np.tile(np.arange(series[0].values.shape[1]), len(judged.scale) // series[0].values.shape[1])
     windows = HeldOutWindows(
@@ -119,7 +123,10 @@ def choose_combination(
 
 def _describe(blend: Blend, losses: dict[float, float]) -> str:
     tried = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses.items())
-    said = f"the model has a weight of {100 * blend.weight:.0f} %, classical models the rest, by held-out windows"
+    others = "classical models the rest"
+    if blend.share > 0 and blend.weight < 1:
+        others = f"the pretrained network {100 * (1 - blend.weight) * blend.share:.0f} %, {others}"
+    said = f"the model has a weight of {100 * blend.weight:.0f} %, {others}, by held-out windows"
     shape = ""
     if blend.shape is not None:
         shape = "; intervals have the shape of held-out errors"
@@ -132,7 +139,8 @@ def _describe(blend: Blend, losses: dict[float, float]) -> str:
 class _Windows:
     """Held-out windows, an entry for each window and channel."""
 
-    histories: list[Floats]
+    histories: list[Floats]  # rows that the classical models look at
+    longer: list[Floats]  # that the pretrained network does
     actual: Floats  # (n, H)
     model: tuple[Floats, Floats] | None  # means (n, H) and tables (n, H, KNOTS)
     series: NDArray[np.int64]
@@ -144,11 +152,13 @@ class _Windows:
     def worth(self) -> float:
         return HeldOut(self.actual, None, _NOTHING, self.scale, self.series, self.ends, self.least).worth
 
-    def held_out(self, classical: QuantileForecast) -> HeldOut:
+    def held_out(self, classical: QuantileForecast, partner: Partner | None) -> HeldOut:
+        """With the pretrained network's forecasts by a partner, if one is given."""
         model = None
         if self.model is not None:
             model = QuantileForecast(*self.model, classical.response, np.zeros(len(self.scale), dtype=np.bool_))
-        return HeldOut(self.actual, model, classical, self.scale, self.series, self.ends, self.least)
+        pretrained = None if partner is None else partner.forecast_pretrained(self.longer, classical)
+        return HeldOut(self.actual, model, classical, self.scale, self.series, self.ends, self.least, pretrained)
 
 
 _NOTHING = QuantileForecast(
@@ -207,18 +217,20 @@ def _collect(
     model: tuple[Floats, Floats] | None,
 ) -> _Windows:
     keep = count_rows(plan.season)
-    histories, actual, numbers, ends, least = [], [], [], [], []
+    longer, actual, numbers, ends, least = [], [], [], [], []
     for number, row in entries:
         one = series[number]
-        start = max(0, row - keep, *(edge for edge in one.breaks if edge < row))
+        start = max(0, row - max(keep, LONGEST), *(edge for edge in one.breaks if edge < row))
         for channel in range(one.values.shape[1]):
-            histories.append(np.ascontiguousarray(one.values[start:row, channel], dtype=np.float64))
+            longer.append(np.ascontiguousarray(one.values[start:row, channel], dtype=np.float64))
             actual.append(one.values[row : row + plan.horizon, channel])
             numbers.append(number)
             ends.append(len(one.values) - row)
             least.append(floors[one.name][channel])
+    histories = [rows[-keep:] for rows in longer]
     return _Windows(
         histories,
+        longer,
         np.stack(actual).astype(np.float64),
         model,
         np.array(numbers),

@@ -1,4 +1,4 @@
-"""The classical partner of a model: its transform, the combination of both, and what is held back as absurd."""
+"""The partners of a model, classical and pretrained: their combination with it, and what is held back as absurd."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +11,10 @@ from fern.errors import FernError, unknown_name
 from fern.forecaster.combination import Blend, HeldOut, loss
 from fern.models.classical import ClassicalSettings, QuantileForecast, forecast_panel
 from fern.models.classical.intermittent import is_intermittent
+from fern.models.pretrained.forecasting import Contexts
+from fern.models.pretrained.representation import LONGEST, SHORTEST
+from fern.models.pretrained.resampling import forecast_resampled
+from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights
 
 Floats = NDArray[np.float64]
 Transform = Literal["none", "log1p", "asinh"]
@@ -37,10 +41,30 @@ def count_rows(season: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Partner:
-    """The classical ensemble on a scale that held-out windows chose."""
+    """The classical ensemble on a scale that held-out windows chose, and the pretrained network."""
 
     season: int
     transform: Transform = "none"
+    weights: str = NEWEST
+    """The name of the pretrained network's weights."""
+
+    def forecast_pretrained(
+        self,
+        histories: Sequence[Floats],  # each (n_i,)
+        classical: QuantileForecast,
+    ) -> QuantileForecast:
+        """The pretrained network's forecast distributions; the classical ones where rows are too few for it."""
+        able = np.flatnonzero([len(rows) >= SHORTEST for rows in histories])
+        if not len(able):
+            return classical
+        network, _ = read_weights(self.weights)
+        contexts = Contexts.of([histories[place] for place in able.tolist()])
+        ahead = forecast_resampled(network, contexts, classical.mean.shape[1])
+        own = QuantileForecast.normal(ahead.mean.numpy(), ahead.stddev.numpy(), classical.response[able])
+        finite = np.isfinite(own.table).all(axis=(1, 2))
+        mean, table = classical.mean.copy(), classical.table.copy()
+        mean[able[finite]], table[able[finite]] = own.mean[finite], own.table[finite]
+        return replace(classical, mean=mean, table=table)
 
     def forecast(
         self,
@@ -99,6 +123,16 @@ class Combination:
     positive: bool | Literal["auto"] = "auto"
     floors: Mapping[str, Floats] = field(default_factory=dict)
 
+    @property
+    def pretrained(self) -> bool:
+        """Whether the pretrained network has a part."""
+        return any(blend.share > 0 and blend.weight < 1 for blend in (self.learnt, self.zeros, self.alone))
+
+    @property
+    def rows(self) -> int:
+        """The newest rows of a series that its partners look at."""
+        return max(count_rows(self.partner.season), LONGEST if self.pretrained else 0)
+
     def floor(self, name: str, values: Floats) -> Floats:  # (T, C) -> (C,)
         """Below which nothing lies: as fitted, or for a new series from its rows."""
         return self.floors[name] if name in self.floors else find_floor(values, self.positive)
@@ -108,6 +142,7 @@ class Combination:
         plain: dict[str, Any] = {
             "season": self.partner.season,
             "transform": self.partner.transform,
+            "weights": self.partner.weights,
             "positive": self.positive,
         }
         arrays: dict[str, Floats] = {}
@@ -130,7 +165,9 @@ class Combination:
         for name in ("learnt", "zeros", "alone"):
             own = {key.removeprefix(f"{name}."): v for key, v in arrays.items() if key.startswith(f"{name}.")}
             blends[name] = Blend.from_parts(plain[name], own)
-        partner = Partner(season=int(plain["season"]), transform=transform)
+        partner = Partner(season=int(plain["season"]), transform=transform, weights=plain.get("weights", NEWEST))
+        if partner.weights not in WEIGHTS:
+            raise unknown_name("weights", partner.weights, WEIGHTS, argument="weights")
         return cls(partner=partner, positive=positive, floors=floors, **blends)
 
 

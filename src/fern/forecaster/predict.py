@@ -16,7 +16,7 @@ from fern.data.series_table import SeriesTable
 from fern.errors import FernError, show_value
 from fern.forecaster.combination import naive_scales
 from fern.forecaster.covariates import CovariateRows, phase_of
-from fern.forecaster.partner import choose_rows, find_absurd, hold_back
+from fern.forecaster.partner import choose_rows, count_rows, find_absurd, hold_back
 from fern.forecaster.state import Recent, State
 from fern.models import Forecaster
 from fern.models.base import distribution_of
@@ -142,7 +142,7 @@ def predict_series(state: State, series: Sequence[Recent], request: Request) -> 
             mean[places] = np.maximum(batch.invert(made.mean), floors)
             for number, values in enumerate(made.quantiles):
                 quantiles[number, places] = np.maximum(batch.invert(values), floors)
-            odd = find_absurd(_by_entry(mean[places]), _histories(members), state.season)
+            odd = find_absurd(_by_entry(mean[places]), _histories(members, state.season), state.season)
             if not odd.any():
                 continue
             kept = np.unique(np.flatnonzero(odd) // shape[2])
@@ -173,7 +173,7 @@ def simulate_series(
     for places, batch in _batches(state, series, at_once=max(1, AT_ONCE // n_paths)):
         members = [series[place] for place in places.tolist()]
         own = batch.invert(_sample_paths(state, batch, steps=steps, n_paths=n_paths, rng=rng))
-        odd = find_absurd(_by_entry(own.mean(axis=0)), _histories(members), state.season)
+        odd = find_absurd(_by_entry(own.mean(axis=0)), _histories(members, state.season), state.season)
         if _is_plain(state, members) and not odd.any():
             drawn[:, places] = np.maximum(own, _floors(state, members))
             continue
@@ -377,15 +377,16 @@ def _combine(
     state: State, batch: Batch, members: Sequence[Recent], request: Request
 ) -> tuple[QuantileForecast, NDArray[np.bool_]]:
     """The combined forecast of each entry, and where the model's part was absurd and is left out."""
-    combination, histories = state.combination, _histories(members)
+    combination, histories = state.combination, _histories(members, state.season)
     model = _model_table(state, batch, request)
-    classical = combination.partner.forecast(histories, request.steps)
+    classical, pretrained = _partners(state, members, request.steps)
     floors = _floors(state, members).reshape(-1)
-    learnt = combination.learnt.apply(model, classical, floors)
+    learnt = combination.learnt.apply(model, classical, floors, pretrained)
     zeros = _many_zeros(histories)
     if zeros.any():
-        learnt = choose_rows(zeros, combination.zeros.apply(model, classical, floors), learnt)
-    made, absurd = hold_back(learnt, combination.alone.apply(None, classical, floors), histories, state.season)
+        learnt = choose_rows(zeros, combination.zeros.apply(model, classical, floors, pretrained), learnt)
+    alone = combination.alone.apply(None, classical, floors, pretrained)
+    made, absurd = hold_back(learnt, alone, histories, state.season)
     return _with_covariates(state, made, members), absurd
 
 
@@ -399,7 +400,7 @@ def _with_covariates(state: State, made: QuantileForecast, members: Sequence[Rec
             argument="h", got=made.mean.shape[1], expected=f"the horizon, {state.horizon}, where covariates are used"
         )
     rows = [covariate_rows(state, one) for one in members]
-    scales = naive_scales(_histories(members), state.season)
+    scales = naive_scales(_histories(members, state.season), state.season)
     return model.apply(made, rows, scales, _floors(state, members).reshape(-1), state.frequency)
 
 
@@ -438,10 +439,20 @@ def covariate_rows(state: State, one: Recent) -> CovariateRows:
 
 
 def _predict_alone(state: State, members: Sequence[Recent], steps: int) -> QuantileForecast:
-    """The classical partner's forecast of each entry of series that are too short for the model."""
-    classical = state.combination.partner.forecast(_histories(members), steps)
-    made = state.combination.alone.apply(None, classical, _floors(state, members).reshape(-1))
+    """The partners' forecast of each entry of series that are too short for the model."""
+    classical, pretrained = _partners(state, members, steps)
+    made = state.combination.alone.apply(None, classical, _floors(state, members).reshape(-1), pretrained)
     return _with_covariates(state, made, members)
+
+
+def _partners(state: State, members: Sequence[Recent], steps: int) -> tuple[QuantileForecast, QuantileForecast | None]:
+    """The classical forecast of each entry, and the pretrained network's where it has a part."""
+    combination = state.combination
+    classical = combination.partner.forecast(_histories(members, state.season), steps)
+    if not combination.pretrained:
+        return classical, None
+    longer = [one.values[-combination.rows :, c] for one in members for c in range(one.values.shape[1])]
+    return classical, combination.partner.forecast_pretrained(longer, classical)
 
 
 def _model_table(state: State, batch: Batch, request: Request) -> QuantileForecast:
@@ -459,13 +470,13 @@ def _is_plain(state: State, members: Sequence[Recent]) -> bool:
         return False
     if combination.learnt.plain and combination.zeros.plain:
         return True
-    zeros = _many_zeros(_histories(members))
+    zeros = _many_zeros(_histories(members, state.season))
     return (combination.learnt.plain or bool(zeros.all())) and (combination.zeros.plain or not zeros.any())
 
 
 def _has_model(state: State, members: Sequence[Recent]) -> NDArray[np.bool_]:  # (n·C,)
     """Whether the model has a say in each entry."""
-    zeros = _many_zeros(_histories(members))
+    zeros = _many_zeros(_histories(members, state.season))
     return np.where(zeros, state.combination.zeros.weight > 0, state.combination.learnt.weight > 0)
 
 
@@ -481,8 +492,10 @@ def _alone(state: State, series: Sequence[Recent]) -> Iterator[NDArray[np.int64]
         yield places[first : first + size]
 
 
-def _histories(members: Sequence[Recent]) -> list[Floats]:  # n·C of (n_i,)
-    return [np.ascontiguousarray(one.values[:, c]) for one in members for c in range(one.values.shape[1])]
+def _histories(members: Sequence[Recent], season: int) -> list[Floats]:  # n·C of (n_i,)
+    """The newest rows of each entry, as many as the classical models look at."""
+    rows = count_rows(season)
+    return [np.ascontiguousarray(one.values[-rows:, c]) for one in members for c in range(one.values.shape[1])]
 
 
 def _floors(state: State, members: Sequence[Recent]) -> Floats:  # (n, 1, C)

@@ -143,7 +143,7 @@ class State:
     def keep(self) -> int:
         """Rows of each series that are kept."""
         regressed = 0 if self.covariates is None else self.covariates.rows
-        return max(self.context_length + self.horizon, count_rows(self.season), regressed)
+        return max(self.context_length + self.horizon, count_rows(self.season), self.combination.rows, regressed)
 
     @property
     def output_names(self) -> list[str]:
