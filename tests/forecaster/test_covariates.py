@@ -343,6 +343,13 @@ def test_a_longer_horizon_has_no_known_columns(fitted, future):
         fitted.predict(futr_df=future, h=2 * H)
 
 
+def test_fewer_steps_are_the_first_of_all(fitted, future):
+    whole, few = (fitted.predict(futr_df=future, h=h, level=[80]) for h in (H, 2))
+    pd.testing.assert_frame_equal(few, whole.groupby("unique_id").head(2).reset_index(drop=True))
+    paths = fitted.simulate(futr_df=future, h=2, n_paths=3)
+    assert len(paths) == 2 * 3 * 2
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_file_has_covariates_as_a_frame_has(past, fitted, future, tmp_path, suffix):
     path = tmp_path / f"sales{suffix}"

@@ -126,12 +126,12 @@ def test_the_loss_sees_the_distribution_of_the_model(room: Any, horizon: int) ->
     past, future = torch.randn(3, 24, 1) + 4, torch.randn(3, horizon, 1) + 4
     numbers = model({"insample_y": past})
     assert numbers.shape == (3, horizon, model.loss.outputsize_multiplier)
-    there, here = model.loss.distribution(numbers), model.fern(past)
+    there, here = model.loss.ellipsoid(numbers), model.fern(past)
     torch.testing.assert_close(there.mean, here.mean[..., 0])
     torch.testing.assert_close(there.stddev, here.stddev[..., 0])
     expected = criterion({"whitened_crps": 1.0})(here, future)
     torch.testing.assert_close(model.loss(future, numbers), expected)
-    scaled = model.loss.distribution(
+    scaled = model.loss.ellipsoid(
         model.loss.scale_decouple(numbers, loc=torch.full((3, 1, 1), 7.0), scale=torch.full((3, 1, 1), 2.0))
     )
     torch.testing.assert_close(scaled.mean, 2 * there.mean + 7)
@@ -156,7 +156,7 @@ def test_samples_are_joint_and_quantiles_are_the_distributions(room: Any) -> Non
     loss = room.EllipsoidLoss(quantiles=[0.1, 0.9], reflections=2, patch_size=6)
     numbers = torch.cat((torch.rand(1, 6, 1) + 0.5, torch.zeros(1, 6, 1), torch.randn(1, 6, 2)), dim=2)
     paths, mean, quantiles = loss.sample(numbers, num_samples=20_000)
-    distribution = loss.distribution(numbers)
+    distribution = loss.ellipsoid(numbers)
     assert paths.shape == (1, 6, 1, 20_000) and mean.shape == (1, 6, 1, 1) and quantiles.shape == (1, 6, 1, 2)
     covariance = torch.cov(paths[0, :, 0])
     torch.testing.assert_close(covariance, distribution.covariance_matrix[0], atol=0.01, rtol=0.1)

@@ -133,3 +133,88 @@ def test_a_pickle_forecasts_the_same_and_holds_no_live_model(Fern: Any, airline:
 def test_a_wrong_setting_is_told_by_fern(Fern: Any, airline: Any) -> None:
     with pytest.raises(FernError, match="unknown model 'fren': did you mean 'fern'"):
         Fern(model="fren").fit(airline, fh=[1])
+
+
+def driven(rows: int = 260, *, seed: int = 0, ends: str = "D") -> tuple[Any, Any]:
+    """y_t = 0.5 y_{t-1} + 2 x_t + noise, and x."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    x, y = rng.standard_normal(rows), np.zeros(rows)
+    for t in range(1, rows):
+        y[t] = 0.5 * y[t - 1] + 2.0 * x[t] + 0.3 * rng.standard_normal()
+    index = pd.RangeIndex(rows) if ends == "rows" else pd.date_range("2024-01-01", periods=rows, freq=ends)
+    index = index.to_period() if ends == "M" else index
+    return pd.Series(20 + y, index=index, name="y"), pd.DataFrame({"x": x, "noise": rng.random(rows)}, index=index)
+
+
+@pytest.mark.parametrize("ends", ["D", "h", "rows"])
+def test_columns_of_X_that_are_known_ahead_move_the_forecast(Fern: Any, ends: str) -> None:
+    y, X = driven(ends=ends)
+    forecaster = Fern(model="dlinear", epochs=1).fit(y[:-6], X=X[:-6], fh=np.arange(1, 7))
+    made = forecaster.predict(X=X[-6:])
+    plain = Fern(model="dlinear", epochs=1).fit(y[:-6], fh=np.arange(1, 7)).predict()
+    assert np.abs(made - y[-6:]).mean() < 0.5 * np.abs(plain - y[-6:]).mean()
+    up, down = (forecaster.predict_quantiles(X=X[-6:].assign(x=value), alpha=[0.1]) for value in (1.0, -1.0))
+    assert (up.to_numpy() > down.to_numpy() + 2).all()
+    drawn = [forecaster.predict_proba(X=X[-6:].assign(x=v), marginal=False).mean().to_numpy() for v in (1.0, -1.0)]
+    assert (drawn[0] > drawn[1] + 2).all()
+    assert forecaster.forecaster_.importance()["covariate"].to_pylist()[0] == "x"
+    whole = forecaster.predict(X=X)  # rows of the past may be there, too
+    np.testing.assert_allclose(whole.to_numpy(), made.to_numpy())
+
+
+def test_forecasts_with_X_are_those_of_our_own_forecaster(Fern: Any) -> None:
+    from fern import FernForecaster
+
+    y, X = driven()
+    inside = Fern(model="dlinear", epochs=1).fit(y[:-6], X=X[:-6], fh=[1, 6]).predict(X=X[-6:])
+    frame = X.assign(y=y).rename_axis("ds").reset_index()
+    ours = FernForecaster(6, model="dlinear", epochs=1, futr_exog_list=["x", "noise"], progress="silent")
+    made = ours.fit(frame[:-6]).predict(futr_df=frame[-6:].drop(columns="y"))
+    np.testing.assert_allclose(inside.to_numpy(), made["y"].to_numpy()[[0, 5]])
+
+
+def test_panels_have_X_for_each_of_their_series_and_pickles_keep_it(Fern: Any) -> None:
+    import pandas as pd
+
+    pairs = [driven(seed=seed) for seed in (0, 1)]
+    y, X = (pd.concat([pair[k] for pair in pairs], keys=["a", "b"], names=["shop", "day"]) for k in (0, 1))
+    y = y.to_frame()
+    past = y.groupby(level=0).head(254).index
+    forecaster = Fern(model="dlinear", epochs=1).fit(y.loc[past], X=X.loc[past], fh=np.arange(1, 7))
+    made = forecaster.predict(X=X.drop(past))
+    assert np.abs(made - y.drop(past)).to_numpy().mean() < 1.0
+    again = pickle.loads(pickle.dumps(forecaster))  # noqa: S301
+    np.testing.assert_allclose(again.predict(X=X.drop(past)).to_numpy(), made.to_numpy())
+    with raises_error("X"):
+        forecaster.predict(X=X.drop(past).drop(index="b", level=0))
+
+
+def test_X_that_does_not_cover_the_horizon_is_refused(Fern: Any) -> None:
+    y, X = driven()
+    forecaster = Fern(model="dlinear", epochs=1).fit(y[:-6], X=X[:-6], fh=[2, 6])
+    for wrong in (None, X[-4:], X[-6:].drop(X.index[-5]), X[:-6], X[-6:][["noise", "x"]], X[-6:][["x"]]):
+        with raises_error("X"):
+            forecaster.predict(X=wrong)
+    assert np.isfinite(forecaster.predict(X=X.iloc[[-5, -1]])).all(axis=None)  # steps between may be missing
+
+
+def test_update_takes_X_along(Fern: Any) -> None:
+    y, X = driven()
+    forecaster = Fern(model="dlinear", epochs=1).fit(y[:-16], X=X[:-16], fh=np.arange(1, 7))
+    with raises_error("X"):
+        forecaster.update(y[-16:-6])
+    forecaster.update(y[-16:-6], X=X[-16:-6])
+    made = forecaster.predict(X=X[-6:])
+    assert np.abs(made - y[-6:]).mean() < 1.0
+
+
+def test_the_model_of_the_package_forecasts_without_training(Fern: Any, airline: Any) -> None:
+    forecaster = Fern(pretrained=True).fit(airline[:-12], fh=np.arange(1, 13))
+    assert forecaster.forecaster_._fitted().model_name == "fern-pretrained"
+    error = np.abs(forecaster.predict() - airline[-12:]).mean()
+    assert error < np.abs(airline[-12:].to_numpy() - airline[-24:-12].to_numpy()).mean()
+    y, X = driven()
+    both = Fern(pretrained=True).fit(y[:-6], X=X[:-6], fh=np.arange(1, 7))
+    assert np.abs(both.predict(X=X[-6:]) - y[-6:]).mean() < 1.0

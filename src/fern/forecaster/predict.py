@@ -130,6 +130,9 @@ class Prediction:
 
 def predict_series(state: State, series: Sequence[Recent], request: Request) -> Prediction:
     """Point forecasts and quantiles."""
+    if _needs_whole_horizon(state, request.steps):
+        whole = predict_series(state, series, replace(request, steps=state.horizon))
+        return replace(whole, mean=whole.mean[:, : request.steps], quantiles=whole.quantiles[:, :, : request.steps])
     _require_room(state, len(series), request.steps, arrays=1 + len(request.quantiles), rolled=AT_ONCE * ROLLED_PATHS)
     shape = (len(series), request.steps, len(state.channel_names))
     mean, quantiles = np.empty(shape), np.empty((len(request.quantiles), *shape))
@@ -166,6 +169,8 @@ def simulate_series(
     state: State, series: Sequence[Recent], *, steps: int, n_paths: int, seed: int
 ) -> Floats:  # (n_paths, N, steps, C)
     """Sample paths from the joint distribution."""
+    if _needs_whole_horizon(state, steps):
+        return simulate_series(state, series, steps=state.horizon, n_paths=n_paths, seed=seed)[:, :, :steps]
     _require_room(state, len(series), steps, arrays=n_paths, rolled=max(AT_ONCE, n_paths))
     channels = len(state.channel_names)
     drawn = np.empty((n_paths, len(series), steps, channels))
@@ -192,6 +197,11 @@ def simulate_series(
         drawn[:, places] = _by_series(combined.sample(n_paths, rng), channels)
     _require_finite(drawn)
     return drawn
+
+
+def _needs_whole_horizon(state: State, steps: int) -> bool:
+    """Whether fewer steps are the first of all: the regression on covariates knows the horizon alone."""
+    return state.covariates is not None and state.covariates.active and steps < state.horizon
 
 
 def predict_frame(
@@ -397,7 +407,7 @@ def _with_covariates(state: State, made: QuantileForecast, members: Sequence[Rec
         return made
     if made.mean.shape[1] != state.horizon:
         raise FernError(
-            argument="h", got=made.mean.shape[1], expected=f"the horizon, {state.horizon}, where covariates are used"
+            argument="h", got=made.mean.shape[1], expected=f"at most {state.horizon} steps where covariates are used"
         )
     rows = [covariate_rows(state, one) for one in members]
     scales = naive_scales(_histories(members, state.season), state.season)

@@ -1,17 +1,25 @@
 """Fern as a model of fev. Needs the extra ``fev``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fern import forecaster as own
-from fern.data.series_table import SeriesTable
+from fern.data.covariates import Covariates, EncodedColumn, Encoding, encode_columns, learn_encoding
+from fern.data.frequency import ROWS
+from fern.data.series_table import SeriesTable, interpolate
+from fern.errors import FernError
 from fern.extras import import_optional
 from fern.forecaster.predict import Prediction, Request, predict_series
-from fern.forecaster.state import keep_recent
-from fern.integrations.tables import find_frequency, make_table
+from fern.forecaster.state import State, keep_recent
+from fern.integrations.tables import Columns, find_frequency, make_table
+from fern.models.pretrained.representation import SHORTEST
+from fern.pretrained import forecast
 
 import_optional("fev", extra="fev")  # without it, an error that names the extra
 
@@ -33,11 +41,14 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
         time_limit: time limit of a fit, in seconds.
         refit: learn anew for each window of a task. Otherwise the first window's past is learnt from, and later windows
             are forecast from their own past by the same model.
+        covariates: use the covariates of a task.
         seed: random seed.
         threads: number of PyTorch threads while fitting; unchanged if not given.
 
-    Covariates of a task are not used. The season is the task's ``seasonality``, or the usual one of its frequency
-    where that is 1. Missing values are interpolated.
+    The task's ``known_dynamic_columns``, ``past_dynamic_columns`` and ``static_columns`` are covariates, with the
+    calendar beside them; they enter where held-out windows say that they help. Text of too many values is left out.
+    The season is the task's ``seasonality``, or the usual one of its frequency where that is 1. Missing values are
+    interpolated.
 
     Example:
         >>> summary = task.evaluation_summary(FernModel().fit_predict(task), model_name="fern")  # doctest: +SKIP
@@ -54,6 +65,7 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
         epochs: int | Literal["auto"] = "auto",
         time_limit: float | None = None,
         refit: bool = False,
+        covariates: bool = True,
         seed: int = 7,
         threads: int | None = None,
     ) -> None:
@@ -64,6 +76,7 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
         self.epochs = epochs
         self.time_limit = time_limit
         self.refit = refit
+        self.covariates = covariates
         self.seed = seed
         self.threads = threads
 
@@ -72,12 +85,14 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
         fitted: own.FernForecaster | None = None
         answers = []
         for window in task.iter_windows():
-            table = _table(window)
             if fitted is None or self.refit:
+                table, ahead = _table(window, covariates=self.covariates)
                 with self._record_training_time():
                     fitted = self._forecaster(task).fit(table)
+            else:
+                table, ahead = _table(window, covariates=self.covariates, like=fitted._fitted())
             with self._record_inference_time():
-                answers.append(_answer(self._predict_table(fitted, table, task), task))
+                answers.append(_answer(self._predict_table(fitted, table, ahead, task), task))
         return answers
 
     def _forecaster(self, task: Any) -> own.FernForecaster:
@@ -94,21 +109,127 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
             progress="silent",
         )
 
-    def _predict_table(self, fitted: own.FernForecaster, table: SeriesTable, task: Any) -> Prediction:
+    def _predict_table(
+        self, fitted: own.FernForecaster, table: SeriesTable, ahead: Mapping[str, Floats], task: Any
+    ) -> Prediction:
         state = fitted._fitted()
         request = Request(task.horizon, tuple(task.quantile_levels), seed=self.seed)
-        return predict_series(state, keep_recent(table.series, keep=state.keep), request)
+        recent = keep_recent(table.series, keep=state.keep)
+        return predict_series(state, [replace(one, ahead=ahead.get(one.name)) for one in recent], request)
 
 
-def _table(window: Any) -> SeriesTable:
-    """The past of a window: a series for each of its items, a channel for each of its targets."""
-    past, _ = window.get_input_data()
+class PretrainedFernModel(ForecastingModel):  # type: ignore[misc]  # the library has no types
+    """The Fern that comes with the package, zero-shot: each series by itself, from its past alone.
+
+    It was trained on synthetic series alone (`fern.pretrained`), so no dataset is in its training data. Nothing is
+    fitted and nothing calibrated; covariates are not used. Several targets are forecast each by itself; a series of
+    fewer than 8 rows begins with its first value as often as is needed.
+
+    Example:
+        >>> PretrainedFernModel().trained_on_datasets
+        []
+    """
+
+    model_name = "fern-pretrained"
+
+    def _fit_predict(self, task: Any) -> list[Any]:
+        """For each window a dataset for each target."""
+        answers = []
+        for window in task.iter_windows():
+            table, _ = _table(window, covariates=False)
+            with self._record_inference_time():
+                answers.append(_answer(_predict_pretrained(table, task), task))
+        return answers
+
+
+def _predict_pretrained(table: SeriesTable, task: Any) -> Prediction:
+    rows = [column for one in table.series for column in one.values.T]
+    long_enough = [np.concatenate((np.repeat(one[:1], max(0, SHORTEST - len(one))), one)) for one in rows]
+    made = forecast(long_enough, task.horizon, season=task.seasonality if task.seasonality > 1 else None)
+    shape = (len(table.series), len(table.channel_names), task.horizon)
+    quantiles = np.empty((0, *shape))
+    if task.quantile_levels:
+        quantiles = np.moveaxis(made.quantile(task.quantile_levels).reshape(*shape, -1), 3, 0)
+    return Prediction(made.mean.reshape(shape).swapaxes(1, 2), quantiles.swapaxes(2, 3))
+
+
+def _table(
+    window: Any, *, covariates: bool, like: State | None = None
+) -> tuple[SeriesTable, dict[str, Floats]]:  # and (H, K known) for each series
+    """The past of a window: a series for each of its items, a channel for each of its targets; and what is known ahead.
+
+    ``like`` is a fitted state, whose columns become numbers as they did there.
+    """
+    past, future = window.get_input_data()
     rows = past.with_format("numpy")
+    stamps = window.timestamp_column
     series = [
         (str(one[window.id_column]), np.stack([one[name] for name in window.target_columns], axis=1).astype(np.float64))
         for one in rows
     ]
-    return make_table(series, frequency=find_frequency(rows[0][window.timestamp_column]))
+    frequency = find_frequency(rows[0][stamps]) if like is None else like.frequency
+    names = [name for name, _ in series]
+    lists = {
+        "known": list(window.known_dynamic_columns),
+        "past": list(window.past_dynamic_columns),
+        "static": list(window.static_columns),
+    }
+    if not covariates or not any(lists.values()):
+        return make_table(series, frequency=frequency), {}
+    before, after = past.with_format("arrow")[:], future.with_format("arrow")[:]
+    dynamic = _explode(before, lists["known"] + lists["past"])
+    statics = before.select(lists["static"])
+    fitted = None if like is None or like.covariates is None else like.covariates.encoding
+    encoding = fitted or _learn_encoding(dynamic, statics, lists, calendar=frequency != ROWS)
+    lengths = [len(values) for _, values in series]
+    matrix = _encode(dynamic, (*encoding.known, *encoding.past), rows=sum(lengths))
+    own = _encode(statics, encoding.static, rows=len(names))
+    typical = np.nansum(own, axis=0) / np.maximum(1, (~np.isnan(own)).sum(axis=0))
+    ahead = _encode(_explode(after, lists["known"]), encoding.known, rows=len(names) * window.horizon)
+    parts = np.split(matrix, np.cumsum(lengths)[:-1])
+    columns = Columns(
+        encoding,
+        dict(zip(names, parts, strict=True)),
+        dict(zip(names, np.where(np.isnan(own), typical, own), strict=True)),
+        {name: pa.array(one[stamps].astype("datetime64[ns]")) for name, one in zip(names, rows, strict=True)}
+        if frequency != ROWS
+        else {},
+    )
+    table = make_table(series, frequency=frequency, columns=columns)
+    steps = ahead.reshape(len(names), window.horizon, -1)
+    filled = {
+        name: np.nan_to_num(interpolate(np.concatenate((part[-1:, : steps.shape[2]], step))))[1:]
+        for name, part, step in zip(names, parts, steps, strict=True)
+    }
+    return table, filled
+
+
+def _explode(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Lists of each item as one long column."""
+    return pa.table({name: pc.list_flatten(table[name]) for name in names})
+
+
+def _learn_encoding(
+    dynamic: pa.Table, statics: pa.Table, lists: Mapping[str, Sequence[str]], *, calendar: bool
+) -> Encoding:
+    """How columns become numbers; those that cannot are left out."""
+    columns: dict[str, tuple[EncodedColumn, ...]] = {}
+    for kind, names in lists.items():
+        table = statics if kind == "static" else dynamic
+        learnt: list[EncodedColumn] = []
+        for name in names:
+            try:
+                learnt += learn_encoding(table, [name], argument=name, where="task")
+            except FernError:  # dates, or text of too many values
+                continue
+        columns[kind] = tuple(learnt)
+    names_of = {kind: tuple(column.name for column in chosen) for kind, chosen in columns.items()}
+    return Encoding(Covariates(**names_of), columns["known"], columns["past"], columns["static"], calendar=calendar)
+
+
+def _encode(table: pa.Table, columns: Sequence[EncodedColumn], *, rows: int) -> Floats:  # (rows, K)
+    encoded = encode_columns(table, columns, argument="task", where="task")
+    return np.stack(list(encoded.values()), axis=1) if encoded else np.empty((rows, 0))
 
 
 def _answer(made: Prediction, task: Any) -> Any:

@@ -8,16 +8,19 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern import forecaster as own
-from fern.data.series_table import SeriesTable
+from fern.data.covariates import Covariates, EncodedColumn, Encoding
+from fern.data.frequency import ROWS, Frequency
+from fern.data.series_table import SeriesTable, interpolate
 from fern.errors import FernError
 from fern.extras import import_optional
 from fern.forecaster.predict import OutputColumns, Prediction, Request, predict_series, simulate_series
-from fern.forecaster.state import State, keep_recent, measure_scale
+from fern.forecaster.state import Recent, State, keep_recent, measure_scale
 from fern.forecaster.update import update_state
-from fern.integrations.tables import find_frequency, make_table
+from fern.integrations.tables import Columns, find_frequency, make_table
 
 import_optional("sktime.forecasting.base", extra="sktime")  # without it, an error that names the extra
 
@@ -47,6 +50,11 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
     what was learnt there (panels that are given one after another are learnt from together). Series too short to learn
     from are forecast by classical models. Pickles hold safetensors and JSON, not live objects.
 
+    Columns of ``X`` are covariates that are known ahead: the ``X`` of ``predict`` has a row for each step of ``fh``,
+    and best for those between, too, which are interpolated otherwise. They enter where held-out windows say that they
+    help (``forecaster_.notes_``, ``forecaster_.importance()``), and with them the calendar of the index. ``pretrain``
+    and fits that follow it do not use them.
+
     Parameters
     ----------
     model : str, default="fern"
@@ -61,6 +69,8 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         Number of training epochs.
     time_limit : float or None
         Time limit of a fit, in seconds.
+    pretrained : bool, default=False
+        Forecast by the model that comes with the package, without training; held-out windows calibrate it.
     random_state : int, default=7
         Random seed.
     threads : int or None
@@ -85,7 +95,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         "maintainers": ["Fern developers"],
         "python_dependencies": ["torch", "skpro"],
         "capability:multivariate": True,
-        "capability:exogenous": False,
+        "capability:exogenous": True,
         "capability:insample": False,
         "capability:pred_int": True,
         "capability:pred_int:insample": False,
@@ -110,6 +120,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         season: int | Literal["auto"] = "auto",
         epochs: int | Literal["auto"] = "auto",
         time_limit: float | None = None,
+        pretrained: bool = False,
         random_state: int = 7,
         threads: int | None = None,
     ) -> None:
@@ -119,6 +130,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         self.season = season
         self.epochs = epochs
         self.time_limit = time_limit
+        self.pretrained = pretrained
         self.random_state = random_state
         self.threads = threads
         super().__init__()
@@ -130,11 +142,11 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         instances = _instances(y)
         self._levels = list(y.index.names)
         self._lasts = {label: _last(rows.index) for label, rows in instances.items()}
-        table = _table(instances)
         known = getattr(self, "pretrained_forecaster_", None)
         if known is not None and known._fitted().model is not None:
-            self.forecaster_ = _adopt(known, table)
+            self.forecaster_ = _adopt(known, _table(instances))
         else:
+            table = _table(instances, None if X is None else _instances(X))
             self.forecaster_ = self._learn(table, horizon=_most(self._steps(fh)))
         return self
 
@@ -160,6 +172,8 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         forecaster = own.FernForecaster(
             horizon,
             model=self.model,
+            pretrained=self.pretrained,
+            futr_exog_list=None if table.encoding is None else list(table.encoding.names.known),
             model_settings=None if self.model_settings is None else dict(self.model_settings),
             context_length=self.context_length,
             season=self.season,
@@ -182,7 +196,10 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
                 _require_following(label, self._lasts[label], new.index)
                 later[label] = new
         if later:
-            moved = update_state(state, _table(later))
+            columns = None if X is None or state.covariates is None else _instances(X)
+            if columns is None and _uses_columns(state):
+                raise FernError("is missing; its columns have a part in the forecast", argument="X")
+            moved = update_state(state, _table(later, columns, like=state))
             kept = moved if update_params else replace(moved, online=state.online)
             self.forecaster_ = _with_state(self.forecaster_, kept)
             self._lasts |= {label: _last(rows.index, like=self._lasts[label]) for label, rows in later.items()}
@@ -191,12 +208,12 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
     # --- forecasting ----------------------------------------------------------------------------------------
 
     def _predict(self, fh: Any, X: Any) -> Any:
-        made, places = self._predict_steps(fh)
+        made, places = self._predict_steps(fh, X)
         return pd.DataFrame(_rows(made.mean, places), index=self._index(fh), columns=self._get_varnames())
 
     def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Any:
         self.forecaster_._warn_of_levels(OutputColumns.of(level=None, quantiles=tuple(alpha)))
-        made, places = self._predict_steps(fh, alpha)
+        made, places = self._predict_steps(fh, X, alpha)
         values = np.stack([_rows(quantile, places) for quantile in made.quantiles], axis=-1)  # (rows, C, alpha)
         columns = self._get_columns(method="predict_quantiles", alpha=alpha)
         return pd.DataFrame(values.reshape(len(values), -1), index=self._index(fh), columns=columns)
@@ -210,18 +227,37 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         from skpro.distributions import Empirical
 
         if marginal:
-            made, places = self._predict_steps(fh, [(i + 0.5) / GRID for i in range(GRID)])
+            made, places = self._predict_steps(fh, X, [(i + 0.5) / GRID for i in range(GRID)])
             drawn = made.quantiles
         else:
             state, places = self.forecaster_._fitted(), self._steps(fh)
-            drawn = simulate_series(state, state.recent, steps=_most(places), n_paths=PATHS, seed=self.random_state)
+            rows = self._look_ahead(state, X, places)
+            drawn = simulate_series(state, rows, steps=_most(places), n_paths=PATHS, seed=self.random_state)
         index = self._index(fh)
         pieces = [pd.DataFrame(_rows(one, places), index=index, columns=self._get_varnames()) for one in drawn]
         return Empirical(pd.concat(pieces, keys=range(len(pieces))), time_indep=marginal)
 
-    def _predict_steps(self, fh: Any, shares: Sequence[float] = ()) -> tuple[Prediction, list[Steps]]:
+    def _predict_steps(self, fh: Any, X: Any, shares: Sequence[float] = ()) -> tuple[Prediction, list[Steps]]:
         state, places = self.forecaster_._fitted(), self._steps(fh)
-        return predict_series(state, state.recent, Request(_most(places), tuple(shares), self.random_state)), places
+        request = Request(_most(places), tuple(shares), self.random_state)
+        return predict_series(state, self._look_ahead(state, X, places), request), places
+
+    def _look_ahead(self, state: State, X: Any, places: Sequence[Steps]) -> Sequence[Recent]:
+        """The newest rows of each series, with the columns of X for the steps ahead where they have a part."""
+        if not _uses_columns(state):
+            return state.recent
+        if X is None:
+            raise FernError("is missing; its columns have a part in the forecast", argument="X")
+        assert state.covariates is not None
+        names, columns = state.covariates.encoding.names.known, _instances(X)
+        every = ForecastingHorizon(range(1, state.horizon + 1), is_relative=True)
+        rows = []
+        for one, (label, last), steps in zip(state.recent, self._lasts.items(), places, strict=True):
+            needed = np.isin(np.arange(1, state.horizon + 1), steps)
+            ahead = _align(columns, label, every.to_absolute_index(last), names, needed=needed)
+            assert one.covariates is not None
+            rows.append(replace(one, ahead=interpolate(np.concatenate((one.covariates[-1:], ahead)))[1:]))
+        return rows
 
     def _steps(self, fh: Any) -> list[Steps]:
         return _steps(fh, self._lasts)
@@ -264,13 +300,89 @@ def _instances(y: Any) -> dict[Any, Any]:
     return {label: rows.droplevel(levels) for label, rows in y.groupby(level=levels, sort=False)}
 
 
-def _table(instances: Mapping[Any, Any]) -> SeriesTable:
-    longest = max(instances.values(), key=len).index
-    stamps = longest.to_timestamp() if isinstance(longest, pd.PeriodIndex) else longest
-    named = (("" if label is None else repr(label), rows) for label, rows in instances.items())
-    return make_table(
-        ((name, rows.to_numpy(dtype=np.float64)) for name, rows in named), frequency=find_frequency(stamps)
-    )
+def _table(
+    instances: Mapping[Any, Any], columns: Mapping[Any, Any] | None = None, *, like: State | None = None
+) -> SeriesTable:
+    """The series, with the rows of X where ``columns`` has them; the calendar is one of them where indices are dates.
+
+    ``like`` is the state of the table that these rows continue.
+    """
+    longest = _stamps(max(instances.values(), key=len).index)
+    frequency = find_frequency(longest) if like is None else like.frequency
+    known = None
+    if columns is not None:
+        names = _column_names(next(iter(columns.values())).columns)
+        dated = frequency != ROWS if like is None else like.table.time_col is not None
+        if like is None:
+            dated = dated and all(_is_grid(_stamps(rows.index), frequency) for rows in instances.values())
+            encoding = Encoding(Covariates(known=names), tuple(map(EncodedColumn, names)), calendar=dated)
+        else:
+            assert like.covariates is not None
+            encoding = like.covariates.encoding
+        dynamic = {_name(label): _align(columns, label, rows.index, names) for label, rows in instances.items()}
+        stamps = {_name(label): _as_arrow(rows.index) for label, rows in instances.items()} if dated else {}
+        known = Columns(encoding, dynamic, stamps=stamps)
+    series = ((_name(label), rows.to_numpy(dtype=np.float64)) for label, rows in instances.items())
+    return make_table(series, frequency=frequency, columns=known)
+
+
+def _name(label: Any) -> str:
+    return "" if label is None else repr(label)
+
+
+def _column_names(columns: Any) -> tuple[str, ...]:
+    names = tuple(str(column) for column in columns)
+    if len(set(names)) < len(names):
+        raise FernError("has several columns of one name", argument="X")
+    return names
+
+
+def _stamps(index: Any) -> Any:
+    return index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
+
+
+def _as_arrow(index: Any) -> pa.Array:
+    return pa.array(_stamps(index).to_numpy().astype("datetime64[ns]"))
+
+
+def _is_grid(stamps: Any, frequency: Frequency) -> bool:
+    """Whether stamps step by the frequency; too few to tell do."""
+    return len(stamps) < 3 or find_frequency(stamps) == frequency
+
+
+def _align(
+    columns: Mapping[Any, Any],
+    label: Any,
+    index: Any,
+    names: Sequence[str],
+    *,
+    needed: NDArray[np.bool_] | None = None,  # (rows,)
+) -> Floats:  # (rows, K)
+    """The rows of X for these stamps; those that are needed, by default all, must be there. Others may be NaN."""
+    where = "" if label is None else f"series {label!r}: "
+    if label not in columns:
+        raise FernError(f"{where}has no rows", argument="X")
+    rows = columns[label]
+    if _column_names(rows.columns) != tuple(names):
+        raise FernError(f"has the columns {', '.join(map(str, rows.columns))}", argument="X", expected=", ".join(names))
+    needed = np.ones(len(index), dtype=np.bool_) if needed is None else needed
+    lacking = index[needed & ~index.isin(rows.index)]
+    if len(lacking):
+        first = ", ".join(str(stamp) for stamp in lacking[:3])
+        raise FernError(f"{where}has no rows for {len(lacking):,} of {needed.sum():,} steps: {first}", argument="X")
+    values: Floats = rows.reindex(index).to_numpy(dtype=np.float64)
+    if not np.isfinite(values[needed]).all():
+        row, column = np.argwhere(~np.isfinite(values) & needed[:, None])[0]
+        raise FernError(
+            f"{where}{names[column]!r} is {values[row, column]} at {index[row]}", argument="X", expected="numbers"
+        )
+    return values
+
+
+def _uses_columns(state: State) -> bool:
+    """Whether columns of X have a part in the forecast."""
+    model = state.covariates
+    return model is not None and model.active and bool(model.encoding.known)
 
 
 def _last(index: Any, *, like: Any = None) -> Any:
