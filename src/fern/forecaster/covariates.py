@@ -1,7 +1,10 @@
-"""Covariates in a forecast: a regression on lags and columns beside the target, averaged with the other forecasts.
+"""Covariates in a forecast: regressions on lags and columns beside the target, averaged with the other forecasts.
 
-The regression (`fern.models.lag_regression`) is fitted to the rows before the held-out windows; these choose its
-transform and its weight in the average, which is 0 where it does not help. Then it is fitted to all rows.
+There are two. A ridge regression for each step (`fern.models.lag_regression`) is fitted once to all series. A kernel
+regression (`fern.models.kernel_regression`) learns from a series' own rows alone, whenever it is forecast: so it knows
+the newest ones, and no series enters another's forecast. Held-out windows choose their transforms, the share of the
+kernel in the average of both, and the weight of that average beside the other forecasts, which is 0 where it does not
+help.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +21,24 @@ from fern.data.frequency import DAY, Frequency, local_times
 from fern.data.timestamps import as_integers
 from fern.errors import FernError
 from fern.forecaster.combination import Blend, HeldOut, average, choose_blend, loss
+from fern.forecaster.partner import choose_rows
 from fern.models.classical import QuantileForecast
+from fern.models.kernel_regression import (
+    FEWEST_WINDOWS,
+    MOST_PHASES,
+    KernelRegression,
+    KernelRegressionConfig,
+    fit_kernel_regression,
+)
 from fern.models.lag_regression import (
     LagRegression,
     LagRegressionConfig,
     RegressionSeries,
     Transform,
     fit_lag_regression,
+    invert_values,
     read_influences,
+    transform_values,
 )
 
 Floats = NDArray[np.float64]
@@ -39,6 +52,21 @@ YEARS = 2.0
 
 REPEATS = 5
 """Permutations behind an importance."""
+
+KERNEL_WINDOWS, JUDGED_WINDOWS = 60_000, 40_000
+"""Windows that the kernel regressions of all series learn from, at most about; and all trials of one transform."""
+
+JUDGED_TIMES = 8
+"""Times within the held-out part at which the kernel regression learns anew, as it does whenever it forecasts."""
+
+SHARES = (0.0, 0.5, 1.0)
+"""Of the kernel in the average with the ridge regression."""
+
+CALMS = (0.0, 0.5, 1.0)
+"""Powers of the volatility of late that widths may be multiplied by."""
+
+KERNEL_HANDICAP = 0.002
+"""By which share of the loss the kernel must score better than the ridge regression alone."""
 
 
 def phase_of(stamp: Any, frequency: Frequency, season: int, *, row: int) -> int:
@@ -75,11 +103,66 @@ class CovariateRows:
 
 
 @dataclass(frozen=True, eq=False)
+class KernelPart:
+    """How the kernel regression of a channel forecasts.
+
+    ``spread`` is the standard deviation of each step in transformed units, from held-out windows; it is multiplied by
+    the volatility of late to the power ``calm``. A series whose rows give less than ``fewest`` windows has the ridge
+    regression alone.
+    """
+
+    config: KernelRegressionConfig
+    spread: Floats  # (H,)
+    share: float
+    calm: float
+    fewest: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of a series that it learns from."""
+        config = self.config
+        return config.context_length + config.horizon + config.windows * min(config.season, MOST_PHASES)
+
+    def forecast(self, series: RegressionSeries) -> QuantileForecast | None:
+        """The forecast of the steps after a series' last row, learnt from its rows; None where they are too few."""
+        count = len(series.values)
+        phase = (series.phase + count) % self.config.season
+        own = replace(
+            series, known=series.known[:count], past=series.past[:count], dates=series.dates[:count]
+        )  # the steps ahead are not learnt from
+        try:
+            model = fit_kernel_regression([own], self.config, phase=phase)
+        except FernError:  # too few rows
+            return None
+        if len(model.features) < self.fewest:
+            return None
+        means = model.predict(series, np.array([count]))
+        return self.distribution(
+            means, np.array([model.volatility]), *(np.array([part]) for part in series.scale_of(count))
+        )
+
+    def distribution(
+        self,
+        means: Floats,  # (n, H), transformed
+        volatility: Floats,  # (n,)
+        level: Floats,  # (n,)
+        unit: Floats,  # (n,)
+    ) -> QuantileForecast:
+        """Normal in transformed units, in the units of the data."""
+        spread = self.spread * volatility[:, None] ** self.calm
+        response = np.full_like(means, 0.5) ** np.arange(means.shape[1])
+        below, scale = level[:, None, None], unit[:, None, None]
+        made = QuantileForecast.normal(means, spread, response)
+        return made.through(lambda table: below + scale * invert_values(self.config.transform, table))
+
+
+@dataclass(frozen=True, eq=False)
 class CovariateModel:
     """The fitted regressions, one for each channel, and their part in the average.
 
-    ``spread`` is the standard deviation of each step in units of the series' scale, from held-out windows;
-    ``importance`` says for each covariate by what share the held-out loss grows where its values are permuted.
+    ``spread`` is the standard deviation of each step of the ridge regression in units of the series' scale, from
+    held-out windows; ``importance`` says for each covariate by what share the held-out loss grows where its values are
+    permuted; ``kernels`` are empty where the ridge regression alone scores better.
     """
 
     encoding: Encoding
@@ -87,6 +170,7 @@ class CovariateModel:
     blend: Blend = field(default_factory=lambda: Blend(0.0))
     spread: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (C, H)
     importance: tuple[tuple[str, float, float], ...] = ()
+    kernels: tuple[KernelPart | None, ...] = ()
 
     @property
     def active(self) -> bool:
@@ -96,7 +180,8 @@ class CovariateModel:
     @property
     def rows(self) -> int:
         """Rows that a forecast reads."""
-        return max((one.config.context_length for one in self.regressions), default=0)
+        kernels = [one.rows for one in self.kernels if one is not None]
+        return max([*(one.config.context_length for one in self.regressions), *kernels], default=0)
 
     def apply(
         self,
@@ -125,16 +210,28 @@ class CovariateModel:
     def forecast(
         self, series: Sequence[CovariateRows], scales: Floats, frequency: Frequency
     ) -> QuantileForecast:  # (N·C, H)
-        """The regression's own forecast; NaN where a series has too few rows."""
-        horizon = self.spread.shape[1]
+        """The regressions' own forecast; NaN where a series has too few rows."""
+        horizon, channels = self.spread.shape[1], len(self.regressions)
         means = np.full((len(scales), horizon), np.nan)
+        by_kernel: dict[int, QuantileForecast] = {}
         for number, one in enumerate(series):
             for channel, regression in enumerate(self.regressions):
+                ready, entry = prepare(one, self.encoding, channel, frequency), number * channels + channel
                 if len(one.values) >= regression.config.context_length:
-                    ready = prepare(one, self.encoding, channel, frequency)
-                    means[number * len(self.regressions) + channel] = regression.predict(ready)[0]
+                    means[entry] = regression.predict(ready)[0]
+                kernel = self.kernels[channel] if self.kernels else None
+                made = None if kernel is None else kernel.forecast(ready)
+                if kernel is not None and made is not None:
+                    by_kernel[entry] = made
         spread = np.tile(self.spread, (len(series), 1)) * scales[:, None]
-        return QuantileForecast.normal(means, spread, np.full_like(means, 0.5) ** np.arange(horizon))
+        ridge = QuantileForecast.normal(means, spread, np.full_like(means, 0.5) ** np.arange(horizon))
+        for entry, made in by_kernel.items():
+            part = self.kernels[entry % channels]
+            assert part is not None
+            mixed = average(made, ridge.take(np.array([entry])), part.share)
+            for name in ("mean", "table", "response"):
+                getattr(ridge, name)[entry] = getattr(mixed, name)[0]
+        return ridge
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """What JSON holds, and arrays."""
@@ -147,12 +244,15 @@ class CovariateModel:
             {**one.config.__dict__, "cycles": list(one.config.cycles), "memories": list(one.config.memories)}
             for one in self.regressions
         ]
-        plain = {
+        plain: dict[str, Any] = {
             "encoding": self.encoding.to_mapping(),
             "blend": blend,
             "regressions": configs,
             "importance": [list(entry) for entry in self.importance],
         }
+        if self.kernels:
+            plain["kernels"] = [None if one is None else _describe_kernel(one) for one in self.kernels]
+            arrays |= {f"kernels.{k}": one.spread for k, one in enumerate(self.kernels) if one is not None}
         return plain, arrays
 
     @classmethod
@@ -178,7 +278,30 @@ class CovariateModel:
         if regressions and spread.shape != (len(regressions), horizon):
             raise FernError(f"spread of shape {spread.shape}", argument="covariates")
         encoding = Encoding.from_mapping(plain["encoding"])
-        return cls(encoding, tuple(regressions), Blend.from_parts(plain["blend"], own), spread, importance)
+        kernels = tuple(
+            None if part is None else _read_kernel(part, arrays.get(f"kernels.{channel}"), horizon)
+            for channel, part in enumerate(plain.get("kernels", ()))
+        )
+        if kernels and len(kernels) != len(regressions):
+            raise FernError(f"{len(kernels)} kernels for {len(regressions)} channels", argument="covariates")
+        return cls(encoding, tuple(regressions), Blend.from_parts(plain["blend"], own), spread, importance, kernels)
+
+
+def _describe_kernel(part: KernelPart) -> dict[str, Any]:
+    """What JSON holds of a kernel regression."""
+    config = {**part.config.__dict__, "cycles": list(part.config.cycles)}
+    return {"config": config, "share": part.share, "calm": part.calm, "fewest": part.fewest}
+
+
+def _read_kernel(plain: Mapping[str, Any], spread: NDArray[Any] | None, horizon: int) -> KernelPart:
+    """What `_describe_kernel` wrote, and its spread."""
+    config = KernelRegressionConfig(**{**plain["config"], "cycles": tuple(plain["config"]["cycles"])})
+    if spread is None or spread.shape != (horizon,) or not np.isfinite(spread).all() or config.horizon != horizon:
+        raise FernError("a kernel's spread of the wrong shape, or not finite", argument="covariates")
+    share, calm = float(plain["share"]), float(plain["calm"])
+    if not (0 <= share <= 1 and 0 <= calm <= 1):
+        raise FernError(f"share {share}, calm {calm}", argument="covariates", expected="shares from 0 to 1")
+    return KernelPart(config, np.asarray(spread, dtype=np.float64), share, calm, int(plain["fewest"]))
 
 
 def prepare(one: CovariateRows, encoding: Encoding, channel: int, frequency: Frequency) -> RegressionSeries:
@@ -264,26 +387,21 @@ def fit_covariates(
             for channel in range(channels)
         ]
     )
-    own = QuantileForecast.normal(
-        means[usable],
-        (spread[held.channels] * held.scale[:, None])[usable],
-        np.full((int(usable.sum()), horizon), 0.5) ** np.arange(horizon),
+    ridge = QuantileForecast.normal(
+        means, spread[held.channels] * held.scale[:, None], np.full(means.shape, 0.5) ** np.arange(horizon)
     )
-    judged = HeldOut(
-        held.actual[usable],
-        own,
-        held.made.take(np.flatnonzero(usable)),
-        held.scale[usable],
-        held.series[usable],
-        held.ends[usable],
-        held.least[usable],
-    )
+    kernels, own, trials = _fit_kernels(series, encoding, held, ridge, usable, season=season, frequency=frequency)
+    judged = _judged(held, own, held.made, np.flatnonzero(usable))
     blend, losses_by_weight = choose_blend(judged)
     tried = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses_by_weight.items())
     said = f"the regression on covariates has a weight of {100 * blend.weight:.0f} %, by held-out windows"
     note = f"{said} (scaled CRPS of {tried})"
     if blend.weight == 0:
         return CovariateModel(encoding), note
+    if any(one is not None for one in kernels):
+        note += "; a kernel regression learns anew from a series' rows whenever it is forecast"
+    else:
+        kernels = ()
     regressions = tuple(
         fit_lag_regression(
             [prepare(one, encoding, channel, frequency) for one in series],
@@ -292,8 +410,126 @@ def fit_covariates(
         )
         for channel in range(channels)
     )
-    model = CovariateModel(encoding, regressions, blend, spread)
-    return replace(model, importance=_importance(model, series, held, usable, frequency, seed)), note
+    model = CovariateModel(encoding, regressions, blend, spread, kernels=kernels)
+    return replace(model, importance=_importance(model, series, held, usable, trials, frequency, seed)), note
+
+
+def _judged(held: HeldOutWindows, own: QuantileForecast, other: QuantileForecast, places: NDArray[np.int64]) -> HeldOut:
+    """The regressions' forecasts of some windows beside the others'."""
+    return HeldOut(
+        held.actual[places],
+        own.take(places),
+        other.take(places),
+        held.scale[places],
+        held.series[places],
+        held.ends[places],
+        held.least[places],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTrial:
+    """A kernel regression as it was at a time within the held-out part, and the windows that it forecasts."""
+
+    model: KernelRegression
+    series: int
+    places: NDArray[np.int64]
+
+
+def _fit_kernels(
+    series: Sequence[CovariateRows],
+    encoding: Encoding,
+    held: HeldOutWindows,
+    ridge: QuantileForecast,  # (n, H)
+    usable: NDArray[np.bool_],  # (n,)
+    *,
+    season: int,
+    frequency: Frequency,
+) -> tuple[tuple[KernelPart | None, ...], QuantileForecast, list[KernelTrial]]:
+    """The kernel regression of each channel where it helps, the windows' forecasts with it, and its newest trials."""
+    horizon = held.actual.shape[1]
+    most = min(KernelRegressionConfig(horizon=horizon).windows, KERNEL_WINDOWS // len(series))
+    parts: list[KernelPart | None] = []
+    newest: list[KernelTrial] = []
+    own = ridge
+    for channel in range(series[0].values.shape[1]):
+        mine = np.flatnonzero((held.channels == channel) & usable)
+        best, part, tried = loss(_judged(held, ridge, ridge, mine), ridge.take(mine)), None, []
+        for transform in TRANSFORMS if most >= FEWEST_WINDOWS else ():
+            config = KernelRegressionConfig(horizon=horizon, season=season, windows=most, transform=transform)
+            trials = _try_kernel(series, encoding, held, mine, config, channel, frequency)
+            ready = [prepare(one, encoding, channel, frequency) for one in series]
+            means, volatility, level, unit = _at_trials(trials, ready, held)
+            able = np.asarray(np.isfinite(means).all(axis=1))
+            if able[mine].mean() < 0.5:  # it would speak for few
+                continue
+            places = np.flatnonzero(able)
+            target = transform_values(transform, (held.actual[places] - level[places, None]) / unit[places, None])
+            for calm in CALMS:
+                error = (target - means[places]) / volatility[places, None] ** calm
+                spread = np.sqrt(np.square(np.clip(error, -10, 10)).mean(axis=0))
+                fewest = max(FEWEST_WINDOWS, min(len(trial.model.features) for trial in trials) // 2)
+                candidate = KernelPart(config, spread, 1.0, calm, fewest)
+                made = candidate.distribution(np.nan_to_num(means), volatility, level, unit)
+                made = choose_rows(able, made, ridge)
+                for share in SHARES[1:]:
+                    mixed = choose_rows(able, average(made, ridge, share), ridge)
+                    score = (1 + KERNEL_HANDICAP) * loss(_judged(held, mixed, mixed, mine), mixed.take(mine))
+                    if score < best:
+                        best, part, tried = score, replace(candidate, share=share), trials
+                        mine_only = np.isin(np.arange(len(held.scale)), mine)
+                        own = choose_rows(mine_only, mixed, own)
+        parts.append(part)
+        latest = max((int(held.rows[trial.places].max()) for trial in tried), default=0)
+        newest += [trial for trial in tried if held.rows[trial.places].max() > latest - horizon * JUDGED_TIMES]
+    return tuple(parts), own, newest
+
+
+def _try_kernel(
+    series: Sequence[CovariateRows],
+    encoding: Encoding,
+    held: HeldOutWindows,
+    mine: NDArray[np.int64],
+    config: KernelRegressionConfig,
+    channel: int,
+    frequency: Frequency,
+) -> list[KernelTrial]:
+    """Kernel regressions at several times within the held-out part, one for each series and phase of its windows."""
+    times = min(JUDGED_TIMES, len(mine))
+    plans: list[tuple[int, int, int, NDArray[np.int64]]] = []  # series, phase, first row and windows
+    for number in np.unique(held.series[mine]).tolist():
+        own = mine[held.series[mine] == number]
+        rows = held.rows[own]
+        phases = (series[number].phase + rows) % config.season if config.season <= MOST_PHASES else np.zeros_like(rows)
+        for some in np.array_split(np.argsort(rows, kind="stable"), min(times, len(rows))):
+            first = int(rows[some].min())
+            plans += [(number, phase, first, own[some[phases[some] == phase]]) for phase in np.unique(phases[some])]
+    config = replace(config, windows=max(FEWEST_WINDOWS, min(config.windows, JUDGED_WINDOWS // max(1, len(plans)))))
+    trials = []
+    for number, phase, cut, places in plans:
+        ready = prepare(series[number], encoding, channel, frequency)
+        early = replace(
+            ready, values=ready.values[:cut], known=ready.known[:cut], past=ready.past[:cut], dates=ready.dates[:cut]
+        )
+        try:
+            trials.append(KernelTrial(fit_kernel_regression([early], config, phase=int(phase)), number, places))
+        except FernError:  # too few rows
+            continue
+    return trials
+
+
+def _at_trials(
+    trials: Sequence[KernelTrial], ready: Sequence[RegressionSeries], held: HeldOutWindows
+) -> tuple[Floats, Floats, Floats, Floats]:  # (n, H), transformed; (n,) each
+    """The trials' forecasts of their windows, their volatility, and the level and unit of the series."""
+    means = np.full(held.actual.shape, np.nan)
+    volatility, level, unit = (np.ones(len(held.scale)) for _ in range(3))
+    for trial in trials:
+        own = ready[trial.series]
+        means[trial.places] = trial.model.predict(own, held.rows[trial.places])
+        volatility[trial.places] = trial.model.volatility
+        level[trial.places], unit[trial.places] = own.scale_of(len(own.values))
+    return means, volatility, level, unit
 
 
 def _designs(horizon: int, season: int) -> list[LagRegressionConfig]:
@@ -322,16 +558,23 @@ def _importance(
     series: Sequence[CovariateRows],
     held: HeldOutWindows,
     usable: NDArray[np.bool_],
+    trials: Sequence[KernelTrial],
     frequency: Frequency,
     seed: int,
 ) -> tuple[tuple[str, float, float], ...]:
-    """Permutation importance: the growth of the held-out loss where a covariate's rows are shuffled in time."""
+    """Permutation importance: the growth of the held-out loss where a covariate's rows are shuffled in time.
+
+    With kernel regressions it is judged on the windows of the newest of them.
+    """
     rng = np.random.default_rng(seed)
     entries: list[tuple[str, list[int]]] = []
     place = 0
     for column in (*model.encoding.known, *model.encoding.past):
         entries.append((column.name, list(range(place, place + len(column.outputs)))))
         place += len(column.outputs)
+    good = np.flatnonzero(usable)
+    if trials:
+        good = np.intersect1d(good, np.concatenate([trial.places for trial in trials]))
 
     def judge(rows: Sequence[CovariateRows]) -> float:
         means = np.full(held.actual.shape, np.nan)
@@ -339,22 +582,19 @@ def _importance(
             mine = np.flatnonzero(held.channels == channel)
             ready = [prepare(one, model.encoding, channel, frequency) for one in rows]
             means[mine] = _at_windows(regression, ready, held, mine)
-        good = np.flatnonzero(usable)
         own = QuantileForecast.normal(
-            means[good],
-            (model.spread[held.channels] * held.scale[:, None])[good],
-            np.ones((len(good), held.actual.shape[1])),
+            means, model.spread[held.channels] * held.scale[:, None], np.ones_like(held.actual)
         )
-        judged = HeldOut(
-            held.actual[good],
-            own,
-            held.made.take(good),
-            held.scale[good],
-            held.series[good],
-            held.ends[good],
-            held.least[good],
-        )
-        return loss(judged, average(own, judged.classical, model.blend.weight))
+        for channel, kernel in enumerate(model.kernels):
+            if kernel is not None:
+                ready = [prepare(one, model.encoding, channel, frequency) for one in rows]
+                some = [trial for trial in trials if held.channels[trial.places[0]] == channel]
+                by_kernel, *others = _at_trials(some, ready, held)
+                able = np.asarray(np.isfinite(by_kernel).all(axis=1))
+                made = kernel.distribution(np.nan_to_num(by_kernel), *others)
+                own = choose_rows(able, average(made, own, kernel.share), own)
+        judged = _judged(held, own, held.made, good)
+        return loss(judged, average(judged.model, judged.classical, model.blend.weight))
 
     base = judge(series)
     table = []

@@ -178,6 +178,7 @@ def fit_state(
         positive=settings.positive,
         combine=settings.classical and settings.model == "fern",
         pretrained=settings.classical and settings.model == "fern" and not _is_hasty(settings),
+        in_phase=table.encoding is not None,
     )
     notes += chosen
     if calibration is not None and combination.learnt.weight == 1:

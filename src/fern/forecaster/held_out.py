@@ -17,6 +17,7 @@ from fern.forecaster.predict import calibrate_forecast
 from fern.forecaster.state import Scale
 from fern.models import Forecaster
 from fern.models.classical import KNOTS, QuantileForecast
+from fern.models.kernel_regression import MOST_PHASES
 from fern.models.pretrained.representation import HORIZON, LONGEST
 
 Floats = NDArray[np.float64]
@@ -29,6 +30,10 @@ MOST_VALUES = 60_000
 
 MOST_ALONE = 4
 """Windows of a series that the model does not forecast, at most."""
+
+FEWEST_IN_PHASE = 24
+"""Windows that begin whole seasons before the end, from which they alone decide where there are
+covariates: what is known of the steps ahead is worth more at the end of a day than within it."""
 
 FEWEST_ROWS = 3
 """Rows before a held-out window, at least."""
@@ -52,15 +57,20 @@ def choose_combination(
     positive: bool | Literal["auto"],
     combine: bool,
     pretrained: bool = False,
+    in_phase: bool = False,
 ) -> tuple[Combination, list[str], HeldOutWindows | None]:
     """The combination that held-out windows choose, what was chosen in words, and its forecasts of these windows.
 
     Without ``combine`` the model's forecasts are left as they are; short series are the partner's all the same.
-    ``pretrained`` enters the network that comes with the package beside the model and the classical partner.
+    ``pretrained`` enters the network that comes with the package beside the model and the classical partner. With
+    ``in_phase`` windows that begin whole seasons before the end decide, where there are enough.
     """
     pretrained = pretrained and plan.horizon <= HORIZON
     floors = {one.name: find_floor(one.values, positive) for one in series}
     by_model = None if candidate is None else _model_windows(series, scales, plan, candidate, floors)
+    if in_phase and candidate is not None and 1 < plan.season <= MOST_PHASES:
+        again = _model_windows(series, scales, plan, candidate, floors, in_phase=True)
+        by_model = again if again is not None and len(again.scale) >= FEWEST_IN_PHASE else by_model
     short = [number for number, parts in enumerate(plan.parts) if parts is None]
     by_partner = None
     if short or by_model is None:
@@ -167,7 +177,13 @@ _NOTHING = QuantileForecast(
 
 
 def _model_windows(
-    series: Sequence[Series], scales: Sequence[Scale], plan: Plan, candidate: Candidate, floors: dict[str, Floats]
+    series: Sequence[Series],
+    scales: Sequence[Scale],
+    plan: Plan,
+    candidate: Candidate,
+    floors: dict[str, Floats],
+    *,
+    in_phase: bool = False,
 ) -> _Windows | None:
     """The calibration windows of the series that the model learnt from, as it forecasts them."""
     places = np.array([number for number, parts in enumerate(plan.parts) if parts is not None])
@@ -175,7 +191,7 @@ def _model_windows(
     most = max(1, min(MOST_WINDOWS, MOST_VALUES // plan.horizon) // channels)
     entries: list[tuple[int, int]] = []
     means, tables = [], []
-    for past, _, rows, numbers in candidate.learnt.held_out("calibration", most=most):
+    for past, _, rows, numbers in candidate.learnt.held_out("calibration", most=most, in_phase=in_phase):
         forecast = calibrate_forecast(candidate.model, candidate.calibration, past.numpy())
         shift, spread = (
             np.stack([getattr(scales[place], name) for place in places[numbers]])[:, None]

@@ -207,20 +207,31 @@ class TrainingSeries:
         except FernError:  # breaks in the time grid leave no window there
             return 0
 
-    def held_out(self, part: HeldOut, *, most: int) -> Iterator[tuple[Tensor, Tensor, Rows, Rows]]:
-        """Held-out windows in batches: past (n, L, C), future (n, H, C), first forecast row, series."""
+    def held_out(
+        self, part: HeldOut, *, most: int, in_phase: bool = False
+    ) -> Iterator[tuple[Tensor, Tensor, Rows, Rows]]:
+        """Held-out windows in batches: past (n, L, C), future (n, H, C), first forecast row, series.
+
+        With ``in_phase`` those alone that begin whole seasons before the end of their series: at midnight, where a
+        table by the hour ends with a day.
+        """
         try:
-            windows = self._windows([getattr(parts, part) for parts in self.parts], most=most)
+            windows = self._windows([getattr(parts, part) for parts in self.parts], most=None if in_phase else most)
         except FernError:  # breaks in the time grid leave no window there
             return
-        begins = np.cumsum([0, *(len(values) for values in self.values)])
+        lengths = np.array([len(values) for values in self.values])
+        begins = np.concatenate([[0], np.cumsum(lengths)])
+        rows = windows.starts(torch.arange(len(windows))).numpy() + windows.context_length
+        series = np.searchsorted(begins, rows, side="right") - 1
+        rows = rows - begins[series]
+        chosen = np.arange(len(windows))
+        if in_phase:
+            chosen = chosen[(lengths[series] - rows) % self.plan.season == 0]
+            chosen = chosen[:: max(1, -(-len(chosen) // most))]
         at_once = max(1, AT_ONCE // windows.channels)
-        for first in range(0, len(windows), at_once):
-            indices = torch.arange(first, min(first + at_once, len(windows)))
-            past, future = windows.gather(indices)
-            rows = windows.starts(indices).numpy() + windows.context_length
-            series = np.searchsorted(begins, rows, side="right") - 1
-            yield past, future, rows - begins[series], series
+        for first in range(0, len(chosen), at_once):
+            some = chosen[first : first + at_once]
+            yield *windows.gather(torch.from_numpy(some)), rows[some], series[some]
 
     def _windows(self, parts: Sequence[Part], *, most: int | None) -> Windows:
         def cut(stride: int) -> Windows:

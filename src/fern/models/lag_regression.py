@@ -138,7 +138,7 @@ class LagRegression:
         """
         at = np.array([len(series.values)], dtype=np.int64) if origins is None else np.asarray(origins, dtype=np.int64)
         level, unit = series.scale_of(int(at.min()))
-        y = _apply(self.config.transform, (series.values - level) / unit)
+        y = transform_values(self.config.transform, (series.values - level) / unit)
         out = np.full((len(at), self.config.horizon), np.nan)
         for h, own in enumerate(self.weights):
             if own is None:
@@ -146,7 +146,7 @@ class LagRegression:
             features, centre = _features(self.config, y, series, at, h)
             weights = own[(series.phase + at) % len(own)]
             out[:, h] = centre + (features * weights[:, :-1]).sum(axis=1) + weights[:, -1]
-        return level + unit * _invert(self.config.transform, out)
+        return level + unit * invert_values(self.config.transform, out)
 
     def influence_parts(self) -> dict[str, NDArray[Any]]:
         """The influences as arrays, in single precision; `read_influences` puts them together."""
@@ -167,7 +167,7 @@ class LagRegression:
         """
         at = np.array([len(first.values)], dtype=np.int64)
         level, unit = first.scale_of(int(at[0]))
-        y = _apply(self.config.transform, (first.values - level) / unit)
+        y = transform_values(self.config.transform, (first.values - level) / unit)
         df = _BLOCKS - 1
         noise = rng.standard_normal((_BLOCKS, n)) * np.sqrt(df / rng.chisquare(df, n))
         out = np.empty((n, self.config.horizon))
@@ -181,7 +181,7 @@ class LagRegression:
                     known = self.influences[h]
                     phase = (first.phase + at[0]) % len(known.factors)
                     drawn += features[known.places] @ (known.shrunk[phase][:, None] + known.factors[phase] @ noise)
-                ends.append(_invert(self.config.transform, drawn))
+                ends.append(invert_values(self.config.transform, drawn))
             out[:, h] = unit * (ends[0] - ends[1])
         return out
 
@@ -231,7 +231,7 @@ def fit_lag_regression(
     scaled = []
     for one in usable:
         level, unit = one.scale_of(len(one.values))
-        scaled.append(_apply(config.transform, (one.values - level) / unit))
+        scaled.append(transform_values(config.transform, (one.values - level) / unit))
     origins = [np.arange(config.context_length, len(one.values) - config.horizon + 1) for one in usable]
     total = sum(map(len, origins))
     by_phase = 1 < config.season <= _MOST_PHASES and total // config.season >= _WINDOWS_PER_PHASE
@@ -344,11 +344,13 @@ def _measure(values: Floats) -> tuple[float, float]:
     return level, unit or float(values.std()) or 1.0
 
 
-def _apply(transform: Transform, values: Floats) -> Floats:
+def transform_values(transform: Transform, values: Floats) -> Floats:
+    """Values as a regression sees them."""
     return np.arcsinh(values) if transform == "asinh" else values
 
 
-def _invert(transform: Transform, values: Floats) -> Floats:
+def invert_values(transform: Transform, values: Floats) -> Floats:
+    """The inverse of `transform_values`."""
     return np.sinh(np.clip(values, -12.0, 12.0)) if transform == "asinh" else values
 
 

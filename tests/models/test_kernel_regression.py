@@ -1,0 +1,133 @@
+"""Kernel regression of the whole horizon: against the dense formula, phases, volatility, and mistakes."""
+
+import numpy as np
+import pytest
+from tests.errors import raises_error
+
+from fern.models.kernel_regression import KernelRegressionConfig, fit_kernel_regression
+from fern.models.lag_regression import RegressionSeries
+
+S = 24
+
+
+def prices(days: int = 120, *, noise: float = 0.05, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """A price that bends with the load: the load's exponential, by the hour."""
+    rng = np.random.default_rng(seed)
+    load = rng.uniform(-1, 1, days).repeat(S) + 0.5 * np.sin(2 * np.pi * np.arange(days * S) / S)
+    return np.exp(1.5 * load) + noise * rng.standard_normal(days * S), load[:, None]
+
+
+def series(price, load, rows: int, phase: int = 0) -> RegressionSeries:
+    return RegressionSeries(price[:rows], load[: rows + S], phase=phase)
+
+
+CONFIG = KernelRegressionConfig(horizon=S, season=S, transform="none")
+
+
+def test_it_equals_a_gaussian_process_with_the_same_kernel():
+    price, load = prices(60)
+    rows = 59 * S
+    known = RegressionSeries(price[:rows], load[:rows])
+    model = fit_kernel_regression([known], CONFIG, phase=0)
+    at = np.arange(7 * S, rows - S + 1, S)
+    level, unit = known.scale_of(rows)
+    y = (price - level) / unit
+
+    def features(t):
+        lags = [y[t - k * S : t - k * S + S] for k in (1, 2, 3, 7)]
+        columns = [load[t + shift : t + shift + S, 0] for shift in (0, -S, -7 * S)]
+        return np.concatenate([*lags, *columns])
+
+    x = np.stack([features(t) for t in at])
+    z = (x - x.mean(0)) / x.std(0)
+    new = (features(rows) - x.mean(0)) / x.std(0)
+    size = x.shape[1]
+
+    def kernel(a, b):
+        return a @ b / size + np.exp(-0.3 / size * np.sum((a - b) ** 2))
+
+    gram = np.array([[kernel(a, b) for b in z] for a in z])
+    weights = 2.0 ** (np.arange(len(at))[::-1] / CONFIG.half_life)
+    target = np.stack([y[t : t + S] for t in at])
+    duals = np.linalg.solve(gram + CONFIG.penalty * np.diag(weights), target - target.mean(0))
+    expected = target.mean(0) + np.array([kernel(new, b) for b in z]) @ duals
+    made = model.predict(series(price, load, rows), np.array([rows]))[0]
+    np.testing.assert_allclose(made, expected, rtol=1e-8, atol=1e-9)
+
+
+def test_it_follows_a_bend_that_a_line_cannot():
+    price, load = prices(400)
+    errors = {}
+    for linear, width in ((1.0, 0.3), (1.0, 1e-9)):
+        config = KernelRegressionConfig(horizon=S, season=S, transform="none", linear=linear, width=width)
+        made, true = [], []
+        for day in range(380, 400, 4):
+            known = series(price, load, day * S)
+            level, unit = known.scale_of(day * S)
+            past = RegressionSeries(known.values, known.known[: day * S])
+            model = fit_kernel_regression([past], config, phase=0)
+            made.append(level + unit * model.predict(known, np.array([day * S]))[0])
+            true.append(price[day * S : day * S + S])
+        errors[width] = np.abs(np.array(made) - np.array(true)).mean()
+    assert errors[0.3] < 0.75 * errors[1e-9]
+
+
+def test_windows_of_the_origins_own_phase_are_learnt_from():
+    price, load = prices()
+    model = fit_kernel_regression([RegressionSeries(price, load, phase=3)], CONFIG, phase=5)
+    assert model.phase == 5
+    at = np.array([len(price) - 2 * S, len(price) - 2 * S + 2])
+    made = model.predict(RegressionSeries(price, load, phase=3), at)
+    assert np.isnan(made[0]).all()
+    assert np.isfinite(made[1]).all()
+
+
+def test_few_windows_of_a_phase_make_all_phases_count():
+    price, load = prices(30)
+    model = fit_kernel_regression([RegressionSeries(price, load)], CONFIG, phase=0)
+    assert model.phase is None
+    assert np.isfinite(model.predict(RegressionSeries(price, load), np.array([600, 601]))).all()
+
+
+def test_wild_days_at_the_end_raise_the_volatility():
+    price, load = prices(200)
+    wild = price.copy()
+    wild[-8 * S :] += 3 * np.random.default_rng(1).standard_normal(8 * S)
+    calm, restless = (
+        fit_kernel_regression([RegressionSeries(some, load)], CONFIG, phase=0).volatility for some in (price, wild)
+    )
+    assert 0.5 < calm < 1.6
+    assert restless > 2 * calm
+
+
+def test_long_horizons_enter_in_blocks():
+    rng = np.random.default_rng(0)
+    values, known = rng.standard_normal(900).cumsum(), rng.standard_normal((900, 2))
+    config = KernelRegressionConfig(horizon=100, recent=10, transform="none")
+    model = fit_kernel_regression([RegressionSeries(values, known)], config)
+    assert model.features.shape[1] == 10 + 2 * 34
+    assert model.predict(RegressionSeries(values, known), np.array([700])).shape == (1, 100)
+
+
+def test_constant_columns_and_statics_change_nothing():
+    price, load = prices(60)
+    plain = fit_kernel_regression([RegressionSeries(price, load)], CONFIG, phase=0)
+    padded = np.concatenate([load, np.full_like(load, 7.0)], axis=1)
+    more = RegressionSeries(price, padded, static=np.array([2.0]))
+    model = fit_kernel_regression([more], CONFIG, phase=0)
+    assert np.isfinite(model.predict(more, np.array([len(price) - S]))).all()
+    assert np.isfinite(plain.duals).all()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"horizon": 0}, {"windows": 0}, {"penalty": 0.0}, {"width": -1.0}, {"linear": -1}]
+)
+def test_settings_out_of_range_are_refused(settings):
+    with raises_error():
+        KernelRegressionConfig(**{"horizon": 4, **settings})
+
+
+def test_too_few_rows_are_refused():
+    price, load = prices(3)
+    with raises_error(argument="series"):
+        fit_kernel_regression([RegressionSeries(price, load)], CONFIG, phase=0)
