@@ -454,6 +454,9 @@ def _fit_kernels(
     own = ridge
     for channel in range(series[0].values.shape[1]):
         mine = np.flatnonzero((held.channels == channel) & usable)
+        if not len(mine):
+            parts.append(None)
+            continue
         best, part, tried = loss(_judged(held, ridge, ridge, mine), ridge.take(mine)), None, []
         for transform in TRANSFORMS if most >= FEWEST_WINDOWS else ():
             config = KernelRegressionConfig(horizon=horizon, season=season, windows=most, transform=transform)
