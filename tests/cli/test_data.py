@@ -152,7 +152,7 @@ BAD: dict[str, tuple[Callable[[], str], str]] = {
     "a directory": (lambda: str(Path.cwd()), "is a directory"),
     "no such file": (lambda: "nothing.csv", "no such file"),
     "decimal comma without another separator": (lambda: write("date,a\n2020-01-01,1,5\n"), "has 3 fields"),
-    "thousands separators": (lambda: write("date;a\n2020-01-01;1.234,5\n"), "thousands separator"),
+    "thousands separators": (lambda: write("date;a\n2020-01-01;1,234\n"), "thousands separator"),
 }
 
 

@@ -99,7 +99,7 @@ def test_row_numbers_that_programs_write_are_no_values() -> None:
 
 def test_roles_can_be_given() -> None:
     table = pa.table({"k": [1, 2], "who": ["x", "y"], "a": [1.0, 2.0], "note": ["?", "!"]})
-    source = table_source(table, name="frame", reading=Reading(time_col="k", id_col="who", ignore=("note",)))
+    source = table_source(table, name="frame", reading=Reading(time_col="k", id_col=("who",), ignore=("note",)))
     assert (source.roles.time, source.roles.series, source.roles.values) == ("k", "who", ("a",))
 
 
@@ -158,7 +158,7 @@ BAD = {
         lambda: write("f.csv", "date,a,b\n2020-01-01,1,5,2,5\n"),
         "line 2 has 5 fields, the header has 3",
     ),
-    "thousands": (lambda: write("f.csv", "date;a\n2020-01-01;1.234,5\n"), "thousands separator"),
+    "thousands": (lambda: write("f.csv", "date;a\n2020-01-01;1,234\n"), "thousands separator"),
     "ragged": (lambda: write("f.csv", "date,a\n2020-01-01,1\n2020-01-02\n"), "line 3 has 1 fields, the header has 2"),
     "only time": (lambda: write("f.csv", "date\n2020-01-01\n2020-01-02\n"), "no value column"),
     "second time column": (

@@ -197,7 +197,6 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "lazy": (lambda: pl.LazyFrame({"a": [1.0]}), r"collected one"),
     "a pandas series": (lambda: pd.Series([1.0]), "needs a pandas, polars or pyarrow data frame"),
     "duplicates": (lambda: WIDE.iloc[[0, 1, 1, *range(2, 48)]], "1 duplicate time stamp"),
-    "unordered": (lambda: WIDE.iloc[[1, 0, *range(2, 48)]], "1 time stamp earlier than the one before"),
     "mixed": (mixed, "mixed frequencies"),
     "two frequencies": (two_frequencies, "mixed frequencies: series 'x' steps by 1 day, series 'y' by 1 hour"),
     "all missing": (lambda: WIDE.assign(b=np.nan), "column 'b' has no values"),

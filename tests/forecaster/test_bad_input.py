@@ -44,13 +44,6 @@ def cut(frame: pd.DataFrame, *rows: int) -> pd.DataFrame:
     return frame.drop(index=list(rows)).reset_index(drop=True)
 
 
-def swapped(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with two rows in the wrong order."""
-    order = list(range(len(frame)))
-    order[10], order[11] = order[11], order[10]
-    return frame.iloc[order].reset_index(drop=True)
-
-
 def hours(rows: int = ROWS) -> pd.DatetimeIndex:
     return pd.date_range("2021-01-01", periods=rows, freq="h")
 
@@ -199,8 +192,8 @@ FRAMES = {
         about("ignore_columns", where="frame", words="'price'"),
     ),
     "extra columns of text": (
-        fit(wide(shop="x", town="y")),
-        about("ignore_columns", where="frame", words="'shop'.*'town'"),
+        fit(wide(weather="x", town="y")),
+        about("ignore_columns", where="frame", words="'weather'.*'town'"),
     ),
     "numbers with a word among them": (
         fit(changed(wide().astype({"a": str}), "a", 3, "closed")),
@@ -234,10 +227,6 @@ FRAMES = {
         fit(changed(long(), "ds", 67, pd.Timestamp("2021-01-07"))),
         about(where="frame, series 'v'", words="'v'.*data row 8"),
     ),
-    "rows in the wrong order": (
-        fit(swapped(wide())),
-        about(where="frame", words="data row 12"),
-    ),
     "stamps at odd times": (
         fit(changed(wide(), "ds", 20, pd.Timestamp("2021-01-21 05:17"))),
         about(where="frame", words="data row 21"),
@@ -254,11 +243,11 @@ FRAMES = {
     ),
     "dates that may be day or month first": (
         fit(wide(2, ds=["03/04/2021", "04/05/2021"])),
-        about(words="'ds'.*'03/04/2021'"),
+        about("time_col", words="'ds'.*'03/04/2021'"),
     ),
     "stamps that are no dates": (
         fit(wide(ds="soon"), time_col="ds"),
-        about(words="'ds'.*'soon'"),
+        about("time_col", where="frame", words="'ds'.*'soon'"),
     ),
     "a time column of fractions": (
         fit(wide(ds=np.arange(ROWS) / 2), time_col="ds"),

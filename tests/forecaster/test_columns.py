@@ -52,8 +52,8 @@ def test_a_column_that_is_not_there_is_an_error_that_names_the_argument(shops: p
 
 def test_a_new_fit_forgets_the_columns_of_the_former(shops: pd.DataFrame) -> None:
     forecaster = FernForecaster(**NAIVE, ignore_columns=True).fit(shops, id_col="shop", target_col="sold")
-    first = shops[shops["shop"] == "u"].drop(columns="shop").rename(columns={"sold": "load"})
-    assert forecaster.fit(first).predict().columns.tolist() == ["day", "load", "price"]
+    first = shops[shops["shop"] == "u"].drop(columns="shop").rename(columns={"sold": "load", "price": "heat"})
+    assert forecaster.fit(first).predict().columns.tolist() == ["day", "load", "heat"]
 
 
 def test_a_file_is_read_as_its_frame_and_its_only_text_may_name_the_series(shops: pd.DataFrame) -> None:

@@ -120,7 +120,8 @@ def fit(forecaster: "FernForecaster", table: "SeriesTable") -> None:
     forecaster.fit(table)
     seconds = clock.monotonic() - began
     say(f"fitted in {seconds:.0f} s; each forecast sees {forecaster.context_length_:,} rows")
-    for note in forecaster.notes_:
+    said = 1 + len(table.notes)  # the columns' roles, and warnings
+    for note in forecaster.notes_[said:]:
         if "too few rows to learn from" not in note:  # that one is a warning
             say(f"note: {note}")
 

@@ -42,12 +42,22 @@ class TableOptions:
     """How to read a table: the columns' roles and how the text is written."""
 
     id_col: Annotated[
-        str | None, typer.Option("--id", help="Column with the series' names in a long table (default: detected).")
+        str | None,
+        typer.Option(
+            "--id",
+            help="Column with the series' names in a long table, or several that name them together, comma-separated "
+            "(default: detected).",
+        ),
     ] = None
     time_col: Annotated[str | None, typer.Option("--time", help="Time column (default: detected).")] = None
     separator: Annotated[str | None, typer.Option(help="CSV separator (default: detected).")] = None
     decimal: Annotated[str | None, typer.Option(help="CSV decimal mark, '.' or ',' (default: detected).")] = None
     encoding: Annotated[str | None, typer.Option(help="CSV encoding (default: detected).")] = None
+
+    @property
+    def identifiers(self) -> tuple[str, ...] | None:
+        """The columns of --id."""
+        return None if self.id_col is None else tuple(_split(self.id_col) or ())
 
     def reading(self, *, ignore: list[str] | None = None) -> "Reading":
         """What the reader need not guess."""
@@ -55,7 +65,7 @@ class TableOptions:
 
         return Reading(
             time_col=self.time_col,
-            id_col=self.id_col,
+            id_col=self.identifiers,
             ignore=tuple(ignore or ()),
             encoding=self.encoding,
             separator=self.separator,

@@ -152,7 +152,8 @@ def _audit(file: TableFile, table: "SeriesTable") -> "tuple[AuditReport | None, 
     from fern.data.auditing.audit import audit_source
     from fern.data.reading import open_source
 
-    reading = replace(file.options.reading(), time_col=table.time_col, id_col=table.id_col)
+    naming = tuple(table.native.named_by) or ((table.id_col,) if table.id_col else None)
+    reading = replace(file.options.reading(), time_col=table.time_col, id_col=naming)
     try:
         return audit_source(open_source(file.path, reading, name=file.name)), ""
     except FernError as error:

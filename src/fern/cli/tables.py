@@ -73,21 +73,14 @@ class TableFile:
         options = self.options
         table = forecaster.read(
             self.path,
-            id_col=options.id_col,
+            id_col=options.identifiers,
             encoding=options.encoding,
             separator=options.separator,
             decimal=options.decimal,
             name=self.name,
             kind="pyarrow",
         )
-        roles = [f"time: {table.time_col}" if table.time_col is not None else "no time column: rows count"]
-        if table.id_col is not None:
-            roles.append(f"series: {table.id_col} ({len(table.series):,})")
-        many = "targets" if len(table.channel_names) > 1 else "target"
-        shown = ", ".join(table.channel_names[:8]) + (", …" if table.channel_names[8:] else "")
-        lengths = sorted({len(series.values) for series in table.series})
-        rows = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
-        say(f"{'; '.join([*roles, f'{many}: {shown}'])}; {rows} rows, step {table.frequency}")
+        say(f"{table.describe_roles()} (--time, --id, --target change this)")
         return table
 
 

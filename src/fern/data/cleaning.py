@@ -16,9 +16,9 @@ from fern.data.auditing.policy import PAPER_POLICY, Action, Policy, in_words, ju
 from fern.data.auditing.scan import ColumnScan
 from fern.data.auditing.scan_runs import runs_of
 from fern.data.frequency import GridScan, TimeGrid, make_row_grid
-from fern.data.native import Native, unwrap
+from fern.data.native import Native, restore_names, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
-from fern.data.series_table import check_grid, resolve_frequency, restore_names, restore_stamps, split_by_series
+from fern.data.series_table import check_grid, resolve_frequency, restore_stamps, split_by_series
 from fern.data.splits import Part
 from fern.data.timestamps import as_text
 from fern.errors import FernError
@@ -136,7 +136,7 @@ def clean(
         >>> cleaned["load"][5].as_py(), log.changes[0].action
         (5.0, 'fill')
     """
-    reading = Reading(time_col=time, id_col=series, ignore=tuple(ignore))
+    reading = Reading(time_col=time, id_col=None if series is None else (series,), ignore=tuple(ignore))
     if isinstance(frame, str | Path):
         source, native = open_source(frame, reading), Native("pyarrow")
         types: dict[str, pa.DataType] = {}

@@ -1,25 +1,97 @@
-"""Which column of a table is time, which names the series and which hold values."""
+"""Which column of a table is time, which name the series and which hold values."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from fern.data.csv_files import is_number
-from fern.data.timestamps import is_day_number, is_text, is_time, time_format
+from fern.data.number_marks import find_marks, is_number, parse_numbers
+from fern.data.timestamps import (
+    FORMATS,
+    LOOSE_FORMATS,
+    as_text,
+    is_text,
+    is_time,
+    is_whole,
+    number_format,
+    parse_text,
+    time_format,
+)
 from fern.errors import FernError, unknown_name
 
 ID = "unique_id"
 TIME = "ds"
 TARGET = "y"
+
 TIME_NAMES = frozenset({"ds", "date", "datetime", "time", "timestamp", "t", "step", "index"})
+"""Whole numbers under these names are time."""
+
+_PARTS = {"year": 9999, "quarter": 4, "month": 12, "week": 53, "day": 31, "hour": 24, "minute": 60, "weekday": 7}
+"""Parts of a date, and the largest number of each."""
+
+_DATES = frozenset({"date", "datetime", "timestamp", "period", "yr", "qtr", *_PARTS})
+_OF_A_YEAR = frozenset({"dow", "dayofweek", "dayofyear", "weekofyear", "weeknumber", "weekno", "yearmonth", "yearweek"})
+_YEARS = frozenset({"fiscal", "financial", "calendar", "iso", "epi", "report", "reporting", "business", "trading"})
+_NOUNS = frozenset({"sku", "store", "item", "series", "shop", "product", "customer", "dept", "department", "family"})
+_KEYS = frozenset({"id", "ids", "sku", "nbr", "key", "uuid", "code"})
+_COVARIATES = frozenset({"price", "promo", "promotion", "promotions", "onpromotion", "discount", "holiday", "holidays"})
+
+JOINT = " / "
+"""Between the columns that name a series together, and between their values."""
+
+_MOST_NAMING = 4  # columns that name a series together
+
+
+def says_time(name: str) -> bool:
+    """Whether a column's name says that it is time, or a part of it.
+
+    Example:
+        >>> [says_time(name) for name in ("Order Date", "yearMonth", "fiscal_week", "load_day", "price")]
+        [True, True, True, False, False]
+    """
+    words = _words(name)
+    if "".join(words) in _DATES | _OF_A_YEAR:
+        return True
+    return len(words) == 2 and (
+        words[1] in ("date", "datetime", "timestamp") or (words[0] in _YEARS and words[1] in _DATES)
+    )
+
+
+def says_id(name: str) -> bool:
+    """Whether a column's name says that it names things: shops, items, series.
+
+    Example:
+        >>> [says_id(name) for name in ("store_nbr", "ItemID", "SKU", "store sales", "paid", "customers")]
+        [True, True, True, False, False, False]
+    """
+    words = _words(name)
+    return bool(words) and (words[-1] in _KEYS or (len(words) == 1 and words[0] in _NOUNS))
+
+
+def _may_be_time(name: str) -> bool:
+    return says_time(name) or name.strip().casefold() in TIME_NAMES
+
+
+def _says_covariate(name: str) -> bool:
+    words = _words(name)
+    return bool(words) and (words[0] in ("is", "has") or any(word in _COVARIATES for word in words))
+
+
+def _words(name: str) -> list[str]:
+    return [word.casefold() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+", name)]
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of a table: wide (time + one column a channel) or, with ``series``, long (rows of many series)."""
+    """The columns of a table: wide (time + one column a channel) or, with ``series``, long (rows of many series).
+
+    Where several columns name a series together they are ``named_by``, and ``series`` is their names joined.
+    """
 
     values: tuple[str, ...]
     time: str | None = None
@@ -27,13 +99,48 @@ class Roles:
     series: str | None = None
     ignored: tuple[str, ...] = ()
     covariates: tuple[str, ...] = ()
+    named_by: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """The columns that name the series."""
+        return self.named_by or ((self.series,) if self.series is not None else ())
+
+
+def join_names(rows: pa.Table | pa.RecordBatch, columns: Sequence[str], *, name: str) -> pa.Array | pa.ChunkedArray:
+    """The names of series that several columns name together.
+
+    Example:
+        >>> join_names(pa.table({"region": ["N", "S"], "shop": [1, 2]}), ["region", "shop"], name="frame").to_pylist()
+        ['N / 1', 'S / 2']
+    """
+    parts = [pc.cast(rows[column], pa.string()) for column in columns]
+    for column, part in zip(columns, parts, strict=True):
+        if pc.any(pc.match_substring(part, JOINT)).as_py():
+            raise FernError(f"column {column!r} has names with {JOINT!r} in them", argument="id_col", where=name)
+    return pc.binary_join_element_wise(*parts, JOINT)
+
+
+def join_columns(table: pa.Table, joined: str | None, *, name: str) -> pa.Table:
+    """The table with one column of names in place of those that ``joined`` names, if it has them.
+
+    Example:
+        >>> join_columns(pa.table({"a": ["x"], "b": [1], "y": [0.5]}), "a / b", name="frame").column_names
+        ['a / b', 'y']
+    """
+    parts = [] if joined is None or joined in table.column_names else joined.split(JOINT)
+    if len(parts) < 2 or not set(parts) <= set(table.column_names):
+        return table
+    names = join_names(table, parts, name=name)
+    return table.drop_columns(parts).add_column(0, str(joined), names)
 
 
 def find_roles(
     table: pa.Table,
     *,
     name: str,
-    id_col: str | None = None,
+    id_col: Sequence[str] | None = None,
     time_col: str | None = None,
     target_col: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
@@ -42,15 +149,17 @@ def find_roles(
     guess_id: bool = False,
     like: Roles | None = None,
     covariates: Sequence[str] = (),
+    partial: bool = False,
 ) -> Roles:
     """Decide which column is what, from the names and types of a table or of its first rows.
 
     Time is ``ds``, else the first column of dates or timestamps (text that reads as such included), else a column of
-    integers with a usual name (``t``, ``time``, …). The series are named by ``unique_id``. All others are values and
-    must be numbers. With ``forecast`` only targets are values: ``target_col``, else ``y`` of a long table, else every
-    column of numbers; other columns are an error, or left out with ``ignore_columns``. With ``guess_id`` the only
-    column of text may name the series, too; see `find_identifier`. Columns of the same name and role as in the table
-    ``like`` come before all guesses.
+    integers whose name says time (``t``, ``year``, …). The series are named by ``unique_id``, or by the columns in
+    ``id_col``. All others are values and must be numbers. With ``forecast`` only targets are values: ``target_col``,
+    else ``y`` of a long table, else every column of numbers whose name does not say time or identifier; columns that
+    are none of these are an error, or left out with ``ignore_columns``. Series are then also named by columns whose
+    names say so (`says_id`), and with ``guess_id`` by the only column of text; see `find_identifiers`. Columns of the
+    same name and role as in the table ``like`` come before all guesses. ``partial``: more rows follow.
 
     Example:
         >>> find_roles(pa.table({"date": ["2020-01-01"], "load": [1.5]}), name="f.csv").time
@@ -61,36 +170,36 @@ def find_roles(
         raise FernError("has no columns", where=name)
     require_distinct(names, name=name)
     known = like or Roles(())
-    usual = [column for column in (known.series, ID) if column in names and column not in ignore]
-    series = id_col or (usual[0] if usual else None)
+    naming = _given_identifiers(names, id_col, known, ignore)
     time_col = time_col or (known.time if known.time in names else None)
-    wanted = target_col or (known.values if series is None and known.series is None else ())
-    asked = {"time_col": [time_col], "id_col": [id_col], "target_col": wanted, "ignore": ignore}
+    wanted = target_col or (known.values if not naming and known.series is None else ())
+    asked = {"time_col": [time_col], "id_col": id_col or (), "target_col": wanted, "ignore": ignore}
     for argument, columns in asked.items():
         for column in columns:
             if column is not None and column not in names:
                 raise unknown_name("column", column, names, argument=argument, where=name)
-    left = [column for column in names if column not in (series, *ignore, *covariates)]
-    time, form = find_time(table, [column for column in left if column not in wanted], name=name, asked=time_col)
-    if series is None and guess_id:
-        series = find_identifier(table.select(left), time)
-        left = [column for column in left if column != series]
+    left = [column for column in names if column not in (*naming, *ignore, *covariates)]
+    free = [column for column in left if column not in wanted]
+    time, form = find_time(table, free, name=name, asked=time_col)
+    if not naming and forecast and (like is None or like.series is not None):
+        others = table.select([column for column in left if column in free or column == time])
+        naming = find_identifiers(others, time, text=guess_id, name=name, partial=partial)
+        left = [column for column in left if column not in naming]
+    series = JOINT.join(naming) if naming else None
     targets = None
     if forecast:
-        if series is not None and not wanted and set(known.values) <= set(names):
+        if series is not None and not wanted and known.values and set(known.values) <= set(names):
             wanted = known.values
-        targets = _targets(names, wanted, series=series, time=time_col, where=name)
+        targets = _targets(names, wanted, series=naming, time=time_col, where=name)
     # The row numbers that some programs write in front of the columns are no values.
-    numbers = [column for column in left if column != time and is_row_number(table, column)]
-    others = [column for column in left if column != time and column not in numbers]
-    values, extra = others, list[str]()
+    aside = [column for column in left if column != time and is_row_number(table, column)]
+    others = [column for column in left if column != time and column not in aside]
+    values = others
     if forecast:
-        if time is None and targets is None:
-            _refuse_fractions_of_time(table, where=name)
-        values = list(targets or [column for column in others if _holds_values(table, column)])
-        extra = [column for column in others if column not in values]
-        if extra and not ignore_columns:
-            _refuse_columns(table, extra, where=name)
+        values, extra = _choose_values(
+            table, others, targets, time=time, long=bool(naming), ignored=ignore_columns, where=name
+        )
+        aside += extra
     if not values and not covariates:
         raise FernError("has no value column besides the time column", expected="at least one", where=name)
     for column in values:
@@ -102,20 +211,98 @@ def find_roles(
             expected="one of them",
             where=name,
         )
-    return Roles(tuple(values), time, form, series, (*ignore, *numbers, *extra), tuple(covariates))
+    notes = _describe_reading(table, time, form)
+    return Roles(
+        tuple(values),
+        time,
+        form,
+        series,
+        (*ignore, *aside),
+        tuple(covariates),
+        tuple(naming) if len(naming) > 1 else (),
+        notes,
+    )
+
+
+def _given_identifiers(
+    names: Sequence[str], id_col: Sequence[str] | None, known: Roles, ignore: Sequence[str]
+) -> tuple[str, ...]:
+    """The columns that name the series by what is said, by the table before or by the usual name."""
+    if id_col:
+        return tuple(id_col)
+    if known.series is not None and known.series not in names:
+        parts = tuple(known.series.split(JOINT))
+        if set(parts) <= set(names):
+            return parts
+    usual = [column for column in (known.series, ID) if column is not None and column in names and column not in ignore]
+    return tuple(usual[:1])
+
+
+def _choose_values(
+    table: pa.Table,
+    others: Sequence[str],
+    targets: Sequence[str] | None,
+    *,
+    time: str | None,
+    long: bool,
+    ignored: bool,
+    where: str,
+) -> tuple[list[str], list[str]]:
+    """The columns to forecast, and those to leave out; what could be either is asked."""
+    named = [column for column in others if says_time(column) or says_id(column)]
+    if time is None and targets is None:
+        _refuse_parts_of_time(table, others, where=where)
+    if targets is not None:
+        extra = [column for column in others if column not in targets]
+        unnamed = [column for column in extra if column not in named]
+        if unnamed and not ignored:
+            _refuse_columns(table, unnamed, where=where)
+        return list(targets), extra
+    values = [column for column in others if column not in named and _holds_values(table, column)]
+    extra = [column for column in others if column not in values]
+    unnamed = [column for column in extra if column not in named]
+    if unnamed and not ignored:
+        _refuse_columns(table, unnamed, where=where)
+    covariates = [column for column in values if _says_covariate(column)]
+    if not long and 0 < len(covariates) < len(values):
+        rest = [column for column in values if column not in covariates]
+        raise FernError(
+            f"{_listed(covariates)} may be covariates of {_listed(rest)}, or to be forecast as well",
+            argument="target_col, futr_exog_list, hist_exog_list",
+            expected="the columns' roles: targets, known ahead, or known up to the last row",
+            where=where,
+        )
+    for column in named:
+        if says_id(column) and not _is_numbering(table, column):
+            raise FernError(
+                f"{column!r} may name the series, but no time stamp comes twice"
+                if time
+                else f"{column!r} may name the series, but there is no time column",
+                argument="id_col, ignore_columns",
+                expected="one of them",
+                where=where,
+            )
+    if not values and named:
+        raise FernError(
+            f"{_listed(named)} would be all there is to forecast, and a name that says time or identifier is no target",
+            argument="target_col",
+            expected="the column to forecast",
+            where=where,
+        )
+    return values, extra
 
 
 def _targets(
-    names: Sequence[str], target_col: Sequence[str], *, series: str | None, time: str | None, where: str
+    names: Sequence[str], target_col: Sequence[str], *, series: Sequence[str], time: str | None, where: str
 ) -> tuple[str, ...] | None:
     """The columns to forecast; None where every column of numbers is one."""
     if not target_col:
-        return (TARGET,) if series is not None and TARGET in names else None
+        return (TARGET,) if series and TARGET in names else None
     for column in target_col:
-        if column in (series, time):
-            role = "identifier" if column == series else "time"
+        if column == time or column in series:
+            role = "identifier" if column in series else "time"
             raise FernError(f"{column!r} is the {role} column", argument="target_col", where=where)
-    if series is not None and len(target_col) > 1:
+    if series and len(target_col) > 1:
         raise FernError(
             f"got {list(target_col)}; a long table has one target, a wide one may have many",
             argument="target_col",
@@ -129,20 +316,26 @@ def _refuse_columns(table: pa.Table, columns: Sequence[str], *, where: str) -> N
     for column in columns:
         if _is_mostly_numbers(table, column):
             check_values(table, column, name=where)
-    more = f" and {len(columns) - 5} more" if columns[5:] else ""
-    listed = ", ".join(repr(column) for column in columns[:5]) + more
     raise FernError(
-        f"{listed} {'is' if len(columns) == 1 else 'are'} neither identifier, time nor target; covariates are not "
-        "supported yet",
+        f"{_listed(columns)} {'is' if len(columns) == 1 else 'are'} neither identifier, time nor target",
         argument="ignore_columns",
-        expected="to be set to leave such columns out",
+        expected="to be set to leave such columns out; covariates are named as known, past or static",
         where=where,
     )
 
 
+def _listed(columns: Sequence[str]) -> str:
+    more = f" and {len(columns) - 5} more" if columns[5:] else ""
+    return ", ".join(repr(column) for column in columns[:5]) + more
+
+
 def _holds_values(table: pa.Table, column: str) -> bool:
     type_ = table.schema.field(column).type
-    return is_numeric(type_) or pa.types.is_null(type_)
+    return (
+        is_numeric(type_)
+        or pa.types.is_null(type_)
+        or find_marks(table[column], where=f"column {column!r}") is not None
+    )
 
 
 def _is_mostly_numbers(table: pa.Table, column: str) -> bool:
@@ -153,10 +346,19 @@ def _is_mostly_numbers(table: pa.Table, column: str) -> bool:
     return sum(map(is_number, texts)) > len(texts) / 2
 
 
-def _refuse_fractions_of_time(table: pa.Table, *, where: str) -> None:
-    """Refuse a column that is time by its name and its order, but would be forecast like any other."""
-    for column in table.column_names:
-        if column.strip().casefold() in TIME_NAMES and pa.types.is_floating(table.schema.field(column).type):
+def _refuse_parts_of_time(table: pa.Table, columns: Sequence[str], *, where: str) -> None:
+    """Refuse a table whose time stands in several columns, or in numbers that are no stamps."""
+    parts = [column for column in columns if "".join(_words(column)) in _PARTS]
+    if len(parts) > 1:
+        raise FernError(
+            f"time is spread over the columns {_listed(parts)}",
+            argument="time_col",
+            expected="one column of dates such as 2020-12-31; in pandas: df['ds'] = pd.to_datetime(df[['year', "
+            "'month', 'day']])",
+            where=where,
+        )
+    for column in columns:
+        if _may_be_time(column) and pa.types.is_floating(table.schema.field(column).type):
             values = table[column].to_numpy()
             if len(values) > 1 and (np.diff(values) > 0).all():
                 raise FernError(
@@ -177,21 +379,29 @@ def require_distinct(names: Sequence[str], *, name: str) -> None:
 def find_time(
     table: pa.Table, columns: Sequence[str], *, name: str, asked: str | None = None
 ) -> tuple[str | None, str | None]:
-    """Which of these columns is time and, for text and day numbers, its format; None where none is."""
+    """Which of these columns is time and, for text and numbers that are dates, its format; None where none is."""
+    unread = []
     for column in [asked] if asked else sorted(columns, key=lambda column: column != TIME):
-        data = table[column]
+        data, named = table[column], column == asked or _may_be_time(column)
         if is_time(data.type):
             return column, None
         if is_text(data.type):
-            form = time_format(data, name=column)
-            if form is not None or asked:
+            form = time_format(data, name=column, named=named)
+            if form is not None:
                 return column, form
-        if is_day_number(data):
-            return column, "%Y%m%d"
-    for column in columns:
-        usual = column.strip().casefold() in TIME_NAMES or is_row_number(table, column)
-        if (column == asked or (asked is None and usual)) and pa.types.is_integer(table.schema.field(column).type):
-            return column, None
+            if named and data.null_count < len(data):
+                unread.append(column)
+        number = number_format(data, name=column, named=named)
+        if number is not None:
+            return column, number
+    whole = [column for column in columns if _counts_time(table, column, asked)]
+    parts = [column for column in columns if asked is None and "".join(_words(column)) in _PARTS]
+    if len(parts) > 1 and set(whole) <= set(parts):
+        return None, None  # a year and a month: neither is time by itself
+    if whole:
+        return whole[0], None
+    if unread:
+        raise _explain_time(table[unread[0]], unread[0], where=name)
     if asked:
         raise FernError(
             f"time column {asked!r} holds {table.schema.field(asked).type}",
@@ -201,30 +411,137 @@ def find_time(
     return None, None
 
 
-def find_identifier(table: pa.Table, time: str | None) -> str | None:
-    """The column that names the series: ``unique_id``, else the only column of text, if what it holds looks like it.
+def _counts_time(table: pa.Table, column: str, asked: str | None) -> bool:
+    """Whether a column of whole numbers is time: by what is asked, by its name, or as the rows' number."""
+    data = table[column]
+    if not pa.types.is_integer(data.type) and not (is_whole(data) and (column == asked or says_time(column))):
+        return False
+    if asked is not None:
+        return column == asked
+    if is_row_number(table, column) or column.strip().casefold() in TIME_NAMES:
+        return True
+    if not says_time(column) or data.null_count == len(data):
+        return False
+    # The month or weekday alone, again and again, is no time.
+    most = next((most for part, most in _PARTS.items() if part in _words(column)), None)
+    steps = np.diff(np.asarray(pc.drop_null(data).to_numpy()))
+    turns = int((steps < 0).sum())
+    return most is None or most == _PARTS["year"] or turns == 0 or bool(pc.max(data).as_py() > most)
 
-    That is: one name in all rows, or time stamps that repeat, but never under the same name.
+
+def _explain_time(column: pa.ChunkedArray, name: str, *, where: str) -> FernError:
+    """Why a column that should be time cannot be read: which row is not written as the others are."""
+    text = pc.cast(column, pa.string())
+    head = text.slice(0, 2_000)
+    forms = (*FORMATS, *LOOSE_FORMATS)
+    best = max(forms, key=lambda form: len(head) - parse_text(head, form).null_count)
+    bad = pc.and_(pc.is_null(parse_text(text, best)), pc.is_valid(text))
+    rows = np.flatnonzero(np.asarray(bad))
+    row = int(rows[0]) if len(rows) else 0
+    most = len(head) - parse_text(head, best).null_count
+    first = next(value for value in text.to_pylist() if value is not None) if not most else ""
+    problem = f"time column {name!r}: cannot read {text[row].as_py()!r} in data row {row + 1:,}"
+    if most:
+        other = next(i for i in range(len(head)) if text[i].is_valid and not bad[i].as_py())
+        problem += f"; other rows are written as {text[other].as_py()!r}"
+    elif _names_month(first):
+        problem += ", which has no year"
+    return FernError(
+        problem, argument="time_col", expected="dates in one format, such as 2020-12-31, 2020-12 or 2020Q4", where=where
+    )
+
+
+def _names_month(text: str) -> bool:
+    dated = pa.array([f"{text.strip().rstrip('.')} 2000"])
+    return any(parse_text(dated, form).null_count == 0 for form in ("%b %Y", "%B %Y"))
+
+
+def _describe_reading(table: pa.Table, time: str | None, form: str | None) -> tuple[str, ...]:
+    """What a reader would not take for granted: how dates with a short year were read."""
+    if time is None or form not in LOOSE_FORMATS or form == "%Y":
+        return ()
+    text = pc.cast(pc.drop_null(table[time]), pa.string())
+    stamp = str(as_text(parse_text(text.slice(0, 1), str(form))[0])).removesuffix(" 00:00:00")
+    return (f"{text[0].as_py()!r} of column {time!r} is read as {stamp}",)
+
+
+def find_identifiers(
+    table: pa.Table, time: str | None, *, text: bool = True, name: str = "frame", partial: bool = False
+) -> tuple[str, ...]:
+    """The columns that name the series: ``unique_id``, else columns whose names say so, else the only column of text.
+
+    What they hold must look like it: one name in all rows, or time stamps that repeat, but never under the same name.
+    Where columns of text would do so together, that is asked. ``partial``: more rows follow, in which columns that have
+    one name so far may have others.
 
     Example:
         >>> shops = pa.table({"day": [1, 2, 1, 2], "shop": ["a", "a", "b", "b"], "sold": [3, 1, 4, 1]})
-        >>> find_identifier(shops, "day"), find_identifier(shops.slice(0, 2), "day")
-        ('shop', 'shop')
-        >>> find_identifier(pa.table({"day": [1, 2], "weather": ["rain", "sun"], "sold": [3, 1]}), "day") is None
-        True
+        >>> find_identifiers(shops, "day"), find_identifiers(shops.slice(0, 2), "day")
+        (('shop',), ('shop',))
+        >>> find_identifiers(pa.table({"day": [1, 2], "weather": ["rain", "sun"], "sold": [3, 1]}), "day")
+        ()
     """
     if ID in table.column_names:
-        return ID
-    texts: list[str] = [name for name in table.column_names if name != time and is_text(table.schema.field(name).type)]
-    if len(texts) != 1 or table[texts[0]].null_count:
-        return None
-    names = len(table[texts[0]].unique())
-    if names == 1:
-        return texts[0]
+        return (ID,)
+    others = [column for column in table.column_names if column != time and not table[column].null_count]
+    texts = [column for column in others if is_text(table.schema.field(column).type)]
+    named = [column for column in others if says_id(column) and (column in texts or _is_whole(table, column))]
+    counts = {column: len(table[column].unique()) for column in {*texts, *named}}
+    constant = [column for column in named if counts[column] == 1]
     if time is None or len(table[time].unique()) == table.num_rows:
-        return None
-    pairs = table.select([time, texts[0]]).group_by([time, texts[0]]).aggregate([]).num_rows
-    return texts[0] if pairs == table.num_rows else None
+        lone = texts if text and len(texts) == 1 and counts[texts[0]] == 1 else []
+        return tuple(constant[:_MOST_NAMING] or lone)
+    # A column with another value in nearly every row numbers the rows.
+    key = _find_key(table, time, [column for column in named if counts[column] <= table.num_rows / 2], name=name)
+    if key:
+        more = [column for column in constant if partial and column not in key]
+        return tuple(column for column in named if column in (*key, *more))
+    if len(texts) == 1:
+        return tuple(texts) if text and _is_key(table, [time, *texts]) else ()
+    mixed = [column for column in others if column in counts and counts[column] <= table.num_rows / 2]
+    key = _find_key(table, time, mixed[: 2 * _MOST_NAMING], name=name)
+    if key:
+        raise FernError(
+            f"{_listed(key)} {'together name' if len(key) > 1 else 'may name'} the series",
+            argument="id_col",
+            expected=f"to be {','.join(key)}, if that is right",
+            where=name,
+        )
+    return ()
+
+
+def _find_key(table: pa.Table, time: str, columns: Sequence[str], *, name: str) -> tuple[str, ...]:
+    """The fewest of these columns under which no time stamp comes twice; two ways to name the series are asked."""
+    if not columns or not _is_key(table, [time, *columns]):
+        return ()
+    for count in range(1, min(len(columns), _MOST_NAMING) + 1):
+        found = [chosen for chosen in combinations(columns, count) if _is_key(table, [time, *chosen])]
+        if not found:
+            continue
+        groups = {_count_groups(table, chosen) for chosen in found}
+        if len(groups | {_count_groups(table, sorted({c for chosen in found for c in chosen}))}) > 1:
+            ways = " or ".join(_listed(chosen) for chosen in found[:3])
+            raise FernError(f"{ways} may name the series", argument="id_col", expected="one of them", where=name)
+        return found[0]
+    return ()
+
+
+def _is_key(table: pa.Table, columns: Sequence[str]) -> bool:
+    return _count_groups(table, columns) == table.num_rows
+
+
+def _count_groups(table: pa.Table, columns: Sequence[str]) -> int:
+    return int(table.select(list(columns)).group_by(list(columns)).aggregate([]).num_rows)
+
+
+def _is_whole(table: pa.Table, column: str) -> bool:
+    return bool(pa.types.is_integer(table.schema.field(column).type))
+
+
+def _is_numbering(table: pa.Table, column: str) -> bool:
+    """Whether a column has one value in all rows or another one in nearly every row, and so tells no series apart."""
+    count = len(table[column].unique())
+    return bool(count == 1 or count > table.num_rows / 2)
 
 
 def is_row_number(table: pa.Table, column: str) -> bool:
@@ -247,15 +564,8 @@ def check_values(table: pa.Table, column: str, *, name: str) -> None:
             f"column {column!r} is a second time column ({type_}); ignore it, or say which one to use", where=name
         )
     if is_text(type_):
-        texts = table[column].to_pylist()
-        row, text = next(
-            ((i, v) for i, v in enumerate(texts) if v is not None and not is_number(v)), (0, texts[0] if texts else "")
-        )
-        raise FernError(
-            f"column {column!r} holds text ({text!r} in data row {row + 1:,})",
-            expected="numbers; correct it, or ignore the column",
-            where=name,
-        )
+        parse_numbers(table[column], name=column, where=name)
+        return
     raise FernError(f"column {column!r} holds {type_}", expected="numbers", where=name)
 
 

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv as pcsv
 
+from fern.data.number_marks import Marks, choose_marks, find_marks, is_number, parse_numbers
 from fern.errors import FernError, NotWritten
 
 
@@ -98,21 +99,16 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 
 _NOT_FOR_FILES = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "mbcs", "oem")
 
-_EXPONENT = r"(?:[eE][+-]?\d+)?"
-_DOT = re.compile(rf"[+-]?(?:\d+\.\d*|\.\d+){_EXPONENT}")
-_COMMA = re.compile(rf"[+-]?(?:\d+,\d*|,\d+){_EXPONENT}")
-_WHOLE = re.compile(rf"[+-]?\d+{_EXPONENT}")
-_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
-_BOTH = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+,\d+|[+-]?\d{1,3}(?:,\d{3})+\.\d+")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Separator and decimal mark of a text table."""
+    """Separator and decimal mark of a text table, and whether its numbers have more marks (`number_marks`)."""
 
     separator: str
     decimal: str
+    grouped: bool = False
 
 
 def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = None) -> tuple[str, str]:
@@ -174,7 +170,7 @@ def sniff(
 
     Example:
         >>> sniff("ds;a;b\\n2020-01-01;1,5;2,25\\n", name="f.csv")
-        Dialect(separator=';', decimal=',')
+        Dialect(separator=';', decimal=',', grouped=False)
     """
     if decimal not in (None, ".", ","):
         raise FernError(argument="decimal", got=decimal, expected="'.' or ','")
@@ -187,20 +183,8 @@ def sniff(
         separator = _separator(lines, name=name)
     rows = _fields(lines, separator)
     _check_header(rows[0], name=name)
-    if decimal is None:
-        decimal = _decimal(rows[1:], name=name)
-    return Dialect(separator, decimal)
-
-
-def is_number(text: str) -> bool:
-    """Whether the text is a number with a decimal point or a decimal comma.
-
-    Example:
-        >>> is_number("-1,5e3"), is_number("1.2.3")
-        (True, False)
-    """
-    text = text.strip()
-    return any(pattern.fullmatch(text) for pattern in (_WHOLE, _DOT, _COMMA))
+    marks = choose_marks(list(zip(*rows[1:], strict=False)), where=name, decimal=decimal)
+    return Dialect(separator, marks.decimal, marks.grouped)
 
 
 def _fields(lines: list[str], separator: str) -> list[list[str]]:
@@ -273,32 +257,6 @@ def _check_header(header: list[str], *, name: str) -> None:
         raise FernError(f"column {doubled[0]!r} appears {counted[doubled[0]]} times in the header", where=name)
 
 
-def _decimal(rows: list[list[str]], *, name: str) -> str:
-    """The decimal mark; numbers that could mean two things are refused."""
-    fields = [field for row in rows for field in row if field]
-    both = next((field for field in fields if _BOTH.fullmatch(field)), None)
-    if both is not None:
-        raise FernError(f"{both!r} has a thousands separator; save the file without it", where=name)
-    commas = [field for field in fields if _COMMA.fullmatch(field)]
-    if not commas:
-        return "."
-    dots = [field for field in fields if _DOT.fullmatch(field)]
-    if dots:
-        raise FernError(
-            (f"contains both {commas[0]!r} and {dots[0]!r}: decimal point or decimal comma? Use one of them"),
-            where=name,
-        )
-    if all(_GROUPED.fullmatch(field) for field in commas):
-        raise FernError(
-            (
-                f"{commas[0]!r} may be a decimal comma or a thousands separator; say which (decimal ',' "
-                "or '.'), or save the file with decimal points and without thousands separators"
-            ),
-            where=name,
-        )
-    return ","
-
-
 _BLOCK_BYTES = 1 << 22
 _NULLS = (
     *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null", "None", "none", "NaN", "nan", "-NaN", "-nan"),
@@ -347,6 +305,10 @@ class CsvFile:
         head = head.rename_columns(repair_names([column.strip() for column in raw]))
         if head.num_rows == 0:
             raise FernError("has a header but no rows", where=name)
+        if dialect.grouped:
+            for place, column in enumerate(head.column_names):
+                if find_marks(head[column], decimal=dialect.decimal) is not None:
+                    head = head.set_column(place, column, _numbers(head[column], dialect, column, name))
         return cls(path, name, encoding, dialect, raw, head)
 
     def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
@@ -355,14 +317,21 @@ class CsvFile:
 
     def _stream(self, types: Mapping[str, pa.DataType], *, threads: bool) -> Iterator[pa.RecordBatch]:
         as_written = dict(zip(self.head.column_names, self.raw_names, strict=True))
-        raw = {as_written[column]: type_ for column, type_ in types.items()}
+        marked = [c for c, type_ in types.items() if self.dialect.grouped and pa.types.is_floating(type_)]
+        raw = {as_written[c]: pa.string() if c in marked else type_ for c, type_ in types.items()}
         try:
             read = pcsv.ReadOptions(block_size=self._block_bytes(), encoding=self.encoding, use_threads=threads)
             parse = pcsv.ParseOptions(delimiter=self.dialect.separator)
             convert = _conversion(self.dialect, raw)
             with open_for_arrow(self.path) as source, pcsv.open_csv(source, read, parse, convert) as reader:
-                for batch in reader:
-                    yield batch.rename_columns(list(types))
+                row = 0
+                for read_batch in reader:
+                    batch = read_batch.rename_columns(list(types))
+                    for column in marked:
+                        values = _numbers(batch[column], self.dialect, column, self.name, row)
+                        batch = batch.set_column(batch.schema.get_field_index(column), column, values)
+                    yield batch
+                    row += batch.num_rows
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             if threads:  # once more without threads: only then the error names the row
                 for _ in self._stream(types, threads=False):
@@ -372,6 +341,10 @@ class CsvFile:
     def _block_bytes(self) -> int:
         """A block holds some lines: more than usual where the columns are very many."""
         return max(_BLOCK_BYTES, 256 * len(self.raw_names), 4 * sum(map(len, self.raw_names)))
+
+
+def _numbers(column: Any, dialect: Dialect, name: str, path: Path, row: int = 0) -> Any:
+    return parse_numbers(column, name=name, where=str(path), marks=Marks(dialect.decimal, grouped=True), row=row)
 
 
 def _conversion(dialect: Dialect, types: dict[str, pa.DataType]) -> pcsv.ConvertOptions:

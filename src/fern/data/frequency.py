@@ -16,6 +16,8 @@ from fern.errors import FernError
 Unit = Literal["nanosecond", "day", "business day", "month", "month end", "integer", "row"]
 
 DAY = 86_400_000_000_000
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WORKDAYS = "1111100"
 _NAMES = (
     (DAY, "day"),
     (3_600_000_000_000, "hour"),
@@ -51,6 +53,8 @@ class Frequency:
 
     unit: Unit
     count: int
+    weekmask: str = WORKDAYS
+    """The weekdays that a business day can be, from Monday on, as NumPy writes them."""
 
     def __str__(self) -> str:
         if self.unit == "nanosecond":
@@ -60,6 +64,9 @@ class Frequency:
             return f"integer step of {self.count}"
         if self.unit == "month end":
             return f"{_counted(self.count, 'month')} (month end)"
+        if self.unit == "business day" and self.weekmask != WORKDAYS:
+            closed = [day for day, open_ in zip(WEEKDAYS, self.weekmask, strict=True) if open_ == "0"]
+            return f"{_counted(self.count, 'open day')} (never on {' or '.join(closed)})"
         return _counted(self.count, self.unit)
 
     @property
@@ -167,7 +174,7 @@ def _on_calendar(local: np.int64, frequency: Frequency, steps: NDArray[np.int64]
     if frequency.unit == "day":
         days = date + steps.astype("timedelta64[D]")
     elif frequency.unit == "business day":
-        days = np.busday_offset(date, steps, roll="backward")
+        days = np.busday_offset(date, steps, roll="backward", weekmask=frequency.weekmask)
     else:
         months = date.astype("datetime64[M]") + steps.astype("timedelta64[M]")
         ends = (months + 1).astype("datetime64[D]") - 1
@@ -194,6 +201,10 @@ def _counted(count: int, name: str) -> str:
 _KEPT_STEPS = 4_096
 _MIXED_SHARE = 0.10
 _MIXED_RUN = 10
+_KEPT_DAYS = 1 << 20
+
+LEAST_OPEN, LEAST_WEEKS = 4, 4
+"""Weekdays that a calendar of open days has at least, and weeks that it takes to tell a closed day from a gap."""
 
 
 @dataclass(frozen=True)
@@ -307,6 +318,7 @@ class GridScan:
             "month end": _Steps(),
             "business day": _Steps(),
         }
+        self._days: list[NDArray[np.int64]] | None = []  # all days of a calendar; None where they are too many to keep
         self._first: tuple[int, int] | None = None  # time of day and day of month of the first stamp
         self._first_problem: int | None = None
         self._start: str | None = None
@@ -353,8 +365,25 @@ class GridScan:
             first_problem_row=self._first_problem,
         )
         found = [_grid(base, unit, steps) for unit, steps in readings if steps.base() is not None]
+        if not any(grid.gaps + grid.irregular == 0 for grid in found):
+            found += self._open_days(base)
         # The reading that leaves the fewest steps unexplained; elapsed time wins a tie.
         return min(found, key=lambda grid: (grid.mixed, grid.gaps + grid.irregular), default=base)
+
+    def _open_days(self, base: TimeGrid) -> list[TimeGrid]:
+        """The grid of the weekdays that there are, where some never are: a shop that is closed on Sundays."""
+        if self._integer or "day" not in self._calendar or not self._days:
+            return []
+        days = np.concatenate(self._days)
+        there = np.bincount((days + 3) % 7, minlength=7) > 0  # the epoch was a Thursday
+        if not LEAST_OPEN <= there.sum() < 7 or days[-1] - days[0] < 7 * LEAST_WEEKS:
+            return []
+        mask = "".join("1" if one else "0" for one in there)
+        if mask == WORKDAYS:
+            return []  # has a reading already
+        steps = _Steps()
+        steps.add(np.busday_count(np.datetime64(0, "D"), days.astype("datetime64[D]"), weekmask=mask))
+        return [_grid(base, "business day", steps, mask)] if steps.base() is not None else []
 
     def _note(self, row: int) -> None:
         if self._first_problem is None or row < self._first_problem:
@@ -384,8 +413,50 @@ class GridScan:
             "month": months.astype(np.int64),
             "month end": months.astype(np.int64),
         }
+        if self._days is not None:
+            self._days.append(numbers["day"])
+            self._days = self._days if sum(map(len, self._days)) <= _KEPT_DAYS else None
         for unit, steps in self._calendar.items():
             steps.add(np.busday_count(np.datetime64(0, "D"), days) if unit == "business day" else numbers[unit])
+
+
+def grid_by(stamps: pa.Array, frequency: Frequency) -> TimeGrid | None:
+    """The grid of stamps by a frequency that is given; None where they are not on it.
+
+    Example:
+        >>> import datetime
+        >>> days = [datetime.datetime(2024, 1, day) for day in (5, 6, 8)]  # Friday, Saturday, Monday
+        >>> str(grid_by(pa.array(days, pa.timestamp("ns")), Frequency("business day", 1, "1111110")).frequency)
+        '1 open day (never on Sunday)'
+    """
+    if pa.types.is_integer(stamps.type) != (frequency.unit == "integer") or stamps.null_count or len(stamps) == 0:
+        return None
+    numbers = as_integers(stamps)
+    if frequency.unit not in ("nanosecond", "integer"):
+        local = local_times(stamps)
+        days = (local // DAY).astype("datetime64[D]")
+        months = days.astype("datetime64[M]").astype(np.int64)
+        count = {"day": days.astype(np.int64), "month": months, "month end": months}
+        numbers = (
+            np.busday_count(np.datetime64(0, "D"), days, weekmask=frequency.weekmask)
+            if frequency.unit == "business day"
+            else count[frequency.unit]
+        )
+        again = next_stamps(stamps[0], frequency, int((numbers.max() - numbers[0]) // frequency.count + 1))
+        known = np.concatenate([as_integers(stamps[:1]), as_integers(again)])
+        if not np.isin(as_integers(stamps), known).all():
+            return None
+    base = TimeGrid(frequency=None, rows=len(stamps), first=as_text(stamps[0]), last=as_text(stamps[len(stamps) - 1]))
+    if len(stamps) == 1:
+        return replace(base, frequency=frequency)
+    sizes = np.diff(numbers)
+    if (sizes <= 0).any() or (sizes % frequency.count).any():
+        return None
+    gaps = int((sizes > frequency.count).sum())
+    missing = int((sizes // frequency.count - 1).sum())
+    if gaps > max(_MIXED_SHARE * len(sizes), 2):
+        return None
+    return replace(base, frequency=frequency, gaps=gaps, missing_rows=missing)
 
 
 def make_row_grid(rows: int) -> TimeGrid:
@@ -393,11 +464,11 @@ def make_row_grid(rows: int) -> TimeGrid:
     return TimeGrid(frequency=ROWS, rows=rows)
 
 
-def _grid(base: TimeGrid, unit: Unit, steps: _Steps) -> TimeGrid:
+def _grid(base: TimeGrid, unit: Unit, steps: _Steps, weekmask: str = WORKDAYS) -> TimeGrid:
     """The grid that one reading of the steps gives."""
     step = steps.base()
     assert step is not None
-    frequency = Frequency(unit, step)
+    frequency = Frequency(unit, step, weekmask)
     forwards = {s: counted for s, counted in steps.counts.items() if s > 0}
     total = sum(count for count, _ in forwards.values())
     gaps = missing = irregular = 0
@@ -416,5 +487,5 @@ def _grid(base: TimeGrid, unit: Unit, steps: _Steps) -> TimeGrid:
         missing_rows=missing,
         irregular=irregular,
         mixed=(gaps + irregular) > max(_MIXED_SHARE * total, 2) or repeated >= _MIXED_RUN,
-        common_steps=tuple((str(Frequency(unit, size)), count) for size, (count, _) in common),
+        common_steps=tuple((str(Frequency(unit, size, weekmask)), count) for size, (count, _) in common),
     )

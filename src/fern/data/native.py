@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args
 
 import narwhals as nw
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from fern.data.columns import require_distinct
-from fern.data.timestamps import replace_views
+from fern.data.columns import JOINT, require_distinct
+from fern.data.timestamps import in_type, replace_views
 from fern.errors import FernError, unknown_name
 
 FrameKind = Literal["pyarrow", "pandas", "polars"]
@@ -32,9 +33,12 @@ class Native:
     index: str | None = None  # the column that was pandas' index
     index_name: Hashable = None
     labels: Mapping[str, Hashable] = field(default_factory=dict)  # pandas labels that are not text
+    named_by: Mapping[str, pa.DataType | None] = field(default_factory=dict)  # columns that name a series together
+    periods: Mapping[str, str] = field(default_factory=dict)  # pandas columns of periods, and their frequency
 
     def wrap(self, table: pa.Table) -> Any:
         """The table as a frame of this kind."""
+        table = self._part_names(table)
         if self.kind not in get_args(FrameKind):
             raise unknown_name("kind of frame", self.kind, get_args(FrameKind))
         if self.kind == "pyarrow":
@@ -46,10 +50,33 @@ class Native:
             frame = table.to_pandas(use_threads=table.nbytes > _WORTH_THREADS)
         except ImportError:
             raise FernError(f"{self.kind} is not installed", argument="kind") from None
+        for name, freq in self.periods.items():
+            if name in frame.columns:
+                frame[name] = frame[name].dt.to_period(freq)
         if self.index is not None and self.index in frame.columns:
             frame = frame.set_index(self.index)
             frame.index.name = self.index_name
         return frame.rename(columns=dict(self.labels)) if self.labels else frame
+
+    def _part_names(self, table: pa.Table) -> pa.Table:
+        """The table with the columns that name a series together in place of their names joined."""
+        joined = JOINT.join(self.named_by)
+        if len(self.named_by) < 2 or joined not in table.column_names:
+            return table
+        place = table.column_names.index(joined)
+        parts = pc.split_pattern(pc.cast(table[joined], pa.string()), JOINT)
+        table = table.remove_column(place)
+        for number, (name, type_) in enumerate(self.named_by.items()):
+            values = restore_names(pc.list_element(parts, number), type_)
+            table = table.add_column(place + number, name, values)
+        return table
+
+
+def restore_names(names: pa.Array | pa.ChunkedArray, type_: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    """Series' names in the type of the column that came in."""
+    if type_ is None or pa.types.is_dictionary(type_):
+        return names if type_ is None else names.dictionary_encode()
+    return in_type(names, type_)
 
 
 def unwrap(frame: Any) -> tuple[pa.Table, Native]:
@@ -84,8 +111,9 @@ def unwrap(frame: Any) -> tuple[pa.Table, Native]:
 
 
 def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
-    index, index_name = None, frame.index.name
+    index, index_name, periods = None, frame.index.name, dict[str, str]()
     if type(frame.index).__name__ == "PeriodIndex":
+        periods[str(index_name) if index_name is not None else "index"] = _span(frame.index.dtype)
         frame = frame.set_axis(frame.index.to_timestamp(), axis=0)
     if frame.index.nlevels > 1:
         raise FernError("has a MultiIndex; turn its levels into columns (reset_index)", argument="frame")
@@ -107,11 +135,21 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
     if sparse:
         dense = {name: columns[name].astype(columns[name].dtype.subtype) for name in sparse}
         frame, columns = frame.assign(**dense), {**columns, **dense}
+    spans = {name: column for name, column in columns.items() if type(column.dtype).__name__ == "PeriodDtype"}
+    if spans:
+        starts = {name: column.dt.to_timestamp() for name, column in spans.items()}
+        periods |= {name: _span(column.dtype) for name, column in spans.items()}
+        frame, columns = frame.assign(**starts), {**columns, **starts}
     for name, column in columns.items():
         _check_zones(name, column)
     table = _by_column(columns) if frame.size <= _WORTH_THREADS // 8 else None
     other = {str(label): label for label in labels if not isinstance(label, str)}
-    return _whole(frame) if table is None else table, Native("pandas", index, index_name, other)
+    return _whole(frame) if table is None else table, Native("pandas", index, index_name, other, periods=periods)
+
+
+def _span(period: Any) -> str:
+    """The span of a type of pandas: ``M`` of ``period[M]``."""
+    return str(period).removeprefix("period[").removesuffix("]")
 
 
 def _by_column(columns: Mapping[str, Any]) -> pa.Table | None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fern.data.columns import Roles, find_roles, require_distinct
+from fern.data.columns import Roles, find_roles, join_names, require_distinct
 from fern.data.csv_files import CsvFile, Opened, first_line, open_for_arrow
 from fern.data.native import readable
+from fern.data.number_marks import parse_numbers
 from fern.data.timestamps import in_type, is_text, is_time, replace_views, to_stamps
 from fern.data.writing import detect_time_format
 from fern.errors import FernError
@@ -27,7 +28,7 @@ class Reading:
     """What the reader need not guess: the columns' roles and how the text is written; see `find_roles`."""
 
     time_col: str | None = None
-    id_col: str | None = None
+    id_col: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     encoding: str | None = None
     separator: str | None = None
@@ -39,7 +40,7 @@ class Reading:
     like: Roles | None = None
     covariates: tuple[str, ...] = ()
 
-    def roles(self, table: pa.Table, *, name: str) -> Roles:
+    def roles(self, table: pa.Table, *, name: str, partial: bool = False) -> Roles:
         """The roles of the columns of a table, or of its first rows."""
         return find_roles(
             table,
@@ -53,6 +54,7 @@ class Reading:
             guess_id=self.guess_id,
             like=self.like,
             covariates=self.covariates,
+            partial=partial,
         )
 
 
@@ -88,7 +90,7 @@ class Source:
             rows += batch.num_rows
             if batch.num_rows:
                 with readable(self.name):
-                    made = pa.RecordBatch.from_pydict(_canonical(batch, self.roles))
+                    made = pa.RecordBatch.from_pydict(_canonical(batch, self.roles, where=self.name))
                 yield made
         if rows == 0:
             raise FernError("has a header but no rows", argument=self.name)
@@ -98,7 +100,7 @@ class Source:
         if self.held is None or self.held.num_rows == 0:
             return pa.Table.from_batches(self.batches())
         with readable(self.name):
-            return pa.table(_canonical(self.held, self.roles))
+            return pa.table(_canonical(self.held, self.roles, where=self.name))
 
 
 def open_source(path: str | Path, reading: Reading = GUESSED, *, name: str | None = None) -> Source:
@@ -176,11 +178,10 @@ def read_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
 def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, reading: Reading) -> Source:
     file = open_csv(opened.path, start, complete, reading, name=name)
     head = file.head
-    roles = reading.roles(head, name=str(name))
+    roles = reading.roles(head, name=str(name), partial=not complete)
     types = {column: _csv_type(head, column) for column in roles.values}
     types |= {column: _covariate_type(head, column) for column in roles.covariates if column in head.column_names}
-    if roles.series is not None:
-        types[roles.series] = pa.string()
+    types |= dict.fromkeys(roles.identifiers, pa.string())
     if roles.time is not None:
         types[roles.time] = _csv_time_type(head, roles.time, roles.time_format)
 
@@ -190,7 +191,7 @@ def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, readin
     written = None
     if roles.time is not None:
         first = next(file.batches({roles.time: pa.string()}), None)
-        written = None if first is None else detect_time_format(first[0])
+        written = None if first is None else detect_time_format(first[0], read_as=roles.time_format)
     return Source(str(name), roles, _time_type(head, roles), stream, time_format=written)
 
 
@@ -207,7 +208,8 @@ def _covariate_type(head: pa.Table, column: str) -> pa.DataType:
 def _csv_time_type(head: pa.Table, column: str, form: str | None) -> pa.DataType:
     """Nanoseconds from the first row on: later stamps may have fractions of a second."""
     type_ = head.schema.field(column).type
-    return _in_nanoseconds(type_) if is_time(type_) else pa.string() if form else pa.int64()
+    whole = pa.float64() if pa.types.is_floating(type_) else pa.int64()
+    return _in_nanoseconds(type_) if is_time(type_) else pa.string() if form else whole
 
 
 def _parquet_source(held: Opened, path: Path, reading: Reading) -> Source:
@@ -220,19 +222,20 @@ def _parquet_source(held: Opened, path: Path, reading: Reading) -> Source:
     with _refuse_damage(path), opened() as file:
         schema = file.schema_arrow
         require_distinct(schema.names, name=str(path))
-        first = next(file.iter_batches(batch_size=10_000), None)
+        first, rows = next(file.iter_batches(batch_size=10_000), None), file.metadata.num_rows
     if first is None or first.num_rows == 0:
         raise FernError("has columns but no rows", where=path)
     head = pa.Table.from_batches([first], schema)
-    roles = reading.roles(head, name=str(path))
-    wanted = [name for name in (roles.time, roles.series, *roles.values, *roles.covariates) if name in schema.names]
+    roles = reading.roles(head, name=str(path), partial=rows > head.num_rows)
+    asked = (roles.time, *roles.identifiers, *roles.values, *roles.covariates)
+    wanted = [name for name in asked if name in schema.names]
 
     def stream() -> Iterator[pa.RecordBatch]:
         with _refuse_damage(path), opened() as file:
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
 
     types = dict(zip(schema.names, replace_views(head).schema.types, strict=True))
-    written = None if roles.time is None else detect_time_format(head[roles.time])
+    written = None if roles.time is None else detect_time_format(head[roles.time], read_as=roles.time_format)
     return Source(str(path), roles, _time_type(head, roles), stream, types, written)
 
 
@@ -257,14 +260,18 @@ def _in_nanoseconds(type_: pa.DataType) -> pa.DataType:
     return pa.timestamp("ns", tz=type_.tz if pa.types.is_timestamp(type_) else None)
 
 
-def _canonical(rows: pa.RecordBatch | pa.Table, roles: Roles) -> dict[str, pa.Array | pa.ChunkedArray]:
+def _canonical(rows: pa.RecordBatch | pa.Table, roles: Roles, *, where: str) -> dict[str, pa.Array | pa.ChunkedArray]:
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     if roles.time is not None:
         columns[roles.time] = to_stamps(rows[roles.time], name=roles.time, form=roles.time_format)
-    if roles.series is not None:
+    if roles.named_by and roles.series is not None:
+        columns[roles.series] = join_names(rows, roles.named_by, name=where)
+    elif roles.series is not None:
         columns[roles.series] = in_type(rows[roles.series], pa.string())
     for name in (*roles.values, *roles.covariates):
         column = rows[name]
+        if is_text(column.type):
+            column = parse_numbers(column, name=name, where=where)
         if pa.types.is_boolean(column.type):
             column = pc.cast(column, pa.int8())
         columns[name] = in_type(column, pa.float64(), safe=False)

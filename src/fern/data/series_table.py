@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,10 +14,21 @@ from numpy.typing import NDArray
 
 from fern.data.columns import Roles
 from fern.data.covariates import Encoding
-from fern.data.frequency import DAY, ROWS, Frequency, GridScan, TimeGrid, make_row_grid, next_stamps, to_frequency
-from fern.data.native import Native, unwrap
+from fern.data.frequency import (
+    DAY,
+    ROWS,
+    Frequency,
+    GridScan,
+    TimeGrid,
+    grid_by,
+    local_times,
+    make_row_grid,
+    next_stamps,
+    to_frequency,
+)
+from fern.data.native import Native, restore_names, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
-from fern.data.timestamps import as_integers, combine_chunks, in_type
+from fern.data.timestamps import as_integers, as_text, combine_chunks, in_type
 from fern.errors import FernError, unknown_name
 
 Missing = Literal["error", "interpolate", "ffill", "drop"]
@@ -42,6 +54,8 @@ class Series:
     breaks: tuple[int, ...] = ()
     covariates: NDArray[np.float64] | None = None  # (T, K), known and past columns as numbers
     static: NDArray[np.float64] | None = None  # (Q,)
+    sorted: bool = False  # the rows came in another order
+    bridged: tuple[int, int] = (0, 0)  # the longest run of values that were filled in: its rows, and the first of them
 
     def future(self, count: int) -> pa.Array | None:
         """The next ``count`` stamps after the last row (None without a time column)."""
@@ -62,6 +76,8 @@ class SeriesTable:
         id_col: the column that names the series of a long table; None for a wide one.
         time_format: the format in which a CSV file writes its times; None where that is not simple.
         encoding: how its covariates became numbers; None without any.
+        ignored: columns that are left out.
+        notes: what was done to the rows that a reader would not take for granted.
 
     Example:
         >>> table = read_frame(pa.table({"ds": ["2020-01-01", "2020-01-02"], "a": [1.0, 2.0]}))
@@ -83,6 +99,21 @@ class SeriesTable:
     time_format: str | None = None
     native: Native = field(default_factory=lambda: Native("pyarrow"))
     encoding: Encoding | None = None
+    ignored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def describe_roles(self) -> str:
+        """The columns' roles, in a line."""
+        parts = [f"time: {self.time_col}" if self.time_col is not None else "no time column: rows count"]
+        if self.id_col is not None:
+            parts.append(f"series: {self.id_col} ({len(self.series):,})")
+        names = {"targets" if len(self.channel_names) > 1 else "target": self.channel_names}
+        names |= {} if self.encoding is None else {"covariates": self.encoding.names.names}
+        names |= {"left out": self.ignored}
+        parts += [f"{role}: {', '.join(c[:8])}{', …' * (len(c) > 8)}" for role, c in names.items() if c]
+        lengths = sorted({len(series.values) for series in self.series})
+        rows = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
+        return f"{'; '.join(parts)}; {rows} rows, step {self.frequency}"
 
     @property
     def roles(self) -> Roles:
@@ -126,6 +157,30 @@ class SeriesTable:
         codes = pa.array(np.repeat(np.arange(len(names), dtype=np.int32), lengths))
         return restore_names(pa.array(names, pa.string()).take(codes), self.id_type)
 
+    def accept_closed_days(self) -> "SeriesTable":
+        """The table with short, rare gaps in a calendar of open days taken as holidays: no rows are missing there."""
+        if self.frequency.unit != "business day":
+            return self
+        days, first, accepted = 0, None, []
+        for one in self.series:
+            missing = _count_missing(one, self.frequency) if one.breaks else []
+            if (
+                one.stamps is None
+                or not missing
+                or max(missing) > LONGEST_CLOSED
+                or sum(missing) > CLOSED_SHARE * len(one.values)
+            ):
+                accepted.append(one)
+                continue
+            days += sum(missing)
+            first = first or as_text(next_stamps(one.stamps[one.breaks[0] - 1], self.frequency, 1)[0])
+            accepted.append(replace(one, breaks=()))
+        if not days:
+            return self
+        day = str(first).removesuffix(" 00:00:00")
+        note = f"{days:,} days without a row are taken as holidays, the first {day} (the step is {self.frequency})"
+        return replace(self, series=tuple(accepted), notes=(*self.notes, note))
+
     def require_no_gaps(self, *, where: str = "frame") -> None:
         """Refuse series whose time grid lacks rows."""
         gapped = [series for series in self.series if series.breaks]
@@ -147,8 +202,11 @@ class SeriesTable:
 
 _SCANNED_AT_ONCE = 1 << 18
 
-FEW_ROWS = 3
-"""Rows up to which a series takes the step of the longest one: two months' ends tell nothing of months."""
+LONGEST_CLOSED, CLOSED_SHARE = 7, 0.1
+"""Open days in a row that may be holidays, and their share of the rows at most."""
+
+LONG_GAP = 7
+"""Rows in a row that are filled in without a note, at most."""
 
 UNKNOWN_TIME, UNKNOWN_STEP = Frequency("nanosecond", DAY), Frequency("integer", 1)
 """The step of a single row that has no longer series beside it."""
@@ -157,7 +215,7 @@ UNKNOWN_TIME, UNKNOWN_STEP = Frequency("nanosecond", DAY), Frequency("integer", 
 def read_frame(
     frame: Any,
     *,
-    id_col: str | None = None,
+    id_col: str | Sequence[str] | None = None,
     time_col: str | None = None,
     target_col: str | Sequence[str] | None = None,
     ignore_columns: bool = False,
@@ -168,13 +226,13 @@ def read_frame(
     """The series of a data frame (pandas, polars, pyarrow) or of a CSV or Parquet file.
 
     Wide: a time column and one column a channel. Long: ``unique_id``, ``ds``, ``y``: one series an identifier. Columns
-    that are neither identifier, time nor target are an error, or left out with ``ignore_columns``. The time column runs
-    forwards on a grid (gaps are allowed and noted as breaks); with ``grid="rows"`` its stamps are not looked at and
+    that are neither identifier, time nor target are an error, or left out with ``ignore_columns``. Rows are sorted by
+    time, which runs on a grid (gaps are allowed and noted as breaks); with ``grid="rows"`` stamps are not looked at and
     rows count as equally spaced. ``step`` says how long a step lasts where the time column does not. Missing values are
     refused, filled or dropped as ``missing`` says (`fern.data.series_table.Missing`).
     """
-    targets = column_names("target_col", target_col)
-    reading = Reading(time_col, id_col, target_col=targets, forecast=True, ignore_columns=ignore_columns)
+    targets, naming = column_names("target_col", target_col), column_names("id_col", id_col)
+    reading = Reading(time_col, naming, target_col=targets, forecast=True, ignore_columns=ignore_columns)
     if isinstance(frame, str | Path):
         return read_series(open_source(frame, reading), grid=grid, step=step, missing=missing)
     table, native = unwrap(frame)
@@ -201,13 +259,16 @@ def read_series(
         raise FernError(argument="grid", got=grid, expected="'time' or 'rows'")
     roles, types = source.roles, source.types
     parts = split_by_series(source)
+    empty = [name for name, rows in parts if len(parts) > 1 and _is_empty(rows, roles.values)]
+    if len(empty) < len(parts):
+        parts = [(name, rows) for name, rows in parts if name not in {*empty}]
     longest = max((rows.num_rows for _, rows in parts), default=0)
-    series = _share_frequency(
-        [
-            _series(name, rows, source, by_rows=grid == "rows", step=step, missing=missing, lone=lone or longest > 1)
-            for name, rows in parts
-        ]
-    )
+    # The longest series first: others take its step where their stamps fit it.
+    place = next(i for i, (_, rows) in enumerate(parts) if rows.num_rows == longest)
+    make = partial(_series, source=source, by_rows=grid == "rows", step=step, missing=missing, lone=lone or longest > 1)
+    first = make(*parts[place])
+    shared = None if roles.time is None or grid == "rows" else first.frequency
+    series = _share_frequency([first if i == place else make(*part, shared=shared) for i, part in enumerate(parts)])
     single = types and all(types[name] in (pa.float32(), pa.float16()) for name in roles.values)
     return SeriesTable(
         series=series,
@@ -219,8 +280,48 @@ def read_series(
         id_type=None if roles.series is None else types.get(roles.series),
         value_type=pa.float32() if single else pa.float64(),
         time_format=source.time_format,
-        native=native or Native("pyarrow"),
+        native=_with_names(native or Native("pyarrow"), source),
+        ignored=roles.ignored,
+        notes=(*roles.notes, *_describe_changes(series, empty, missing)),
     )
+
+
+def _with_names(native: Native, source: Source) -> Native:
+    """Answers have the columns that name a series together in the types they came in."""
+    named_by = source.roles.named_by
+    return replace(native, named_by={name: source.types.get(name) for name in named_by}) if named_by else native
+
+
+def _is_empty(rows: pa.Table, columns: Sequence[str]) -> bool:
+    """Whether a series has no value at all."""
+    return any(rows[name].null_count == len(rows[name]) for name in columns) or not all(
+        np.isfinite(column).any() for column in _values(rows, columns).T
+    )
+
+
+def _describe_changes(series: Sequence[Series], empty: Sequence[str], missing: Missing) -> list[str]:
+    """What was done to the rows, each in a sentence."""
+    notes = []
+    unsorted = [one.name for one in series if one.sorted]
+    if unsorted:
+        where = f" in {len(unsorted):,} of {len(series):,} series" if len(series) > 1 else ""
+        notes.append(f"the rows were not in the order of time{where}; they were sorted")
+    if empty:
+        shown = ", ".join(repr(name) for name in empty[:3]) + (", …" if empty[3:] else "")
+        notes.append(f"{len(empty):,} series without any value {'is' if len(empty) == 1 else 'are'} left out ({shown})")
+    long = [one for one in series if one.bridged[0] > LONG_GAP]
+    if long:
+        worst = max(long, key=lambda one: one.bridged[0])
+        count, row = worst.bridged
+        ends = [row, row + count - 1]
+        begin, end = (
+            f"row {i + 1:,}" if worst.stamps is None else str(as_text(worst.stamps[i])).removesuffix(" 00:00:00")
+            for i in ends
+        )
+        where = f" of series {worst.name!r}" if worst.name else ""
+        more = f"; {len(long) - 1:,} other series have long gaps, too" if long[1:] else ""
+        notes.append(f"missing={missing!r} filled {count:,} rows in a row{where}, from {begin} to {end}{more}")
+    return notes
 
 
 def column_names(argument: str, names: object) -> tuple[str, ...] | None:
@@ -261,20 +362,38 @@ def split_by_series(source: Source) -> list[tuple[str, pa.Table]]:
 
 
 def _series(
-    name: str, table: pa.Table, source: Source, *, by_rows: bool, step: timedelta | None, missing: Missing, lone: bool
+    name: str,
+    table: pa.Table,
+    source: Source,
+    *,
+    by_rows: bool,
+    step: timedelta | None,
+    missing: Missing,
+    lone: bool,
+    shared: Frequency | None = None,
 ) -> Series:
     where = f"{source.name}, series {name!r}" if name else source.name
     stamps = None if source.roles.time is None else combine_chunks(table[source.roles.time])
     grid = make_row_grid(table.num_rows)
     on_grid = stamps is not None and not by_rows
+    order: Rows | None = None
     if stamps is not None:
         grid = _scan(stamps)
+        if on_grid and grid.unordered and not grid.empty:
+            order = np.argsort(as_integers(stamps), kind="stable")
+            table, stamps = table.take(pa.array(order)), stamps.take(pa.array(order))
+            grid = _scan(stamps)
+            if grid.first_problem_row is not None:  # as the rows came
+                grid = replace(grid, first_problem_row=int(order[grid.first_problem_row]))
         if on_grid and lone and len(stamps) == 1 and grid.frequency is None and not grid.problems():
             grid = replace(grid, frequency=UNKNOWN_STEP if pa.types.is_integer(stamps.type) else UNKNOWN_TIME)
+        if on_grid and shared is not None and grid.frequency != shared:
+            grid = grid_by(stamps, shared) or grid
         if on_grid:
             check_grid(grid, where=where, stamps=stamps)
     names = (*source.roles.values, *source.roles.covariates)
     values = _values(table, names)
+    bridged = (0, 0)
     if missing == "error":
         refuse_missing(values, names, where=where)
     elif missing == "drop":
@@ -287,17 +406,38 @@ def _series(
     else:
         if on_grid and grid.gaps and grid.frequency is not None:
             stamps, values = complete_grid(stamps, values, frequency=grid.frequency, missing_rows=grid.missing_rows)
+        bridged = _longest_gap(values)
         values = interpolate(values) if missing == "interpolate" else fill_forward(values)
         refuse_missing(values, names, where=where)  # a column without any value
     breaks: tuple[int, ...] = ()
     if on_grid and len(values) < table.num_rows + grid.missing_rows:  # rows are missing, or were dropped
         breaks = _breaks(stamps, grid.frequency)
     frequency, targets = resolve_frequency(grid, step, where=where), source.roles.values
-    if not source.roles.covariates:
-        return Series(name, stamps, values, names, frequency, breaks)
     count = len(targets)
+    own = Series(name, stamps, values, targets, frequency, breaks, sorted=order is not None, bridged=bridged)
+    if not source.roles.covariates:
+        return own
     target, others = np.ascontiguousarray(values[:, :count]), np.ascontiguousarray(values[:, count:])
-    return Series(name, stamps, target, targets, frequency, breaks, others)
+    return replace(own, values=target, covariates=others)
+
+
+def _longest_gap(values: Floats) -> tuple[int, int]:
+    """The longest run of rows in which a column has no value: its length and its first row."""
+    longest = (0, 0)
+    for absent in (~np.isfinite(values)).T:
+        if absent.any():
+            edges = np.flatnonzero(np.diff(np.concatenate([[False], absent, [False]]).astype(np.int8)))
+            lengths = edges[1::2] - edges[::2]
+            longest = max(longest, (int(lengths.max()), int(edges[::2][np.argmax(lengths)])))
+    return longest
+
+
+def _count_missing(series: Series, frequency: Frequency) -> list[int]:
+    """The rows that are missing before each break."""
+    assert series.stamps is not None
+    days = (local_times(series.stamps) // DAY).astype("datetime64[D]")
+    steps = np.diff(np.busday_count(np.datetime64(0, "D"), days, weekmask=frequency.weekmask))
+    return [int(steps[row - 1]) // frequency.count - 1 for row in series.breaks]
 
 
 def _values(table: pa.Table, names: Sequence[str]) -> NDArray[np.float64]:  # (T, C)
@@ -367,20 +507,15 @@ def _breaks(stamps: pa.Array, frequency: Frequency | None, *, gaps: bool = True)
 
 
 def _share_frequency(series: Sequence[Series]) -> tuple[Series, ...]:
-    """The series with one frequency: one of few rows takes that of the longest, if its stamps fit."""
+    """The series, which must have one frequency."""
     longest = max(series, key=lambda one: len(one.values))
-    shared = []
     for one in series:
         if one.frequency != longest.frequency:
-            few = len(one.values) <= FEW_ROWS and one.stamps is not None
-            if not few or _breaks(one.stamps, longest.frequency):
-                raise FernError(
-                    f"mixed frequencies: series {longest.name!r} steps by {longest.frequency}, "
-                    f"series {one.name!r} by {one.frequency}; forecast them separately"
-                )
-            one = replace(one, frequency=longest.frequency)
-        shared.append(one)
-    return tuple(shared)
+            raise FernError(
+                f"mixed frequencies: series {longest.name!r} steps by {longest.frequency}, "
+                f"series {one.name!r} by {one.frequency}; forecast them separately"
+            )
+    return tuple(series)
 
 
 def restore_stamps(stamps: pa.Array, type_: pa.DataType | None) -> pa.Array:
@@ -392,13 +527,6 @@ def restore_stamps(stamps: pa.Array, type_: pa.DataType | None) -> pa.Array:
     if pa.types.is_integer(type_) and not pa.types.is_integer(stamps.type):
         return stamps
     return in_type(stamps, type_, safe=False)
-
-
-def restore_names(names: pa.Array | pa.ChunkedArray, type_: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
-    """Series' names in the type of the column that came in."""
-    if type_ is None or pa.types.is_dictionary(type_):
-        return names if type_ is None else names.dictionary_encode()
-    return in_type(names, type_)
 
 
 # --- missing values and rows --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from fern.data.timestamps import FORMATS, is_text
+from fern.data.timestamps import FORMATS, ISO, is_text, parse_text, write_text
 
 _SAMPLE = 100
 
@@ -53,8 +53,10 @@ def to_seconds(table: pa.Table, column: str) -> pa.Table:
     return table
 
 
-def detect_time_format(column: pa.Array | pa.ChunkedArray) -> str | None:
+def detect_time_format(column: pa.Array | pa.ChunkedArray, *, read_as: str | None = None) -> str | None:
     """The format in which a column of text writes its times, to the letter; None where that is not simple.
+
+    ``read_as`` is the format in which the column is read: no other is then tried.
 
     Example:
         >>> detect_time_format(pa.array(["31.12.2019", "01.01.2020"])), detect_time_format(pa.array(["yesterday"]))
@@ -67,7 +69,8 @@ def detect_time_format(column: pa.Array | pa.ChunkedArray) -> str | None:
     text = pc.drop_null(pc.cast(column, pa.string()))
     # Rows from the whole length: the first alone may not tell day from month.
     chosen = text.take(pa.array([i * (len(text) - 1) // _SAMPLE for i in range(_SAMPLE + 1)])) if len(text) else text
-    return next((form for form in FORMATS if len(text) and _writes(chosen, form) and _writes(text, form)), None)
+    forms = FORMATS if read_as in (None, ISO) else (read_as,)
+    return next((form for form in forms if len(text) and _writes(chosen, form) and _writes(text, form)), None)
 
 
 def format_times(table: pa.Table, column: str, form: str | None) -> pa.Table:
@@ -75,12 +78,14 @@ def format_times(table: pa.Table, column: str, form: str | None) -> pa.Table:
     if form is None or not pa.types.is_timestamp(table.schema.field(column).type):
         return to_seconds(table, column)
     seconds = table[column].cast(pa.timestamp("s"))
-    return _with(table, column, pc.strftime(seconds, format=form, locale="C"))
+    return _with(table, column, write_text(seconds, form))
 
 
 def _writes(text: pa.Array | pa.ChunkedArray, form: str) -> bool:
-    parsed = pc.strptime(text, format=form, unit="s", error_is_null=True)
-    return parsed.null_count == 0 and bool(pc.all(pc.equal(text, pc.strftime(parsed, format=form, locale="C"))).as_py())
+    parsed = parse_text(text, form)
+    return parsed.null_count == 0 and bool(
+        pc.all(pc.equal(text, write_text(parsed.cast(pa.timestamp("s")), form))).as_py()
+    )
 
 
 def _with(table: pa.Table, column: str, values: pa.ChunkedArray) -> pa.Table:

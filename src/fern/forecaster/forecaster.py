@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fern.checks import is_whole, require_memory, require_number, require_whole
-from fern.data.columns import TARGET
+from fern.data.columns import TARGET, join_columns
 from fern.data.covariates import Covariates, Encoding, learn_columns, read_statics
 from fern.data.native import FrameKind, Native, unwrap
 from fern.data.reading import Reading, open_source, read_columns, table_source
@@ -83,7 +83,7 @@ class FernForecaster:
         positive: no forecast below 0: of series that were never negative (``"auto"``), of all, or of none.
         missing: ``"error"``, ``"interpolate"``, ``"ffill"`` or ``"drop"``; for missing values and missing rows.
         ignore_columns: leave out columns that are neither identifier, time nor target; without it they are an error.
-        id_col: the column with the series' identifiers.
+        id_col: the column with the series' identifiers, or a list of columns that name a series together.
         time_col: the time column; detected if not given.
         target_col: the column to forecast; detected if not given.
         seed: random seed.
@@ -128,7 +128,7 @@ class FernForecaster:
         positive: bool | Literal["auto"] = "auto",
         missing: Missing = "error",
         ignore_columns: bool = False,
-        id_col: str = ID_COL,
+        id_col: str | Sequence[str] = ID_COL,
         time_col: str | None = None,
         target_col: str | Sequence[str] | None = None,
         seed: int = 7,
@@ -183,7 +183,7 @@ class FernForecaster:
         self,
         df: Any,
         *,
-        id_col: str | None = None,
+        id_col: str | Sequence[str] | None = None,
         time_col: str | None = None,
         target_col: str | Sequence[str] | None = None,
         static_df: Any = None,
@@ -198,8 +198,9 @@ class FernForecaster:
         began = time.monotonic()
         settings = self._settings()  # a wrong argument is an error before anything is read
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
+        table = self._read(df, columns, static_df=static_df)
         state = fit_state(
-            self._read(df, columns, static_df=static_df),
+            table,
             settings,
             horizon=self.horizon,
             context_length=None if self.context_length == "auto" else self.context_length,
@@ -207,14 +208,15 @@ class FernForecaster:
             directory=None if directory is None else Path(directory),
             began=began,
         )
-        self._state = state
+        roles = f"{table.describe_roles()} (time_col, id_col, target_col change this)"
+        self._state = replace(state, notes=(roles, *table.notes, *state.notes))
         return self
 
     def read(
         self,
         df: Any,
         *,
-        id_col: str | None = None,
+        id_col: str | Sequence[str] | None = None,
         time_col: str | None = None,
         target_col: str | Sequence[str] | None = None,
         encoding: str | None = None,
@@ -382,7 +384,7 @@ class FernForecaster:
         quantiles: Numbers = None,
         refit: bool = False,
         use_fitted: bool = False,
-        id_col: str | None = None,
+        id_col: str | Sequence[str] | None = None,
         time_col: str | None = None,
         target_col: str | Sequence[str] | None = None,
     ) -> Any:
@@ -685,31 +687,29 @@ class FernForecaster:
         if isinstance(df, SeriesTable):
             return df
         given = {key: value for key, value in columns.items() if value is not None}
-        id_col, time_col = (given.get(key, getattr(self, key)) for key in ("id_col", "time_col"))
-        for key, value in (("id_col", id_col), ("time_col", time_col)):
-            if not isinstance(value, str) and not (value is None and key == "time_col"):
-                raise FernError(argument=key, got=value, expected="the name of a column")
+        naming = column_names("id_col", given.get("id_col", self.id_col)) or ()
+        time_col = given.get("time_col", self.time_col)
+        if time_col is not None and not isinstance(time_col, str):
+            raise FernError(argument="time_col", got=time_col, expected="the name of a column")
         targets = column_names("target_col", given.get("target_col", self.target_col))
         encoding, statics = None, dict[str, Floats]()
-        if self._has_covariates(static_df):
-            frame, native = self._open(df, time_col, dialect, kind) if isinstance(df, str | Path) else unwrap(df)
-            roles = {
-                "identifier": id_col if id_col in frame.column_names else None,
-                "time": time_col,
-                "target": targets[0] if targets else TARGET,
-            }
-            fitted = None if like is None or like.covariates is None else like.covariates.encoding
-            df, encoding, statics = self._covariates(frame, roles, fitted=fitted, static_df=static_df)
         reading = Reading(
             time_col=time_col,
-            id_col=None if id_col == ID_COL else id_col,
+            id_col=None if naming == (ID_COL,) else naming,
             target_col=targets,
             forecast=True,
             ignore_columns=self.ignore_columns,
             guess_id=isinstance(df, str | Path),
             like=None if like is None else like.table.roles,
-            covariates=() if encoding is None else encoding.dynamic_outputs,
         )
+        if self._has_covariates(static_df):
+            frame, native = self._open(df, reading, dialect, kind) if isinstance(df, str | Path) else unwrap(df)
+            frame, native, id_col = self._name_series(frame, native, reading)
+            roles = {"identifier": id_col, "time": time_col, "target": targets[0] if targets else TARGET}
+            fitted = None if like is None or like.covariates is None else like.covariates.encoding
+            df, encoding, statics = self._covariates(frame, roles, fitted=fitted, static_df=static_df)
+            reading = replace(reading, covariates=encoding.dynamic_outputs)
+            reading = reading if id_col is None else replace(reading, id_col=(id_col,))
         reading = replace(reading, **(dialect or {}))
         if isinstance(df, str | Path):
             source = open_source(df, reading, name=name)
@@ -727,16 +727,30 @@ class FernForecaster:
                 raise FernError(f"has no values for series {lacking[0]!r}", argument="static_df")
             table = replace(table, series=tuple(series), encoding=encoding)
         if self.missing == "error":
+            table = table.accept_closed_days()
             table.require_no_gaps(where=source.name)
+        for note in table.notes:
+            warnings.warn(note, FernWarning, stacklevel=3)
         return table
 
     def _open(
-        self, path: str | Path, time_col: str | None, dialect: Mapping[str, Any] | None, kind: FrameKind | None
+        self, path: str | Path, reading: Reading, dialect: Mapping[str, Any] | None, kind: FrameKind | None
     ) -> tuple[pa.Table, Native]:
         """A file as a table with its covariates as they are."""
         names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list).names
-        reading = Reading(time_col=time_col, forecast=True, ignore_columns=True, guess_id=True, covariates=names)
-        return read_columns(open_source(path, replace(reading, **(dialect or {})))), _native_of_file(kind)
+        reading = replace(reading, ignore_columns=True, covariates=names, **(dialect or {}))
+        return read_columns(open_source(path, reading)), _native_of_file(kind)
+
+    def _name_series(self, frame: pa.Table, native: Native, reading: Reading) -> tuple[pa.Table, Native, str | None]:
+        """The frame with one column that names the series, and that column; None for a wide frame."""
+        names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list).names
+        naming = reading.id_col or ((ID_COL,) if ID_COL in frame.column_names else ())
+        if len(naming) == 1:
+            return frame, native, naming[0] if naming[0] in frame.column_names else None
+        there = tuple(name for name in names if name in frame.column_names)
+        roles = replace(reading, ignore_columns=True, covariates=there).roles(frame, name="frame")
+        types = {name: frame.schema.field(name).type for name in roles.named_by}
+        return join_columns(frame, roles.series, name="frame"), replace(native, named_by=types), roles.series
 
     def _has_covariates(self, static_df: Any) -> bool:
         names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
@@ -750,7 +764,9 @@ class FernForecaster:
         """The frame with covariates as numbers, how they became that, and the static numbers of its series."""
         names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
         names.require_in(frame.column_names, roles=roles, where="frame")
-        statics = None if static_df is None else unwrap(static_df)[0]
+        statics = (
+            None if static_df is None else join_columns(unwrap(static_df)[0], roles["identifier"], name="static_df")
+        )
         if statics is None and names.static:
             for name in names.static:
                 if fitted is None and name not in frame.column_names:

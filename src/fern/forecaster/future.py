@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fern.data.columns import join_columns
 from fern.data.covariates import align_future, encode_columns
 from fern.data.native import unwrap
 from fern.data.reading import Reading, open_source, read_columns
@@ -35,6 +36,7 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
     assert state.covariates is not None
     encoding, table = state.covariates.encoding, state.table
     frame = _read_file(state, futr_df) if isinstance(futr_df, str | Path) else unwrap(futr_df)[0]
+    frame = join_columns(frame, table.id_col, name="futr_df")
     if table.time_col is None:
         raise FernError("the fitted frame has no time column, so no steps ahead", argument="futr_df")
     for column in (table.time_col, *((table.id_col,) if table.id_col else ()), *encoding.names.known):
@@ -53,7 +55,9 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
         )
     try:
         stamps = to_stamps(
-            frame[table.time_col], name=table.time_col, form=time_format(frame[table.time_col], name=table.time_col)
+            frame[table.time_col],
+            name=table.time_col,
+            form=time_format(frame[table.time_col], name=table.time_col, named=True),
         )
     except FernError as error:
         raise error.within("futr_df") from None
@@ -76,7 +80,8 @@ def _read_file(state: State, path: str | Path) -> pa.Table:
     """The file of a future frame, in the types of its columns."""
     assert state.covariates is not None
     names = state.covariates.encoding.names.known
-    reading = Reading(time_col=state.table.time_col, id_col=state.table.id_col, covariates=names, forecast=True)
+    naming = tuple(state.table.native.named_by) or ((state.table.id_col,) if state.table.id_col else None)
+    reading = Reading(time_col=state.table.time_col, id_col=naming, covariates=names, forecast=True)
     return read_columns(open_source(path, replace(reading, ignore_columns=True)))
 
 

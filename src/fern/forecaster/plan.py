@@ -37,7 +37,7 @@ MANY_SERIES = 40
 """From here on series count as a panel: one held-out window of each says more than many of a few."""
 
 _DAY = 86_400_000_000_000
-_SEASONS = {"day": 7, "business day": 5, "month": 12, "month end": 12}
+_SEASONS = {"day": 7, "month": 12, "month end": 12}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ def guess_season(frequency: Frequency) -> int:
         if frequency.count >= _DAY:
             return max(1, round(7 * _DAY / frequency.count))
         return _DAY // frequency.count if _DAY // frequency.count <= 288 else 60
-    return max(1, _SEASONS.get(frequency.unit, 1) // frequency.count)
+    open_days = frequency.weekmask.count("1") if frequency.unit == "business day" else 1
+    return max(1, _SEASONS.get(frequency.unit, open_days) // frequency.count)
 
 
 def make_plan(

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from fern.calibration import Calibration, OnlineCalibration
 from fern.calibration.coverage import BINS, CoverageByOrigin, CoverageRow
 from fern.calibration.online import STATE
-from fern.data.frequency import Frequency, Unit
+from fern.data.frequency import WORKDAYS, Frequency, Unit
 from fern.data.native import FrameKind, Native
 from fern.data.series_table import SeriesTable
 from fern.diagnostics import EigenProfile, Rules
@@ -244,6 +244,8 @@ def _table_parts(table: SeriesTable) -> Plain:
         "index": table.native.index,
         "index_name": _label(table.native.index_name),
         "labels": {name: _label(label) for name, label in table.native.labels.items()},
+        "named_by": {name: type_text(type_, column=name) for name, type_ in table.native.named_by.items()},
+        "periods": dict(table.native.periods),
     }
 
 
@@ -262,8 +264,22 @@ def _table(plain: Mapping[str, Any], channel_names: tuple[str, ...], frequency: 
         time_type=parse_type(plain["time_type"]),
         id_type=parse_type(plain["identifier_type"]),
         value_type=parse_type(plain["value_type"]) or pa.float64(),
-        native=Native(kind, plain["index"], plain["index_name"], dict(plain["labels"])),
+        native=Native(
+            kind,
+            plain["index"],
+            plain["index_name"],
+            dict(plain["labels"]),
+            {str(name): parse_type(type_) for name, type_ in plain.get("named_by", {}).items()},
+            {str(name): _span(text) for name, text in plain.get("periods", {}).items()},
+        ),
     )
+
+
+def _span(text: Any) -> str:
+    """The span of pandas' periods, such as ``Q-DEC``."""
+    if not isinstance(text, str) or not re.fullmatch(r"[0-9]{0,4}[A-Za-z]{1,4}(-[A-Z]{3})?", text):
+        raise FernError(argument="periods", got=str(text)[:40], expected="a span such as M or Q-DEC")
+    return text
 
 
 def _label(label: Any) -> Any:
@@ -283,7 +299,12 @@ def _frequency(plain: Mapping[str, Any]) -> Frequency:
         raise FernError(
             f"got a count of {str(count)[:40]}", argument="frequency", expected="a whole number of at least 1"
         )
-    return Frequency(cast("Unit", unit), count)
+    weekmask = plain.get("weekmask", WORKDAYS)
+    if not isinstance(weekmask, str) or not re.fullmatch(r"[01]{7}", weekmask) or "1" not in weekmask:
+        raise FernError(
+            argument="weekmask", got=str(weekmask)[:40], expected="seven digits, 0 or 1, and a day at least"
+        )
+    return Frequency(cast("Unit", unit), count, weekmask)
 
 
 # --- findings -------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def audit(
     tables are held in memory, to bring each series' rows together. ``step`` says how long a step lasts where the
     time column does not. ``part`` looks at these rows only (for instance the training part).
     """
-    reading = Reading(time_col=time, id_col=series, ignore=tuple(ignore))
+    reading = Reading(time_col=time, id_col=None if series is None else (series,), ignore=tuple(ignore))
     if isinstance(frame, str | Path):
         source = open_source(frame, reading)
     else:
