@@ -527,7 +527,7 @@ def _find_key(table: pa.Table, time: str, columns: Sequence[str], *, name: str) 
 
 
 def _is_key(table: pa.Table, columns: Sequence[str]) -> bool:
-    return _count_groups(table, columns) == table.num_rows
+    return bool(_count_groups(table, columns) == table.num_rows)
 
 
 def _count_groups(table: pa.Table, columns: Sequence[str]) -> int:
