@@ -51,6 +51,11 @@ def test_neuralforecasts_own_checks_pass_with_every_loss(room: Any, monkeypatch:
             raise RuntimeError from error  # the one kind of error that the checks report
         passed.append(type(config["loss"]).__name__)
 
+    whole = checks.NeuralForecast
+    months = {"M": "ME"}  # as newer versions of pandas call them; the checks of neuralforecast 3.3 do not
+    monkeypatch.setattr(
+        checks, "NeuralForecast", lambda models, freq: whole(models=models, freq=months.get(freq, freq))
+    )
     monkeypatch.setattr(checks, "_run_model_tests", strictly)
     checks.check_model(room.Fern)
     assert len(passed) == 26 and {"MAE", "MQLoss", "IQLoss", "DistributionLoss", "GMM"} <= set(passed)
@@ -163,3 +168,69 @@ def test_samples_are_joint_and_quantiles_are_the_distributions(room: Any) -> Non
     assert (covariance - covariance.diag().diag()).abs().max() > 0.01
     below = (paths[0, :, 0] < quantiles[0, :, 0, :1]).float().mean(1)
     torch.testing.assert_close(below, torch.full((6,), 0.1), atol=0.01, rtol=0.0)
+
+
+def driven(seed: int = 0) -> tuple[Any, Any, Any]:
+    """Two series that a known column drives: their past, what is known ahead, and the truth there."""
+    import pandas as pd
+
+    rng, frames = np.random.default_rng(seed), []
+    for name in ("a", "b"):
+        x, y = rng.standard_normal(300), np.zeros(300)
+        for t in range(1, 300):
+            y[t] = 0.5 * y[t - 1] + 2.0 * x[t] + 0.2 * rng.standard_normal()
+        stamps = pd.date_range("2024-01-01", periods=300, freq="D")
+        frames.append(pd.DataFrame({"unique_id": name, "ds": stamps, "y": 20 + y, "x": x, "past": y + x}))
+    whole = pd.concat(frames, ignore_index=True)
+    ahead = whole.groupby("unique_id").tail(12)
+    return whole.drop(index=ahead.index), ahead[["unique_id", "ds", "x"]], ahead["y"].to_numpy()
+
+
+@pytest.mark.parametrize("loss", [None, "MAE", "MQLoss", "DistributionLoss"])
+def test_a_known_column_that_drives_a_series_is_learnt(room: Any, loss: str | None) -> None:
+    from neuralforecast import NeuralForecast
+    from neuralforecast.losses import pytorch as losses
+
+    past, ahead, truth = driven()
+    own = {} if loss is None else {"loss": getattr(losses, loss)(*(["Normal"] if loss == "DistributionLoss" else []))}
+    errors = {}
+    for columns in (["x"], []):
+        model = room.Fern(
+            h=12, input_size=24, max_steps=150, futr_exog_list=columns, learning_rate=1e-2, **SMALL, **own
+        )
+        forecasts = NeuralForecast([model], freq="D")
+        forecasts.fit(past[["unique_id", "ds", "y", *columns]])
+        made = forecasts.predict(futr_df=ahead if columns else None)
+        middle = next(name for name in ("Fern", "Fern-median") if name in made)
+        errors[len(columns)] = np.abs(made[middle].to_numpy() - truth).mean()
+    assert errors[1] < 0.6 * errors[0]
+
+
+def test_every_kind_of_column_enters_the_forecast_and_is_saved(room: Any, tmp_path: Any) -> None:
+    import pandas as pd
+    from neuralforecast import NeuralForecast
+
+    past, ahead, _ = driven()
+    statics = pd.DataFrame({"unique_id": ["a", "b"], "size": [0.0, 1.0]})
+    columns = {"futr_exog_list": ["x"], "hist_exog_list": ["past"], "stat_exog_list": ["size"]}
+    forecasts = NeuralForecast([room.Fern(h=12, input_size=24, max_steps=5, **columns, **SMALL)], freq="D")
+    forecasts.fit(past, static_df=statics)
+    made = forecasts.predict(futr_df=ahead)["Fern"]
+    other_past = past.assign(past=past["past"] + 5)
+    for changed in (
+        forecasts.predict(futr_df=ahead.assign(x=ahead["x"] + 1)),
+        forecasts.predict(df=other_past, static_df=statics, futr_df=ahead),
+        forecasts.predict(df=past, static_df=statics.assign(size=2.0), futr_df=ahead),
+    ):
+        assert (changed["Fern"] != made).all()
+    forecasts.save(str(tmp_path / "saved"))
+    again = NeuralForecast.load(str(tmp_path / "saved")).predict(futr_df=ahead)["Fern"]
+    assert again.equals(made)
+
+
+def test_without_columns_the_model_is_as_it_was(room: Any) -> None:
+    model = room.Fern(h=12, input_size=24, **SMALL)
+    assert model.effects is None and not any("effects" in name for name in model.state_dict())
+    with_columns = room.Fern(h=12, input_size=24, futr_exog_list=["x"], **SMALL).eval()
+    batch = {"insample_y": torch.randn(3, 24, 1), "futr_exog": torch.randn(3, 36, 1)}
+    torch.testing.assert_close(with_columns(batch), model.eval()(batch))  # columns begin without effect

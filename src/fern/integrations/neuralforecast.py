@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from fern.extras import import_optional
@@ -128,6 +128,96 @@ def _in_units_of_y(output: Tensor, loc: Tensor | None = None, scale: Tensor | No
     return torch.cat((eigenvalues * scale, means * scale + loc, vectors), dim=2)
 
 
+class ColumnEffects(nn.Module):
+    """What columns beside the target do to it, in units of the spread of a window's own past.
+
+    The effect of known columns is a small convolution over time, the same for the past and the steps ahead: it is taken
+    off the past that Fern sees, and added to the forecast. Past columns (their newest values and their means) and
+    static ones add to the forecast alone. All begin without effect.
+
+    Arguments:
+        horizon: steps ahead.
+        outputs: numbers of a step that a loss asks for.
+        mean: whether these are values of the target; else the effect on each of them is learnt.
+        futr: number of known columns; so too ``hist`` and ``stat``.
+        hidden: width of the hidden layers.
+        reach: steps before and after a step whose known columns have a part in its effect.
+    """
+
+    def __init__(
+        self,
+        *,
+        horizon: int,
+        outputs: int,
+        mean: bool,
+        futr: int,
+        hist: int,
+        stat: int,
+        hidden: int = 32,
+        reach: int = 3,
+    ) -> None:
+        super().__init__()
+        self.horizon = horizon
+        self.sizes = {"futr_exog": futr, "hist_exog": hist, "stat_exog": stat}
+        for name, size in self.sizes.items():
+            self.register_buffer(f"{name}_mean", torch.zeros(size))
+            self.register_buffer(f"{name}_spread", torch.ones(size))
+        self.known = self.linear = self.own = None
+        if futr:
+            width = 2 * reach + 1
+            self.linear = nn.Conv1d(futr, 1, width, padding=reach, bias=False)
+            self.known = nn.Sequential(
+                nn.Conv1d(futr, hidden, width, padding=reach), nn.ReLU(), nn.Conv1d(hidden, 1, 1, bias=False)
+            )
+            nn.init.zeros_(self.linear.weight)
+            nn.init.zeros_(self.known[-1].weight)  # type: ignore[arg-type]
+        if hist or stat:
+            self.own = nn.Sequential(nn.Linear(2 * hist + stat, hidden), nn.ReLU(), nn.Linear(hidden, horizon))
+            nn.init.zeros_(self.own[-1].weight)  # type: ignore[arg-type]
+            nn.init.zeros_(self.own[-1].bias)  # type: ignore[arg-type]
+        self.taken_off = mean
+        self.gain = nn.Parameter(torch.full((outputs,), 1.0 if mean else 0.1), requires_grad=not mean)
+
+    def prepare(self, batch: dict[str, Any]) -> None:
+        """Take level and spread of each column from a batch of windows."""
+        for name, size in self.sizes.items():
+            if size:
+                rows = batch[name].detach().reshape(-1, size)
+                spread = rows.std(dim=0, correction=0)
+                self.get_buffer(f"{name}_mean").copy_(rows.mean(dim=0))
+                self.get_buffer(f"{name}_spread").copy_(torch.where(spread > 0, spread, torch.ones_like(spread)))
+
+    def forward(
+        self,
+        past: Tensor,  # (B, L, 1)
+        batch: dict[str, Any],
+    ) -> tuple[Tensor, Tensor]:  # (B, L, 1), (B, h, outputs)
+        """The past without the effect of known columns, and what is added to the forecast."""
+        unit = past.detach().std(dim=1, correction=0, keepdim=True)  # (B, 1, 1)
+        unit = torch.where(unit > 0, unit, torch.ones_like(unit))
+        ahead = past.new_zeros(len(past), self.horizon)
+        if self.known is not None and self.linear is not None:
+            columns = self._scaled("futr_exog", batch).transpose(1, 2)
+            effect = (self.linear(columns) + self.known(columns))[:, 0]  # (B, L + h)
+            ahead = ahead + effect[:, -self.horizon :]
+            if self.taken_off:
+                past = past - unit * effect[:, : past.shape[1], None]
+        if self.own is not None:
+            parts = []
+            if self.sizes["hist_exog"]:
+                columns = self._scaled("hist_exog", batch)
+                parts += [columns[:, -1], columns.mean(dim=1)]
+            if self.sizes["stat_exog"]:
+                parts.append(self._scaled("stat_exog", batch))
+            ahead = ahead + self.own(torch.cat(parts, dim=1))
+        return past, unit * ahead[..., None] * self.gain
+
+    def _scaled(self, name: str, batch: dict[str, Any]) -> Tensor:
+        columns: Tensor = batch[name]
+        mean, spread = self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_spread")
+        return (columns - mean) / spread
+
+
 class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
     """Fern for ``NeuralForecast(models=[Fern(h=…, input_size=…)])``: fit, predict, cross-validation, save and load.
 
@@ -150,8 +240,9 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
         training_data_availability_threshold: 1.0 learns from whole windows alone, as `fern.FernForecaster` does.
         learning_rate: the highest of one cycle, unless a scheduler is given.
 
-    The other arguments are neuralforecast's own. Intervals are the distribution's as trained, not calibrated: for that,
-    `fern.FernForecaster`, or ``prediction_intervals`` of neuralforecast with a point loss. Covariates are not taken.
+    The other arguments are neuralforecast's own; columns of ``futr_exog_list``, ``hist_exog_list`` and
+    ``stat_exog_list`` enter by `ColumnEffects`. Intervals are the distribution's as trained, not calibrated: for that,
+    `fern.FernForecaster`, or ``prediction_intervals`` of neuralforecast with a point loss.
 
     Example:
         >>> from neuralforecast import NeuralForecast
@@ -163,9 +254,9 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
         ['unique_id', 'ds', 'Fern']
     """
 
-    EXOGENOUS_FUTR = False
-    EXOGENOUS_HIST = False
-    EXOGENOUS_STAT = False
+    EXOGENOUS_FUTR = True
+    EXOGENOUS_HIST = True
+    EXOGENOUS_STAT = True
     MULTIVARIATE = False
     RECURRENT = False
 
@@ -268,20 +359,33 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
             reflections=self.loss.reflections if joint else 0,
             patch_size=self.loss.patch_size if joint else h,
         )
+        sizes = {"futr": self.futr_exog_size, "hist": self.hist_exog_size, "stat": self.stat_exog_size}
+        self.effects: ColumnEffects | None = None
+        if any(sizes.values()):
+            self.effects = ColumnEffects(
+                horizon=h, outputs=self.outputs, mean=not loss.is_distribution_output or joint, **sizes
+            )
         self._prepared = False
 
     def forward(self, windows_batch: dict[str, Any]) -> Tensor:  # (B, h, outputs of the loss)
         """The distribution's numbers for `EllipsoidLoss`, for other losses the mean of Fern's distribution."""
         past = windows_batch["insample_y"]  # (B, L, 1)
-        if self.training and not self._prepared:
+        first = self.training and not self._prepared
+        added = None
+        if self.effects is not None:
+            if first:
+                self.effects.prepare(windows_batch)
+            past, added = self.effects(past, windows_batch)
+        if first:
             self.fern.prepare([(past.detach(), past.detach())])
             self._prepared = True
         distribution = self.fern(past).ellipsoid
         assert distribution is not None  # Fern has one always
         if isinstance(self.loss, EllipsoidLoss):
-            return _numbers(distribution, reflections=self.loss.reflections)
+            numbers = _numbers(distribution, reflections=self.loss.reflections)
+            return numbers if added is None else numbers + pad(added, (1, self.loss.reflections))
         mean: Tensor = distribution.mean.view(len(past), self.outputs, -1).transpose(1, 2)
-        return mean
+        return mean if added is None else mean + added
 
 
 def _numbers(distribution: Ellipsoid, *, reflections: int) -> Tensor:  # batch (B, 1) -> (B, h, 2 + R)
