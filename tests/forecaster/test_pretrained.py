@@ -1,6 +1,7 @@
 """`FernForecaster(pretrained=True)`: no training, series of any length, calibrated where rows can be held out."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,9 @@ import pytest
 from tests.errors import raises_error
 
 from fern.forecaster import FernForecaster
+from fern.forecaster.combination import Blend
+from fern.models.pretrained.tuning import tune_network
+from fern.models.pretrained.weights import read_weights
 
 
 def hourly(series=3, rows=600, seed=1):
@@ -89,3 +93,29 @@ def test_a_fit_takes_seconds_and_not_minutes():
 def test_what_makes_no_sense_is_refused(settings):
     with raises_error(argument="pretrained"):
         FernForecaster(horizon=3, **settings).fit(hourly(1, rows=60))
+
+
+def test_a_tuned_network_is_saved_and_loaded_with_the_forecaster(tmp_path):
+    frame = hourly(series=4, rows=300)
+    forecaster = FernForecaster(horizon=12, epochs=1, progress="silent").fit(frame)
+    state = forecaster._fitted()
+    rows = [values["y"].to_numpy() for _, values in frame.groupby("unique_id")]
+    partner = replace(state.combination.partner, network=tune_network(read_weights()[0], rows, 12, seed=0, steps=3))
+    plain = forecaster.predict(level=[80])
+    forecaster._state = replace(
+        state, combination=replace(state.combination, partner=partner, learnt=Blend(0.25, share=0.9))
+    )
+    made = forecaster.predict(level=[80])
+    assert np.abs(made["Fern"] - plain["Fern"]).max() > 1e-6
+    forecaster.save(tmp_path / "saved")
+    pd.testing.assert_frame_equal(FernForecaster.load(tmp_path / "saved").predict(level=[80]), made)
+
+
+@pytest.mark.slow
+def test_a_default_fit_tunes_the_network_where_held_out_windows_gain():
+    frame = hourly(series=8, rows=500)
+    frame["y"] = frame["y"] * (1 + 0.5 * (frame.groupby("unique_id").cumcount() % 24 == 7))  # a peak each morning
+    forecaster = FernForecaster(horizon=12, progress="silent").fit(frame)
+    assert any("tuned" in note for note in forecaster.notes_)
+    again = FernForecaster(horizon=12, progress="silent").fit(frame)
+    pd.testing.assert_frame_equal(forecaster.predict(level=[80]), again.predict(level=[80]))

@@ -68,6 +68,9 @@ HASTY = 1.5
 INTERRUPTED = "interrupted"
 """How a note begins that tells of a fit someone interrupted."""
 
+TUNING_TIME = 60.0
+"""A time limit, in seconds, from which the pretrained network is tuned."""
+
 PRETRAINED = "fern-pretrained"
 """The model that is not trained."""
 
@@ -178,6 +181,8 @@ def fit_state(
         positive=settings.positive,
         combine=settings.classical and settings.model == "fern",
         pretrained=settings.classical and settings.model == "fern" and not _is_hasty(settings),
+        tune=settings.epochs is None and (settings.time_limit is None or settings.time_limit >= TUNING_TIME),
+        seed=settings.seed,
         in_phase=table.encoding is not None,
     )
     notes += chosen

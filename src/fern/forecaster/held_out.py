@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fern.calibration import Calibration
 from fern.data.series_table import Series
-from fern.forecaster.combination import Blend, HeldOut, choose_blend, naive_scales
+from fern.forecaster.combination import Blend, HeldOut, choose_blend, loss, naive_scales
 from fern.forecaster.covariates import HeldOutWindows
 from fern.forecaster.partner import Combination, Partner, choose_transform, count_rows, find_floor
 from fern.forecaster.plan import Plan, TrainingSeries
@@ -19,6 +19,8 @@ from fern.models import Forecaster
 from fern.models.classical import KNOTS, QuantileForecast
 from fern.models.kernel_regression import MOST_PHASES
 from fern.models.pretrained.representation import HORIZON, LONGEST
+from fern.models.pretrained.tuning import tune_network
+from fern.models.pretrained.weights import read_weights
 
 Floats = NDArray[np.float64]
 
@@ -30,6 +32,9 @@ MOST_VALUES = 60_000
 
 MOST_ALONE = 4
 """Windows of a series that the model does not forecast, at most."""
+
+TUNING_HANDICAP = 0.005
+"""By which share of the loss a tuned network must be better than the one of the package."""
 
 FEWEST_IN_PHASE = 24
 """Windows that begin whole seasons before the end, from which they alone decide where there are
@@ -57,12 +62,15 @@ def choose_combination(
     positive: bool | Literal["auto"],
     combine: bool,
     pretrained: bool = False,
+    tune: bool = False,
+    seed: int = 0,
     in_phase: bool = False,
 ) -> tuple[Combination, list[str], HeldOutWindows | None]:
     """The combination that held-out windows choose, what was chosen in words, and its forecasts of these windows.
 
     Without ``combine`` the model's forecasts are left as they are; short series are the partner's all the same.
-    ``pretrained`` enters the network that comes with the package beside the model and the classical partner. With
+    ``pretrained`` enters the network that comes with the package beside the model and the classical partner, tuned to
+    the rows before the held-out windows where that forecasts these better and ``tune`` allows it. With
     ``in_phase`` windows that begin whole seasons before the end decide, where there are enough.
     """
     pretrained = pretrained and plan.horizon <= HORIZON
@@ -88,6 +96,9 @@ def choose_combination(
         if partner.transform != "none":
             tried = ", ".join(f"{name} {value:.3g}" for name, value in losses.items())
             notes.append(f"classical models see {partner.transform} of the values, by held-out windows ({tried})")
+    if pretrained and tune and chosen_on is not None and made is not None:
+        partner, note = _tune(partner, series, chosen_on, made, plan, seed)
+        notes += note
     learnt = zeros = Blend(1.0)
     alone = Blend(0.0)
     held: HeldOut | None = None
@@ -113,6 +124,8 @@ def choose_combination(
     combination = Combination(
         partner=partner, learnt=learnt, zeros=zeros, alone=alone, positive=positive, floors=floors
     )
+    if not combination.pretrained:
+        combination = replace(combination, partner=replace(partner, network=None))
     if held is None:
         return combination, notes, None
     judged, blended = held, held.blended(learnt if by_model is not None else alone)
@@ -129,6 +142,31 @@ def choose_combination(
         judged.least,
     )
     return combination, notes, windows
+
+
+def _tune(
+    partner: Partner, series: Sequence[Series], windows: "_Windows", made: QuantileForecast, plan: Plan, seed: int
+) -> tuple[Partner, list[str]]:
+    """The partner with the network tuned to the rows before held-out windows, where that forecasts them better."""
+    back = np.full(len(series), MOST_ALONE * plan.horizon)
+    np.maximum.at(back, windows.series, windows.ends)
+    rows = []
+    for one, ends in zip(series, back.tolist(), strict=True):
+        cut = len(one.values) - ends
+        start = max(0, *(edge for edge in one.breaks if edge < cut), 0) if one.breaks else 0
+        rows += [np.ascontiguousarray(one.values[start:cut, c], dtype=np.float64) for c in range(one.values.shape[1])]
+    network = tune_network(
+        read_weights(partner.weights)[0], [part for part in rows if len(part)], plan.horizon, seed=seed
+    )
+    if network is None:
+        return partner, []
+    tuned = replace(partner, network=network)
+    held = windows.held_out(made, None)
+    losses = [loss(held, one.forecast_pretrained(windows.longer, made)) for one in (partner, tuned)]
+    if not losses[1] < (1 - TUNING_HANDICAP) * losses[0]:
+        return partner, []
+    said = f"the pretrained network was tuned to these series (scaled CRPS of held-out windows {losses[1]:.3g}"
+    return tuned, [f"{said}, before {losses[0]:.3g})"]
 
 
 def _describe(blend: Blend, losses: dict[float, float]) -> str:

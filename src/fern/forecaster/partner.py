@@ -12,9 +12,10 @@ from fern.forecaster.combination import Blend, HeldOut, loss
 from fern.models.classical import ClassicalSettings, QuantileForecast, forecast_panel
 from fern.models.classical.intermittent import is_intermittent
 from fern.models.pretrained.forecasting import Contexts
+from fern.models.pretrained.network import Network
 from fern.models.pretrained.representation import LONGEST, SHORTEST
 from fern.models.pretrained.resampling import forecast_resampled
-from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights
+from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights, rebuild_network
 
 Floats = NDArray[np.float64]
 Transform = Literal["none", "log1p", "asinh"]
@@ -47,6 +48,8 @@ class Partner:
     transform: Transform = "none"
     weights: str = NEWEST
     """The name of the pretrained network's weights."""
+    network: Network | None = None
+    """The pretrained network as it was tuned to the fitted series; None where it was not."""
 
     def forecast_pretrained(
         self,
@@ -57,7 +60,7 @@ class Partner:
         able = np.flatnonzero([len(rows) >= SHORTEST for rows in histories])
         if not len(able):
             return classical
-        network, _ = read_weights(self.weights)
+        network = read_weights(self.weights)[0] if self.network is None else self.network
         contexts = Contexts.of([histories[place] for place in able.tolist()])
         ahead = forecast_resampled(network, contexts, classical.mean.shape[1])
         own = QuantileForecast.normal(ahead.mean.numpy(), ahead.stddev.numpy(), classical.response[able])
@@ -137,7 +140,7 @@ class Combination:
         """Below which nothing lies: as fitted, or for a new series from its rows."""
         return self.floors[name] if name in self.floors else find_floor(values, self.positive)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What JSON holds, and arrays, but for the floors."""
         plain: dict[str, Any] = {
             "season": self.partner.season,
@@ -145,10 +148,13 @@ class Combination:
             "weights": self.partner.weights,
             "positive": self.positive,
         }
-        arrays: dict[str, Floats] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for name in ("learnt", "zeros", "alone"):
             plain[name], own = getattr(self, name).to_parts()
             arrays |= {f"{name}.{entry}": values for entry, values in own.items()}
+        if self.partner.network is not None:
+            tensors = self.partner.network.state_dict()
+            arrays |= {f"network.{name}": value.half().numpy() for name, value in tensors.items()}
         return plain, arrays
 
     @classmethod
@@ -168,6 +174,9 @@ class Combination:
         partner = Partner(season=int(plain["season"]), transform=transform, weights=plain.get("weights", NEWEST))
         if partner.weights not in WEIGHTS:
             raise unknown_name("weights", partner.weights, WEIGHTS, argument="weights")
+        tuned = {key.removeprefix("network."): v for key, v in arrays.items() if key.startswith("network.")}
+        if tuned:
+            partner = replace(partner, network=rebuild_network(partner.weights, tuned))
         return cls(partner=partner, positive=positive, floors=floors, **blends)
 
 

@@ -6,9 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from fern.errors import unknown_name
+from fern.errors import FernError, unknown_name
 from fern.models.pretrained.network import Network, NetworkConfig
 from fern.models.storage import read_tensors, write_tensors
 from fern.settings import from_mapping
@@ -39,7 +42,23 @@ def read_weights(name: str = NEWEST) -> tuple[Network, Mapping[str, Any]]:
     if name not in WEIGHTS:
         raise unknown_name("weights", name, WEIGHTS, argument="weights")
     described, tensors, _ = read_tensors(FOLDER / WEIGHTS[name], format_=FORMAT)
+    return _build(from_mapping(NetworkConfig, described["network"], where=name), tensors), described["training"]
+
+
+def rebuild_network(name: str, arrays: Mapping[str, NDArray[Any]]) -> Network:
+    """A network of the sizes of that name with weights of its own, which are not trusted."""
+    config = read_weights(name)[0].config
+    wanted = {key: tuple(value.shape) for key, value in read_weights(name)[0].state_dict().items()}
+    if {key: values.shape for key, values in arrays.items()} != wanted:
+        raise FernError(f"tensors that a network {name!r} does not have", argument="network")
+    tensors = {key: torch.from_numpy(np.array(values, dtype=np.float32)) for key, values in arrays.items()}
+    if not all(bool(value.isfinite().all()) for value in tensors.values()):
+        raise FernError("weights that are not finite", argument="network")
+    return _build(config, tensors)
+
+
+def _build(config: NetworkConfig, tensors: Mapping[str, Tensor]) -> Network:
     with torch.random.fork_rng(devices=[]):
-        network = Network(from_mapping(NetworkConfig, described["network"], where=name))
+        network = Network(config)
     network.load_state_dict({name: value.float() for name, value in tensors.items()})
-    return network.eval().requires_grad_(False), described["training"]
+    return network.eval().requires_grad_(False)
