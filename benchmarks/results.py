@@ -1,6 +1,7 @@
 """``python -m benchmarks.results``: write the results pages and the README's table from committed results.
 
-The pages are docs/results.md, docs/results/ and docs/paper_claims.md. No figure there is typed by hand.
+The pages are docs/results.md, docs/results/, docs/paper_claims.md and the figures of docs/pretrained.md. No figure there
+is typed by hand.
 A topic is a page of tables and its verdicts; a new one is an entry of `TOPICS`.
 """
 
@@ -11,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from benchmarks.paper import claims
+from benchmarks.pretrain.card import write_card
 from benchmarks.public.table import judge_public, public_parts
 from benchmarks.sections import Part, Result, distributions, draw_table, libraries, percent, real, speed, tasks, trials
 from fern.benchmark.results import RunResult
@@ -20,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 PAGE = DOCS / "results.md"
+CARD = DOCS / "pretrained.md"
 MARKS = ("<!-- results: python -m benchmarks.results -->\n", "<!-- end of results -->")
 
 HEAD = """# Results
@@ -156,9 +159,15 @@ def write_pages(evidence: Evidence) -> dict[Path, str]:
     links = f"Fingerprints of all data: [{TOPICS['data'].title}](results/data.md).\n"
     pages[PAGE] = HEAD + "\n".join(lines) + "\n" + FOOT + "\n" + links
     pages[claims.PAGE] = claims.page(evidence.runs)
-    before, _, rest = README.read_text().partition(MARKS[0])
-    pages[README] = f"{before}{MARKS[0]}{_quality(evidence)}{MARKS[1]}{rest.partition(MARKS[1])[2]}"
+    pages[README] = _between_marks(README, _quality(evidence))
+    pages[CARD] = _between_marks(CARD, write_card(evidence.read("public", "*"), evidence.read("pretrain")))
     return pages
+
+
+def _between_marks(path: Path, text: str) -> str:
+    """A page with this text between its marks."""
+    before, _, rest = path.read_text().partition(MARKS[0])
+    return f"{before}{MARKS[0]}{text}{MARKS[1]}{rest.partition(MARKS[1])[2]}"
 
 
 def _quality(evidence: Evidence) -> str:
