@@ -1,8 +1,7 @@
 """``python -m benchmarks.results``: write the results pages and the README's table from committed results.
 
-The pages are docs/results.md, docs/results/, docs/paper_claims.md and the figures of docs/pretrained.md. No figure there
-is typed by hand.
-A topic is a page of tables and its verdicts; a new one is an entry of `TOPICS`.
+The pages are docs/results.md, docs/results/, docs/paper_claims.md and the figures of docs/pretrained.md. No figure
+there is typed by hand. A topic is a page of tables and its verdicts; a new one is an entry of `TOPICS`.
 """
 
 import json
