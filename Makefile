@@ -8,7 +8,7 @@ QUICK := tests/transport tests/metrics tests/calibration tests/data tests/system
 # The suite starts some hundred interpreters: without bytecode on disk each compiles the package again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test coverage test-slow test-oldest test-integrations test-browser lint format bench docs clean
+.PHONY: demo test coverage test-slow test-oldest test-integrations test-browser first-tasks lint format bench docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -54,6 +54,9 @@ test-integrations: $(VENV)/.extras-installed   ## every test of other libraries,
 
 test-browser: $(VENV)/.browser-installed   ## the pages in headless Chromium (FERN_CHROMIUM names another)
 	$(BIN)/python -m pytest -m browser tests/browser
+
+first-tasks: $(STAMP)   ## the five first tasks of the documentation, each in an empty folder, with the time they take
+	$(BIN)/python -m benchmarks.first_tasks
 
 lint: $(STAMP)   ## format, lint and types
 	$(BIN)/ruff format --check .

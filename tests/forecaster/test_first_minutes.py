@@ -104,3 +104,37 @@ def test_levels_that_would_share_a_column_are_refused():
     with raises_error("level"):
         OutputColumns.of(level=[80, 80.0000000001], quantiles=None)
     assert len(OutputColumns.of(level=[80, 80.1], quantiles=None).names("Fern")) == 5
+
+
+TRAINED = {"model": "dlinear", "context_length": 6, "epochs": 1, "progress": "silent", "classical": False}
+
+
+@pytest.mark.parametrize("setting", [{"learning_rate": 0.5}, {"batch_size": 3}])
+def test_the_training_takes_its_own_settings(setting):
+    usual, own = (FernForecaster(3, **TRAINED, **one).fit(make_frame()).predict()["y"] for one in ({}, setting))
+    assert not np.allclose(usual, own)
+
+
+def test_where_to_train_is_said_as_in_fabric():
+    usual = FernForecaster(3, **TRAINED).fit(make_frame())
+    own = FernForecaster(3, **TRAINED, accelerator="cpu", devices=1, precision="bf16-mixed").fit(make_frame())
+    np.testing.assert_allclose(own.predict()["y"], usual.predict()["y"], rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"learning_rate": -1}, {"batch_size": 0}, {"accelerator": "abacus"}, {"devices": 0}, {"precision": "8"}]
+)
+def test_a_wrong_setting_of_the_training_is_a_plain_error(setting):
+    with raises_error() as caught:
+        FernForecaster(3, **TRAINED, **setting).fit(make_frame())
+    assert next(iter(setting)) in str(caught.value)
+
+
+def test_demand_with_many_zeros_is_cleaned_by_the_policy_for_counts(fern):
+    sold = np.random.default_rng(0).poisson(1.5, 300)
+    pd.DataFrame({"date": pd.date_range("2024-01-01", periods=300), "sold": sold}).to_csv("demand.csv", index=False)
+    assert "--policy counts" in fern("audit", "demand.csv").out
+    assert "counts" in fern("clean", "demand.csv", "-o", "clean.csv").err
+    assert "drop" not in fern("audit", "demand.csv", "--policy", "counts").out
+    assert fern("clean", "demand.csv", "-o", "clean.csv", "--policy", "counts").code == 0
+    assert pd.read_csv("clean.csv")["sold"].tolist() == sold.tolist()

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from fern.data.cleaning import CleanLog
     from fern.data.reading import Reading, Source
 
-PolicyFile = Annotated[Path | None, typer.Option("--policy", help="TOML file with thresholds (defaults: the paper's).")]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy",
+        help="paper (the default, for sensors), counts (zeros are true values), or a TOML file with thresholds.",
+    ),
+]
 Ignore = Annotated[list[str] | None, typer.Option("--ignore", help="Column to ignore. Repeatable.")]
 Step = Annotated[
     str | None, typer.Option("--step", help="Duration of a step if the time column does not say, such as '10 min'.")
@@ -119,7 +125,7 @@ def clean(
     ignore: Ignore = None,
     step: Step = None,
 ) -> None:
-    """Clean a table by the paper's policy: drop or asinh-transform columns, delete rows, fill values.
+    """Clean a table by a policy: drop or asinh-transform columns, delete rows, fill values.
 
     Every change is listed, and written to --log if given.
     """

@@ -9,7 +9,7 @@ from fern._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fern.data.auditing.audit import AuditReport, audit
-    from fern.data.auditing.policy import PAPER_POLICY, Policy, read_policy
+    from fern.data.auditing.policy import COUNTS_POLICY, PAPER_POLICY, Policy, read_policy
     from fern.data.cleaning import Change, CleanLog, clean
     from fern.data.datasets import PUBLISHED, Published, find_dataset, get_dataset, load_dataset
     from fern.data.frequency import Frequency
@@ -22,7 +22,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
         __name__,
         {
             "fern.data.auditing.audit": ["AuditReport", "audit"],
-            "fern.data.auditing.policy": ["PAPER_POLICY", "Policy", "read_policy"],
+            "fern.data.auditing.policy": ["COUNTS_POLICY", "PAPER_POLICY", "Policy", "read_policy"],
             "fern.data.cleaning": ["Change", "CleanLog", "clean"],
             "fern.data.datasets": ["PUBLISHED", "Published", "find_dataset", "get_dataset", "load_dataset"],
             "fern.data.frequency": ["Frequency"],
@@ -34,6 +34,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
     )
 
 __all__ = [
+    "COUNTS_POLICY",
     "PAPER_POLICY",
     "PRESETS",
     "PUBLISHED",

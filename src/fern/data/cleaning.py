@@ -175,7 +175,9 @@ def clean_source(
             pieces.append(piece)
     if not pieces:
         raise FernError(
-            "the policy drops every column; nothing is left. fern audit shows the reasons", argument=source.name
+            "the policy drops every column; nothing is left. fern audit shows the reasons; where zeros are true "
+            "values, as of counts, use the policy 'counts'",
+            argument=source.name,
         )
     return pa.concat_tables(pieces), CleanLog(source.name, rows, sum(len(p) for p in pieces), tuple(changes))
 
@@ -207,7 +209,8 @@ class _Cleaner:
                 self._note(action.kind, column, 0, len(values), reason=action.reason)
             if action is None or action.kind != "drop":
                 asinh = action is not None
-                kept[column] = self._mended(column, np.arcsinh(values) if asinh else values, deleted, zeros=not asinh)
+                zeros = not asinh and self._policy.zeros == "clean"
+                kept[column] = self._mended(column, np.arcsinh(values) if asinh else values, deleted, zeros=zeros)
         if not kept:
             return None, self._changes
         table = self._table.select([name for name in self._table.column_names if name not in self._columns])

@@ -130,6 +130,8 @@ class FitSettings:
     calibration: CalibrationSettings = CalibrationSettings()  # noqa: RUF009 (frozen)
     positive: bool | Literal["auto"] = "auto"
     classical: bool = True
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of `TrainConfig` that replace those chosen: learning rate, batch size, device."""
 
 
 @dataclass(frozen=True)
@@ -445,23 +447,25 @@ class _Work:
 
     def _config(self, recipe: Recipe, share: float) -> TrainConfig:
         settings = self.settings
-        batch = choose_batch_size(len(self.training))
+        batch = settings.training.get("batch_size", choose_batch_size(len(self.training)))
         alone = batch * self.training.channels < ROWS_FOR_THREADS
-        epochs, per_epoch = choose_steps(len(self.training), self.training.channels, epochs=settings.epochs)
+        epochs, per_epoch = choose_steps(
+            len(self.training), self.training.channels, epochs=settings.epochs, batch=batch
+        )
         if share < 1.0:
             whole = epochs * per_epoch
             per_epoch = max(1, min(per_epoch, ceil(share * whole)))
             epochs = max(1, ceil(share * whole / per_epoch))
-        return TrainConfig(
-            epochs=epochs,
-            batch_size=batch,
-            steps_per_epoch=per_epoch,
-            patience=max(3, epochs // 4) if share == 1.0 else None,
-            time_limit=self._time(share),
-            seed=settings.seed,
-            threads=1 if settings.threads is None and alone else settings.threads,
-            **recipe.train,
-        )
+        chosen = {
+            "epochs": epochs,
+            "batch_size": batch,
+            "steps_per_epoch": per_epoch,
+            "patience": max(3, epochs // 4) if share == 1.0 else None,
+            "time_limit": self._time(share),
+            "seed": settings.seed,
+            "threads": 1 if settings.threads is None and alone else settings.threads,
+        }
+        return TrainConfig(**{**chosen, **recipe.train, **settings.training})
 
     def _time(self, share: float) -> float | None:
         if self.settings.time_limit is None:
@@ -489,14 +493,14 @@ def choose_batch_size(windows: int) -> int:
     return max(LEAST_BATCH if windows >= MANY_WINDOWS else 1, batch_size_for(windows))
 
 
-def choose_steps(windows: int, channels: int, *, epochs: int | None) -> tuple[int, int]:
+def choose_steps(windows: int, channels: int, *, epochs: int | None, batch: int | None = None) -> tuple[int, int]:
     """Epochs of a whole training, unless given, and steps of each.
 
     Example: a month of hours, and two years of them in 7 channels.
         >>> choose_steps(500, 1, epochs=None), choose_steps(13_505, 7, epochs=None), choose_steps(13_505, 7, epochs=3)
         ((47, 32), (8, 154), (3, 242))
     """
-    batch = choose_batch_size(windows)
+    batch = choose_batch_size(windows) if batch is None else batch
     per_epoch = min(MOST_STEPS_PER_EPOCH, ceil(windows / batch))
     if epochs is not None:
         return epochs, per_epoch

@@ -35,6 +35,7 @@ from fern.forecaster.predict import (
 )
 from fern.forecaster.state import Recent, State
 from fern.models import model_names
+from fern.training import TrainConfig
 from fern.training.logging import Mode
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Numbers = Sequence[float] | float | None
+
+_TRAINING = ("learning_rate", "batch_size", "accelerator", "devices", "precision")
+"""Arguments that are settings of the training."""
 
 ID_COL = "unique_id"
 """The identifier column unless given; a frame without it is wide."""
@@ -70,6 +74,9 @@ class FernForecaster:
         context_length: number of rows a forecast sees, or ``"auto"``.
         season: number of rows in a season, or ``"auto"``: from the frequency.
         epochs: number of training epochs, or ``"auto"``.
+        learning_rate: of the training, and ``batch_size`` in windows; chosen for the data if not given.
+        accelerator: where to train, as in Lightning Fabric, such as ``"cpu"`` or ``"cuda"``; so too the number of
+            ``devices`` and the ``precision``, such as ``"bf16-mixed"``.
         time_limit: time limit of a fit, in seconds; within about a second, classical models alone forecast.
         classical: average with classical models (exponential smoothing, Theta, seasonal naive with drift) where
             held-out windows say so. Series too short for the model are theirs in any case.
@@ -118,6 +125,11 @@ class FernForecaster:
         context_length: int | Literal["auto"] = "auto",
         season: int | Literal["auto"] = "auto",
         epochs: int | Literal["auto"] = "auto",
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        accelerator: str | None = None,
+        devices: int | None = None,
+        precision: str | None = None,
         time_limit: float | None = None,
         classical: bool = True,
         futr_exog_list: Sequence[str] | None = None,
@@ -142,6 +154,11 @@ class FernForecaster:
         self.context_length = context_length
         self.season = season
         self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.accelerator = accelerator
+        self.devices = devices
+        self.precision = precision
         self.time_limit = time_limit
         self.classical = classical
         self.futr_exog_list = futr_exog_list
@@ -820,6 +837,8 @@ class FernForecaster:
             raise FernError(argument="model_settings", got=self.model_settings, expected="a mapping of names to values")
         if self.time_limit is not None:
             require_number("time_limit", self.time_limit, "seconds above 0", lambda value: value > 0)
+        training = {name: getattr(self, name) for name in _TRAINING if getattr(self, name) is not None}
+        TrainConfig(**training)  # refuses what is wrong
         return FitSettings(
             model=PRETRAINED if self.pretrained else self.model,
             model_settings=self.model_settings,
@@ -830,6 +849,7 @@ class FernForecaster:
             progress=self.progress,
             positive=self.positive,
             classical=self.classical,
+            training=training,
         )
 
     def _warn_of_levels(self, output: OutputColumns) -> None:

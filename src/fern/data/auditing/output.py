@@ -247,6 +247,14 @@ def remarks(report: AuditReport) -> list[str]:
         said.append(f"Infinite values, counted as missing: {_listed(infinite)}.")
     if report.roles.ignored:
         said.append(f"Ignored: {_listed([name or '(unnamed)' for name in report.roles.ignored])}.")
+    zeros = [
+        column.name
+        for series in report.series
+        for column in series.columns
+        if any(action.kind in ("drop", "asinh") and "zeros" in action.reason for action in column.verdict.actions)
+    ]
+    if zeros:
+        said.append(f"Where zeros are true values, as of counts and demand, use --policy counts: {_listed(zeros)}.")
     undecided = [c.name for s in report.series for c in s.columns if "undecided" in c.verdict.kinds]
     if undecided:
         said.append(

@@ -1,6 +1,6 @@
 """The paper's preprocessing policy: what is done with zeros, stuck values, sentinels and missing values, and why."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -90,6 +90,8 @@ class Policy:
     Sentinels below the share are reported and, as in the paper's experiments, kept; ``sentinels="missing"``
     treats them as missing values instead.
 
+    ``zeros="keep"`` leaves zeros alone: of counts and demand they are true values (`COUNTS_POLICY`).
+
     The paper is silent on missing values; ``missing="like zeros"`` puts their share and runs under the same
     thresholds (without asinh), ``missing="keep"`` leaves them.
     """
@@ -105,6 +107,7 @@ class Policy:
     stuck_steps: int = 24
     sentinels: Literal["keep", "missing"] = "keep"
     missing: Literal["like zeros", "keep"] = "like zeros"
+    zeros: Literal["clean", "keep"] = "clean"
 
     def __post_init__(self) -> None:
         for name in ("sentinel_share", "zero_share", "asinh_share"):
@@ -125,11 +128,21 @@ class Policy:
 
 
 PAPER_POLICY = Policy()
-"""The paper's thresholds."""
+"""The paper's thresholds, which are for sensors."""
+
+COUNTS_POLICY = Policy(zeros="keep", sentinel_share=1.0)
+"""For counts and demand: zeros, and a number that is sold day after day, are true values."""
+
+POLICIES = {"paper": PAPER_POLICY, "counts": COUNTS_POLICY}
 
 
 def read_policy(path: Path) -> Policy:
-    """A policy from a TOML file; fields left out are the paper's, durations are written as in "3 hours"."""
+    """A policy by its name (``paper``, ``counts``), or from a TOML file.
+
+    Fields that the file leaves out are the paper's, durations are written as in "3 hours".
+    """
+    if str(path) in POLICIES and not path.exists():
+        return POLICIES[str(path)]
     return from_mapping(Policy, read_toml(path), where=str(path))
 
 
@@ -157,6 +170,9 @@ class ColumnVerdict:
 
 def judge(column: ColumnStatistics, frequency: Frequency, policy: Policy) -> ColumnVerdict:
     """Apply the policy to what is known of a column."""
+    if policy.zeros == "keep":
+        none = np.zeros_like(column.zeros.entries)
+        column = replace(column, zeros=replace(column.zeros, longest=0, runs=none, entries=none))
     stuck = column.values.entries_longer_than(policy.stuck_after(frequency))
     sentinels = stuck + sum(code.count for code in column.codes)
     for action in (
