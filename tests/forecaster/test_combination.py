@@ -7,7 +7,7 @@ import pytest
 from tests.errors import raises_error
 
 from fern.forecaster.combination import Blend, HeldOut, average, blocks_of, choose_blend, loss, naive_scales
-from fern.forecaster.partner import Combination, Partner, find_absurd, find_floor, hold_back
+from fern.forecaster.partner import Combination, Partner, choose_partner, find_absurd, find_floor, hold_back
 from fern.models.classical import KNOTS, QuantileForecast
 
 HORIZON = 6
@@ -85,7 +85,7 @@ def test_normal_errors_keep_the_shape_they_have(rng):
 
 
 def test_intervals_that_are_too_narrow_widen_to_what_held_out_errors_need(rng):
-    held = held_out(rng, windows=600, errors=lambda r, s: 2 * r.standard_normal(s))
+    held = held_out(rng, windows=600, errors=lambda r, s: 2 * r.standard_normal(s), times=40)
     made = choose_blend(held)[0].apply(held.model, held.classical, held.least)
     low, high = made.quantile([0.1, 0.9])
     assert ((low < held.actual) & (held.actual < high)).mean() == pytest.approx(0.8, abs=0.02)
@@ -226,3 +226,34 @@ def test_weights_that_do_not_come_with_the_package_are_refused():
     plain, arrays = Combination(partner=Partner(season=1)).to_parts()
     with raises_error("weights"):
         Combination.from_parts({**plain, "weights": "synthetic-0"}, arrays, {})
+
+
+def test_widths_follow_recent_changes_where_held_out_windows_say_so(rng):
+    def walk(sizes):
+        return np.cumsum(sizes * rng.standard_normal(len(sizes)))
+
+    calm, rough = np.ones(200), np.concatenate((np.ones(170), np.full(30, 4.0)))
+    histories, actual = [], []
+    for sizes in [calm] * 60 + [rough] * 60:
+        rows = walk(np.concatenate((sizes, np.full(6, sizes[-1]))))
+        histories.append(rows[:-6])
+        actual.append(rows[-6:])
+    scale, least = np.ones(120), np.full(120, -np.inf)
+    partner, made, losses = choose_partner(histories, np.stack(actual), scale, least, season=1, worth=100.0)
+    assert partner.recent and losses["none, recent changes"] < losses["none"]
+    plain = replace(partner, recent=False).forecast(histories, 6)
+    wider = (np.diff(made.quantile([0.1, 0.9]), axis=0) / np.diff(plain.quantile([0.1, 0.9]), axis=0))[0, :, 0]
+    assert wider[:60].mean() == pytest.approx(1.0, abs=0.05) and wider[60:].min() > 1.2
+    assert (made.table == partner.forecast(histories, 6).table).all()
+
+
+def test_the_width_of_one_time_is_believed_in_part_and_that_of_many_whole(rng):
+    def width(times):
+        held = held_out(rng, windows=600, errors=lambda r, s: 3 * r.standard_normal(s), times=times)
+        made = choose_blend(replace(held, model=None))[0].apply(None, held.classical, held.least)
+        low, high = made.quantile([0.1, 0.9])
+        return (high - low).mean() / 2.563
+
+    assert width(1) < width(2) < width(20)
+    assert 1.2 < width(1) < 1.8
+    assert width(20) == pytest.approx(3, rel=0.12)

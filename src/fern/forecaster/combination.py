@@ -33,8 +33,13 @@ SHAPE_HANDICAPS = {"own": 0.003, "symmetric": 0.0, "skewed": 0.001, "moved": 0.0
 """By which share of the loss a shape must score better than symmetric quantiles of held-out errors: these have the
 coverage of the held-out windows, which the tables' own shape need not have."""
 
-PRIOR_WINDOWS, ONE_TIME = 2.0, 0.4
-"""A shape from n windows in k stretches of time is believed as n / (n + 2) · (1 − 0.4 / k²)."""
+PRIOR_WINDOWS = 2.0
+"""The shape of errors from n windows is believed as n / (n + 2)."""
+
+OWN_WIDTHS, TIMES, PRIOR_TIMES = 0.25, 0.4, 2.0
+"""Their width changes with the times: standard deviations, in logarithms, of what the tables' own widths are off by and
+of the widths of one stretch of time and the next, the latter counting as two stretches. By windows before the test
+parts of the development tasks."""
 
 FEWEST_WINDOWS, FEWEST_TIMES = 8.0, 8
 """Windows from which the shape of errors is looked at, and stretches of time from which their bias is."""
@@ -230,9 +235,22 @@ def _with_errors(held: HeldOut, blend: Blend, option: str) -> Blend:
             ]
             mean, error = float(np.mean(means)), float(np.std(means) / len(means) ** 0.5)
             biases[block] = mean**3 / (mean**2 + error**2) if mean else 0.0
-    times = len(np.unique(held.times))
-    trust = held.worth / (held.worth + PRIOR_WINDOWS) * (1 - ONE_TIME / times**2)
+    widths = (shapes[:, HIGH] - shapes[:, LOW]) / WIDTH
+    believed = _believe_widths((held.actual - middle) / np.where(known, spread, np.nan), held.times)
+    shapes *= np.where(widths > 0, widths, 1.0)[:, None] ** (believed - 1)
+    trust = held.worth / (held.worth + PRIOR_WINDOWS)
     return replace(blend, shape=shapes, trust=trust, bias=biases if option == "moved" else None)
+
+
+def _believe_widths(
+    errors: Floats,  # (n, H) standardised, NaN where unknown
+    times: NDArray[np.int64],  # (n,)
+) -> float:
+    """The power of the held-out errors' width that is believed: an empirical Bayes estimate over stretches of time."""
+    sizes = [np.nanquantile(np.abs(errors[times == time]), 0.8) for time in np.unique(times[~np.isnan(errors).all(1)])]
+    logs = np.log([size for size in sizes if size > 0])
+    changes = (PRIOR_TIMES * TIMES**2 + ((logs - logs.mean()) ** 2).sum()) / (PRIOR_TIMES + len(logs) - 1)
+    return float(OWN_WIDTHS**2 / (OWN_WIDTHS**2 + changes / len(logs)))
 
 
 def average(model: QuantileForecast | None, classical: QuantileForecast, weight: float) -> QuantileForecast:

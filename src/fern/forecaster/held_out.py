@@ -11,7 +11,7 @@ from fern.calibration import Calibration
 from fern.data.series_table import Series
 from fern.forecaster.combination import Blend, HeldOut, choose_blend, loss, naive_scales
 from fern.forecaster.covariates import HeldOutWindows
-from fern.forecaster.partner import Combination, Partner, choose_transform, count_rows, find_floor
+from fern.forecaster.partner import Combination, Partner, choose_partner, count_rows, find_floor
 from fern.forecaster.plan import Plan, TrainingSeries
 from fern.forecaster.predict import calibrate_forecast
 from fern.forecaster.state import Scale
@@ -90,12 +90,14 @@ def choose_combination(
     partner, made = Partner(season=plan.season), None
     if chosen_on is not None:
         worth = chosen_on.worth
-        partner, made, losses = choose_transform(
+        partner, made, losses = choose_partner(
             chosen_on.histories, chosen_on.actual, chosen_on.scale, chosen_on.least, season=plan.season, worth=worth
         )
-        if partner.transform != "none":
+        if partner.transform != "none" or partner.recent:
             tried = ", ".join(f"{name} {value:.3g}" for name, value in losses.items())
-            notes.append(f"classical models see {partner.transform} of the values, by held-out windows ({tried})")
+            seen = "the values" if partner.transform == "none" else f"{partner.transform} of the values"
+            widths = ", with widths by recent changes" if partner.recent else ""
+            notes.append(f"classical models see {seen}{widths}, by held-out windows (scaled CRPS of {tried})")
     if pretrained and tune and chosen_on is not None and made is not None:
         partner, note = _tune(partner, series, chosen_on, made, plan, seed)
         notes += note

@@ -24,7 +24,13 @@ ROWS = 600
 """The newest rows of a series that the partner looks at, at least eight seasons."""
 
 TRANSFORM_HANDICAP = 0.01
-"""A transform must score better by this share of the loss, and by more where windows are few."""
+RECENT_HANDICAP = 0.003
+"""By this share of the loss a transform, or widths by recent changes, must score better; by more where windows are
+few."""
+
+RECENT_ROWS, RECENT_POWER, MOST_RECENT = 28, 0.5, 3.0
+"""The widths of classical forecasts are multiplied by the square root of the mean size of the last 28 changes over that
+of all, at most threefold: half of what volatility does is gone when the forecast comes true."""
 
 FAR = 1.0
 """A mean is absurd where it leaves both the history's range and the partner's widest quantiles by this many ranges."""
@@ -46,6 +52,8 @@ class Partner:
 
     season: int
     transform: Transform = "none"
+    recent: bool = False
+    """Whether classical widths follow the size of recent changes."""
     weights: str = NEWEST
     """The name of the pretrained network's weights."""
     network: Network | None = None
@@ -74,7 +82,11 @@ class Partner:
         histories: Sequence[Floats],  # each (n_i,)
         horizon: int,
     ) -> QuantileForecast:
-        """Forecast distributions, in the units of the data."""
+        """Forecast distributions of the classical ensemble, in the units of the data."""
+        made = self._forecast(histories, horizon)
+        return follow_changes(made, histories) if self.recent else made
+
+    def _forecast(self, histories: Sequence[Floats], horizon: int) -> QuantileForecast:
         settings = ClassicalSettings(season=self.season, rows=ROWS, positive="auto")
         plain = forecast_panel(histories, horizon, settings) if self.transform == "none" else None
         if plain is not None:
@@ -93,6 +105,19 @@ class Partner:
                 for name in ("mean", "table", "response", "stepped")
             )
         )
+
+
+def follow_changes(made: QuantileForecast, histories: Sequence[Floats]) -> QuantileForecast:
+    """The forecasts with widths by the size of recent changes; series with many zeros stay as they are."""
+    factors = np.ones(len(histories))
+    for place, rows in enumerate(histories):
+        sizes = np.abs(np.diff(rows))
+        if len(sizes) > RECENT_ROWS and sizes.any() and not made.stepped[place]:
+            factors[place] = sizes[-RECENT_ROWS:].mean() / sizes.mean()
+    factors = np.clip(factors, 1 / MOST_RECENT, MOST_RECENT) ** RECENT_POWER
+    middle = made.quantile([0.5])[0]
+    mean = middle + factors[:, None] * (made.mean - middle)
+    return replace(made, mean=mean, table=middle[..., None] + factors[:, None, None] * (made.table - middle[..., None]))
 
 
 def _bent(partner: Partner, histories: Sequence[Floats], horizon: int) -> QuantileForecast:
@@ -145,6 +170,7 @@ class Combination:
         plain: dict[str, Any] = {
             "season": self.partner.season,
             "transform": self.partner.transform,
+            "recent": self.partner.recent,
             "weights": self.partner.weights,
             "positive": self.positive,
         }
@@ -171,7 +197,12 @@ class Combination:
         for name in ("learnt", "zeros", "alone"):
             own = {key.removeprefix(f"{name}."): v for key, v in arrays.items() if key.startswith(f"{name}.")}
             blends[name] = Blend.from_parts(plain[name], own)
-        partner = Partner(season=int(plain["season"]), transform=transform, weights=plain.get("weights", NEWEST))
+        partner = Partner(
+            season=int(plain["season"]),
+            transform=transform,
+            recent=bool(plain.get("recent", False)),
+            weights=plain.get("weights", NEWEST),
+        )
         if partner.weights not in WEIGHTS:
             raise unknown_name("weights", partner.weights, WEIGHTS, argument="weights")
         tuned = {key.removeprefix("network."): v for key, v in arrays.items() if key.startswith("network.")}
@@ -192,25 +223,26 @@ def find_floor(values: Floats, positive: bool | Literal["auto"]) -> Floats:  # (
     return np.full(values.shape[1], 0.0 if positive else -np.inf)
 
 
-def choose_transform(
+def choose_partner(
     histories: Sequence[Floats], actual: Floats, scale: Floats, least: Floats, *, season: int, worth: float
 ) -> tuple[Partner, QuantileForecast, dict[str, float]]:
-    """The partner whose transform scores best on held-out windows, its forecasts of them, and the losses."""
+    """The partner that scores best on held-out windows, its forecasts of them, and the losses of what was tried."""
     positive = all(rows.min() >= 0 for rows in histories)
     options: tuple[Transform, ...] = ("none", "log1p") if positive else ("none", "asinh")
+    numbers = np.arange(len(scale))
     losses: dict[str, float] = {}
     best: tuple[float, Partner, QuantileForecast] | None = None
     for transform in options:
-        partner = Partner(season=season, transform=transform)
-        made = partner.forecast(histories, actual.shape[1])
-        numbers = np.arange(len(scale))
-        held = HeldOut(actual, None, made, scale, numbers, numbers, least)
-        losses[transform] = loss(held, made.bounded(least))
-        cost = losses[transform]
-        if transform != "none":
-            cost *= 1 + TRANSFORM_HANDICAP * (1 + 20 / max(worth, 1.0))
-        if best is None or cost < best[0]:
-            best = (cost, partner, made)
+        plain = Partner(season=season, transform=transform).forecast(histories, actual.shape[1])
+        for recent in (False, True):
+            made = follow_changes(plain, histories) if recent else plain
+            held = HeldOut(actual, None, made, scale, numbers, numbers, least)
+            value = loss(held, made.bounded(least))
+            losses[f"{transform}, recent changes" if recent else transform] = value
+            handicap = TRANSFORM_HANDICAP * (transform != "none") + RECENT_HANDICAP * recent
+            cost = value * (1 + handicap * (1 + 20 / max(worth, 1.0)))
+            if best is None or cost < best[0]:
+                best = (cost, Partner(season=season, transform=transform, recent=recent), made)
     assert best is not None
     return best[1], best[2], losses
 
