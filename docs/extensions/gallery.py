@@ -147,6 +147,15 @@ def faulty_table() -> pa.Table:
     return table.set_column(1, "load", pa.array(raw))
 
 
+def importance() -> "Figure":
+    """What the temperature and a column of noise are worth in a forecast of the load."""
+    table = sample_load(70, temperature=True)
+    noise = np.random.default_rng(7).normal(size=table.num_rows)
+    columns = ["temperature", "noise"]
+    made = FernForecaster(24, model="dlinear", epochs=2, seed=7, progress="silent", futr_exog_list=columns)
+    return made.fit(table.append_column("noise", pa.array(noise)), target_col="load").plot_importance()
+
+
 def repair() -> "Figure":
     """A column with zeros and a stuck sensor, cleaned, and as a model reconstructs it."""
     table = faulty_table()
@@ -227,6 +236,7 @@ FIGURES: dict[str, Callable[[], "Figure"]] = {
     "mechanism_figure": mechanism,
     "diagnostics_figure": diagnostics,
     "fan_figure": fan,
+    "importance_figure": importance,
     "coverage_figure": coverage,
     "coverage_over_time_figure": coverage_over_time,
     "repair_figure": repair,

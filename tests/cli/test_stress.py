@@ -65,6 +65,12 @@ def test_a_registered_model_is_trained_and_asked(fern):
     assert "training-mean, 24 -> 12 steps" in ran.out
 
 
+def test_the_model_of_the_package_is_asked_without_training(fern):
+    ran = fern("stress", "fern-pretrained", "--scenario", "tiny.toml", *SMALL, "--require", "ept>=1")
+    assert ran.code == 0, ran.err
+    assert "fern-pretrained, 24 -> 12 steps" in ran.out
+
+
 def test_exit_2_when_the_target_cannot_be_imported(fern):
     ran = fern("stress", "mine:forcast", "--scenario", "tiny.toml")
     assert ran.code == 2

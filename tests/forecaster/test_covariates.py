@@ -1,14 +1,17 @@
 """Covariates: what they are worth, what they cost, and every way to get them wrong."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from tests.errors import raises_error
 
 from fern import FernForecaster
+from fern.forecaster import predict_file
 
 H, ROWS = 6, 260
 
@@ -375,3 +378,128 @@ def test_the_command_line_takes_known_columns_and_their_future(past, future, tmp
     without = fern("forecast", rows, *settings)
     assert without.code == 2 and "--future" in without.err
     assert fern("forecast", rows, "--future", tmp_path / "none.csv", *settings).code == 2
+
+
+# --- files, Ray, importance and the report ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(past, future, tmp_path, monkeypatch) -> Path:
+    """A folder with the past and what is known ahead."""
+    monkeypatch.chdir(tmp_path)
+    past.to_parquet("past.parquet", row_group_size=90)
+    future.sample(frac=1.0, random_state=0).to_parquet("future.parquet", row_group_size=5)
+    return tmp_path
+
+
+@pytest.mark.parametrize("series_at_once", [1, 512])
+def test_a_file_of_many_series_takes_the_future_of_each(files, fitted, past, future, monkeypatch, series_at_once):
+    monkeypatch.setattr(predict_file, "SERIES_AT_ONCE", series_at_once)
+    assert fitted.predict_file("past.parquet", "out.parquet", futr_df="future.parquet", level=[80]) == 2 * H
+    expected = fitted.predict(past, futr_df=future, level=[80])
+    pd.testing.assert_frame_equal(pd.read_parquet("out.parquet"), expected, rtol=1e-5)
+
+
+def test_past_and_static_columns_of_a_file_need_no_future(files, past):
+    settings = {"futr_exog_list": None, "hist_exog_list": ["x"], "stat_exog_list": ["size"]}
+    rows = past.assign(size=np.where(past["unique_id"] == "a", 1.0, 2.0))
+    model = forecaster(**settings).fit(rows)
+    rows.to_parquet("sized.parquet")
+    model.predict_file("sized.parquet", "out.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet("out.parquet"), model.predict(rows), rtol=1e-5)
+
+
+BAD_FUTURE_FILES = [
+    ("none given", None),
+    ("no such file", "nowhere.parquet"),
+    ("the file to write", "out.parquet"),
+    ("no known column", lambda f: f.drop(columns="x")),
+    ("no identifier", lambda f: f.drop(columns="unique_id")),
+    ("a series missing", lambda f: f[f["unique_id"] == "a"]),
+    ("a step missing", lambda f: f.drop(index=3)),
+    ("a hole", lambda f: f.assign(x=np.r_[np.nan, np.zeros(len(f) - 1)])),
+    ("text", lambda f: f.assign(x="high")),
+    ("no rows", lambda f: f.head(0)),
+]
+
+
+@pytest.mark.parametrize("change", [change for _, change in BAD_FUTURE_FILES], ids=[n for n, _ in BAD_FUTURE_FILES])
+def test_a_future_file_that_lacks_something_is_refused_and_nothing_is_written(files, fitted, future, change):
+    path = change
+    if callable(change):
+        path = "wrong.parquet"
+        change(future).to_parquet(path)
+    with raises_error() as caught:
+        fitted.predict_file("past.parquet", "out.parquet", futr_df=path)
+    assert "futr_df" in caught.value.argument + caught.value.where
+    assert not Path("out.parquet").exists()
+
+
+def test_a_future_file_that_nobody_asked_for_and_one_that_is_none_are_refused(files, fitted, past):
+    plain = forecaster(futr_exog_list=None, ignore_columns=True).fit(past)
+    with raises_error("futr_df"):
+        plain.predict_file("past.parquet", "out.parquet", futr_df="future.parquet")
+    Path("text.parquet").write_text("load, wind")
+    with raises_error():
+        fitted.predict_file("past.parquet", "out.parquet", futr_df="text.parquet")
+
+
+def test_a_node_of_a_cluster_has_the_future_of_its_series(files, fitted, past, future):
+    request = {"h": None, "level": [80], "quantiles": None, "id_col": "unique_id"}
+    item = pa.table({"path": ["past.parquet"], "first": [0], "rows": [len(past)]})
+    folder = predict_file.pack_folder(fitted.save)
+    actor = predict_file.Actor(FernForecaster.load, folder, {**request, "future": "future.parquet"})
+    made = predict_file._unpack(actor(item).to_pylist()[0]).to_pandas()
+    pd.testing.assert_frame_equal(made, fitted.predict(past, futr_df=future, level=[80]), rtol=1e-5)
+    without = predict_file.Actor(FernForecaster.load, folder, {**request, "future": None})
+    with raises_error():
+        predict_file._unpack(without(item).to_pylist()[0])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_ray_gives_the_rows_of_the_local_engine(files, fitted, needs):
+    needs("ray", "ray.data")
+    for engine in ("local", "ray"):
+        fitted.predict_file("past.parquet", f"{engine}.parquet", futr_df="future.parquet", engine=engine)
+    pd.testing.assert_frame_equal(pd.read_parquet("ray.parquet"), pd.read_parquet("local.parquet"), rtol=1e-5)
+
+
+def test_importance_is_drawn_and_on_the_page(fitted, past, future):
+    table, drawn = fitted.importance(), fitted.plot_importance()
+    assert len(drawn.axes[0].patches) == len(table) == 1
+    page = str(fitted.report(futr_df=future))
+    assert 'id="covariates"' in page and "importance-figure" in page
+    plain = forecaster(futr_exog_list=None, ignore_columns=True).fit(past)
+    assert len(plain.importance()) == 0 and 'id="covariates"' not in str(plain.report())
+    with raises_error():
+        plain.plot_importance()
+
+
+def test_the_report_of_the_command_line_shows_the_covariates(files, fern):
+    settings = ["--horizon", str(H), "--model", "dlinear", "--epochs", "1", "--known", "x"]
+    made = fern("report", "forecast", "past.parquet", "--future", "future.parquet", "-o", "page.html", *settings)
+    assert made.code == 0, made.err
+    assert 'id="covariates"' in Path("page.html").read_text()
+    assert fern("report", "forecast", "past.parquet", "-o", "page.html", *settings).code == 2
+    assert fern("report", "forecast", "past.parquet", "--future", "no.csv", "-o", "page.html", *settings).code == 2
+
+
+def test_static_columns_tell_two_groups_apart_that_have_too_little_past():
+    """One group rises, the other falls by half a unit a day, in noise of 14: 26 rows of a new series hardly show it."""
+    rng, frames, learnt, new = np.random.default_rng(0), [], 40, 30
+    groups = np.arange(learnt + new) % 2
+    for number, group in enumerate(groups):
+        rows = 80 if number < learnt else 26
+        y = 50 + 10 * rng.random() + (group - 0.5) * np.arange(rows) + 14 * rng.standard_normal(rows)
+        stamps = pd.date_range("2024-01-01", periods=rows, freq="D")
+        own = {"unique_id": f"s{number:02d}", "ds": stamps, "y": y, "group": "up" if group else "down"}
+        frames.append(pd.DataFrame(own))
+    known, unknown = pd.concat(frames[:learnt]), pd.concat(frames[learnt:])
+    right = []
+    for settings in ({"stat_exog_list": ["group"]}, {"ignore_columns": True}):
+        model = FernForecaster(H, model="last-value", progress="silent", season=1, **settings).fit(known)
+        ahead = model.predict(unknown).groupby("unique_id")["LastValue"].last()
+        rises = ahead > unknown.groupby("unique_id")["y"].mean()
+        right.append((rises == groups[learnt:]).mean())
+    assert right[0] > 0.9 and right[1] < 0.75

@@ -14,7 +14,9 @@ from fern.forecaster.predict_file import Actor, _describe, _unpack, pack_folder
 
 def answered(forecaster: FernForecaster, frame: pd.DataFrame) -> pa.Table:
     frame.to_parquet("rows.parquet")
-    actor = Actor(FernForecaster.load, pack_folder(forecaster.save), {"level": [80]})
+    actor = Actor(
+        FernForecaster.load, pack_folder(forecaster.save), {"level": [80], "future": None, "id_col": "unique_id"}
+    )
     (answer,) = actor(pa.table({"path": ["rows.parquet"], "first": [0], "rows": [len(frame)]})).to_pylist()
     return _unpack(answer)
 

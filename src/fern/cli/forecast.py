@@ -11,6 +11,7 @@ import typer
 from fern.cli.options import (
     Data,
     FitOptions,
+    Future,
     Horizon,
     Level,
     SeriesOptions,
@@ -57,9 +58,7 @@ def forecast(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the fitted forecaster to this folder.")] = None,
-    future: Annotated[
-        Path | None, typer.Option(help="A file with the --known columns of each series and step ahead.")
-    ] = None,
+    future: Future = None,
 ) -> None:
     """Forecast a table: fit to its rows, write the steps that follow, with calibrated intervals.
 
@@ -141,13 +140,18 @@ def exit_if_interrupted() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
+def require_future(future: Path | None) -> None:
+    """Refuse a file that is not there."""
+    if future is not None and not future.is_file():
+        raise FernError("no such file", argument="--future", where=future)
+
+
 def _check_paths(
     data: str, *, out: Path | None, plot: Path | None, save: Path | None, folder: Path | None, future: Path | None
 ) -> None:
     """Every path is checked before any work, so that a mistake in one costs no training."""
     check_files(data, out=out, plot=plot, kept=[save, folder], others=[future])
-    if future is not None and not future.is_file():
-        raise FernError("no such file", argument="--future", where=future)
+    require_future(future)
     if save is not None:
         check_folder(save)
         if not save.parent.is_dir():

@@ -30,6 +30,7 @@ Data = Annotated[
 File = Annotated[
     str, typer.Argument(metavar="FILE", help="A CSV or Parquet file, or the name of a published dataset such as ETTh2.")
 ]
+Future = Annotated[Path | None, typer.Option(help="A file with the --known columns of each series and step ahead.")]
 Horizon = Annotated[int | None, typer.Option(help="Number of steps to forecast.")]
 Level = Annotated[
     list[str] | None,

@@ -11,12 +11,13 @@ from typer.core import TyperGroup
 
 from fern.cli.console import echo, working
 from fern.cli.data import Ignore, PolicyFile, Step, audit_table
-from fern.cli.forecast import exit_if_interrupted, fit, make_forecaster
+from fern.cli.forecast import exit_if_interrupted, fit, make_forecaster, require_future
 from fern.cli.options import (
     STANDARD,
     Data,
     File,
     FitOptions,
+    Future,
     Horizon,
     Level,
     SeriesOptions,
@@ -116,15 +117,17 @@ def forecast(
     fit_options: FitOptions,
     horizon: Horizon = None,
     level: Level = None,
+    future: Future = None,
 ) -> None:
-    """The forecast of a table as a page: fan, coverage, diagnostics and an audit of the data.
+    """The forecast of a table as a page: fan, covariates, coverage, diagnostics and an audit of the data.
 
     With --model FOLDER a saved forecaster is used as it is; with a model's name it is fitted first.
     """
     from fern.forecaster.predict import OutputColumns
 
     levels = split_numbers("--level", level) or [80.0, 95.0]
-    _check(out, inputs=[None if data == STANDARD else locate(data)], kept=(fit_options.folder,))
+    _check(out, inputs=[None if data == STANDARD else locate(data), future], kept=(fit_options.folder,))
+    require_future(future)
     with name_options(data):
         OutputColumns.of(level=levels, quantiles=None)
     forecaster, saved = make_forecaster(fit_options, horizon, table_options)
@@ -136,6 +139,7 @@ def forecast(
         audit_report, why = _audit(file, table)
         page = forecaster.report(
             table if saved else None,
+            futr_df=future,
             h=horizon,
             level=levels,
             name=Path(file.name).name,

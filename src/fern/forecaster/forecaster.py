@@ -366,6 +366,7 @@ class FernForecaster:
         source: str | Path,
         out: str | Path,
         *,
+        futr_df: str | Path | None = None,
         h: int | None = None,
         level: Numbers = None,
         quantiles: Numbers = None,
@@ -380,15 +381,24 @@ class FernForecaster:
         Arguments:
             source: a file, or a folder of files.
             out: the file to write.
+            futr_df: a Parquet file with the known columns for each series and step to forecast.
             h: number of steps, as for `predict`; so too ``level`` and ``quantiles``.
-            engine: ``local``, or ``ray`` to map the chunks over a Ray cluster, whose nodes must see ``source`` under
-                the same path.
+            engine: ``local``, or ``ray`` to map the chunks over a Ray cluster, whose nodes must see ``source`` and
+                ``futr_df`` under the same paths.
             address: the cluster's address; this machine's cores if not given.
         """
         from fern.forecaster.predict_file import predict_file
 
         return predict_file(
-            self, Path(source), Path(out), h=h, level=level, quantiles=quantiles, engine=engine, address=address
+            self,
+            Path(source),
+            Path(out),
+            futr_df=None if futr_df is None else Path(futr_df),
+            h=h,
+            level=level,
+            quantiles=quantiles,
+            engine=engine,
+            address=address,
         )
 
     def cross_validation(
@@ -640,12 +650,25 @@ class FernForecaster:
         the covariates have no part in the forecast.
         """
         state = self._fitted()
-        entries = () if state.covariates is None else state.covariates.importance
+        entries = self._importances()
         ordered = sorted(entries, key=lambda entry: -entry[1])
         columns = {
             name: [entry[k] for entry in ordered] for k, name in enumerate(("covariate", "importance", "stddev"))
         }
         return state.table.native.wrap(pa.table({**columns, "covariate": pa.array(columns["covariate"], pa.string())}))
+
+    def plot_importance(self) -> "Figure":
+        """`importance` as a matplotlib figure, a bar for each covariate."""
+        from fern.plot.scores import importance_figure
+
+        entries = self._importances()
+        if not entries:
+            raise FernError("covariates have no part in the forecast, so there is nothing to draw; notes_ says why")
+        return importance_figure(entries)
+
+    def _importances(self) -> tuple[tuple[str, float, float], ...]:
+        covariates = self._fitted().covariates
+        return () if covariates is None else covariates.importance
 
     def compare(
         self,

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fern.data.columns import is_row_number
 from fern.data.csv_files import first_line
 from fern.errors import FernError, unknown_name
 from fern.files import check_outputs, require_ending, write_whole
@@ -49,6 +50,7 @@ def predict_file(
     source: Path,
     out: Path,
     *,
+    futr_df: Path | None,
     h: int | None,
     level: Sequence[float] | float | None,
     quantiles: Sequence[float] | float | None,
@@ -62,24 +64,63 @@ def predict_file(
             "the forecaster was fitted to a wide frame; many series are a long one", argument="predict_file"
         )
     OutputColumns.of(level=level, quantiles=quantiles)
-    request: dict[str, Any] = {"h": h, "level": level, "quantiles": quantiles}
-    chunks = _check(source, out, id_col=state.table.id_col, engine=engine)
+    id_col = state.table.id_col
+    future = None if futr_df is None else _check_future(forecaster, futr_df, id_col=id_col)
+    request: dict[str, Any] = {"h": h, "level": level, "quantiles": quantiles, "future": future, "id_col": id_col}
+    chunks = _check(source, out, future, id_col=id_col, engine=engine)
     if engine == "ray":
         saved = pack_folder(forecaster.save)
         tables = predict_by_ray(chunks, type(forecaster).load, saved, request, address=address)
     elif address is not None:
         raise FernError(f"got {address!r}, which is for engine='ray'", argument="address")
     else:
-        tables = (forecaster.predict(read_chunk(chunk), **request) for chunk in chunks)
+        tables = (predict_chunk(forecaster, chunk, **request) for chunk in chunks)
     return _write(tables, out)
 
 
-def _check(source: Path, out: Path, *, id_col: str, engine: Engine) -> list[Chunk]:
+def predict_chunk(
+    forecaster: "FernForecaster", chunk: Chunk, *, future: str | None, id_col: str, **request: Any
+) -> pa.Table:
+    """The forecasts of a chunk; of the future's rows those of its series are read."""
+    rows = read_chunk(chunk)
+    ahead = None if future is None else _read_future(Path(future), rows[id_col], id_col=id_col)
+    return forecaster.predict(rows, futr_df=ahead, **request)
+
+
+def _check_future(forecaster: "FernForecaster", path: Path, *, id_col: str) -> str:
+    """The path of a future that can be used; mistakes are errors before anything is forecast."""
+    covariates = forecaster._fitted().covariates
+    names = () if covariates is None else covariates.encoding.names.known
+    if not names:
+        raise FernError("the forecaster was fitted without known columns", argument="futr_df")
+    if not path.is_file():
+        raise FernError("no such file", argument="futr_df", where=path)
+    with _open(path) as file:
+        for name in (id_col, *names):
+            if name not in file.schema_arrow.names:
+                raise unknown_name("column", name, file.schema_arrow.names, argument="futr_df", where=str(path))
+    return str(path.resolve())
+
+
+def _read_future(path: Path, identifiers: pa.ChunkedArray, *, id_col: str) -> pa.Table:
+    """The rows of some series; names are compared as text, whatever the files' types are."""
+    wanted = pc.unique(identifiers.cast(pa.string()))
+    parts = []
+    with _open(path) as file, _readable(path):
+        for batch in file.iter_batches():
+            rows = pa.Table.from_batches([batch])
+            rows = rows.drop_columns([name for name in rows.column_names if is_row_number(rows, name)])
+            parts.append(rows.filter(pc.is_in(rows[id_col].cast(pa.string()), wanted)))
+        return pa.concat_tables(parts) if parts else file.schema_arrow.empty_table()
+
+
+def _check(source: Path, out: Path, future: str | None, *, id_col: str, engine: Engine) -> list[Chunk]:
     """The chunks of the source; mistakes are errors before anything is forecast."""
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
     require_ending(out, (".parquet",), what="a forecast of many series")
-    check_outputs([out], inputs=list_parquet_files(source), kept=[source if source.is_dir() else None])
+    inputs = [*list_parquet_files(source), *([] if future is None else [Path(future)])]
+    check_outputs([out], inputs=inputs, kept=[source if source.is_dir() else None])
     return find_chunks(source, id_col=id_col, series_at_once=SERIES_AT_ONCE)
 
 
@@ -271,7 +312,7 @@ class Actor:
         """The forecasts of one chunk, packed: Ray Data joins tables of one schema, and drops what an error says."""
         (item,) = batch.to_pylist()
         try:
-            made = self._forecaster.predict(read_chunk(Chunk(**item)), **self._request)
+            made = predict_chunk(self._forecaster, Chunk(**item), **self._request)
         except FernError as error:
             return pa.table({TABLE: pa.nulls(1, pa.binary()), ERROR: [str(error)]})
         sink = pa.BufferOutputStream()

@@ -23,6 +23,7 @@ from fern.html.page import Page, Section, command, details, download, page
 from fern.plot.coverage import CoverageOverTime, Covered, coverage_figure
 from fern.plot.diagnostics import diagnostics_figure
 from fern.plot.forecasts import Fans
+from fern.plot.scores import importance_figure
 
 if TYPE_CHECKING:
     from fern.forecaster.forecaster import FernForecaster
@@ -53,6 +54,7 @@ class ForecastShown:
     ``rates``     how often each warning was right, a mapping for each rule.
     ``measured``  where coverage and profile come from, in words.
     ``course``    how coverage went along time; ``pit`` the shares of outcomes in equally probable stretches.
+    ``importance``  name, importance and standard deviation of each covariate.
     """
 
     name: str
@@ -70,6 +72,7 @@ class ForecastShown:
     profiles: tuple[Profile, ...] = ()
     rates: tuple[Mapping[str, Any], ...] = ()
     audit: AuditReport | None = None
+    importance: tuple[tuple[str, float, float], ...] = ()
 
 
 def forecast_page(shown: ForecastShown) -> str:
@@ -79,6 +82,8 @@ def forecast_page(shown: ForecastShown) -> str:
         Section("coverage", "Coverage", _coverage(shown)),
         Section("diagnostics", "Diagnostics", _diagnostics(shown)),
     ]
+    if shown.importance:
+        sections.insert(1, Section("covariates", "Covariates", render_importance(shown.importance)))
     if shown.audit is not None:
         sections.append(Section("data", "The data", audit_part(shown.audit)))
     return page(f"Forecast of {shown.name}", sections, lead=shown.lead)
@@ -139,6 +144,21 @@ def render_coverage(
             )
         )
     return joined(parts)
+
+
+def render_importance(importance: Sequence[tuple[str, float, float]]) -> Html:
+    """What each covariate is worth, as a figure and as a table."""
+    ordered = sorted(importance, key=lambda entry: -entry[1])
+    heads = [Head("covariate"), Head("importance", numeric=True), Head("standard deviation", numeric=True)]
+    rows = [[Entry(name), Entry(f"{size:.1%}", size), Entry(f"{error:.1%}", error)] for name, size, error in ordered]
+    drawn = drawing(
+        importance_figure(ordered),
+        name="importance-figure",
+        alt="Importance of covariates. " + ", ".join(f"{name}: {size:.1%}" for name, size, _ in ordered) + ".",
+        caption="By what share the error of held-out windows grows where the values of a column are permuted. Lines: "
+        "the standard deviation over permutations.",
+    )
+    return joined([drawn, listing(heads, rows, caption="Importance of each covariate")])
 
 
 def render_profile(shown: Profile, *, name: str) -> Html:
@@ -267,6 +287,7 @@ def report_forecast(
             profiles=_profiles(state, findings),
             rates=_rates(state, findings),
             audit=audit,
+            importance=forecaster._importances(),
         )
     )
     return Page(text)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         critical_difference_figure,
         error_growth_figure,
         errors_figure,
+        importance_figure,
         shock_response_figure,
         training_curves_figure,
     )
@@ -46,6 +47,7 @@ else:  # unseen by type checkers: a __getattr__ would make every name, misspelt 
                 "critical_difference_figure",
                 "error_growth_figure",
                 "errors_figure",
+                "importance_figure",
                 "shock_response_figure",
                 "training_curves_figure",
             ],
@@ -73,6 +75,7 @@ __all__ = [
     "families_figure",
     "fan_figure",
     "forecast_figure",
+    "importance_figure",
     "mechanism_figure",
     "repair_figure",
     "save_figure",

@@ -107,6 +107,31 @@ def _panel(axis: "Axes", case: CaseErrors, names: Sequence[str], label: str) -> 
         axis.spines[side].set_visible(False)
 
 
+def importance_figure(table: Sequence[tuple[str, float, float]]) -> "Figure":
+    """A bar for each covariate: by what share the error grows without it, the most important first.
+
+    Arguments:
+        table: name, importance and its standard deviation, which is drawn as a line about the bar's end.
+
+    Example:
+        >>> len(importance_figure([("load", 0.4, 0.02), ("wind", 0.1, 0.01)]).axes[0].patches)
+        2
+    """
+    if not table:
+        raise FernError("got none", argument="table", expected="at least one covariate")
+    ordered = sorted(table, key=lambda entry: -entry[1])
+    names, sizes, errors = zip(*ordered, strict=True)
+    drawn = figure(7.0, 0.9 + 0.28 * len(names))
+    axis = drawn.subplots()
+    percent = 100 * np.asarray(sizes)
+    axis.barh(range(len(names)), percent, xerr=100 * np.asarray(errors), color=COLOURS[1], ecolor=TRUTH, height=0.6)
+    axis.axvline(0.0, color=TRUTH, linewidth=0.8)
+    axis.set_yticks(range(len(names)), [safe_text(name, "figure") for name in names])
+    axis.invert_yaxis()
+    axis.set_xlabel("growth of the held-out error without it, %")
+    return drawn
+
+
 def critical_difference_figure(
     ranks: Sequence[tuple[str, float]],
     *,
