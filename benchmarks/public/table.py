@@ -90,6 +90,23 @@ def judge_public(results: Results) -> list[str]:
     return sentences
 
 
+def judge_competition(results: Results, model: str = "fern") -> str:
+    """Our overall weighted average on the M4 tasks, beside the best of the competition's entries."""
+    told = []
+    for task in TASKS.values():
+        own = _own(results, task.name, model)
+        if "m4" in task.published and own:
+            entries = [
+                entry.metrics["OWA"] for entry in published_figures("m4", task).values() if "OWA" in entry.metrics
+            ]
+            mean = fmean(result["metrics"]["OWA"] for result in own)
+            rank = 1 + sum(entry < mean for entry in entries)
+            told.append(
+                f"{task.name.removeprefix('m4_').capitalize()} {mean:.3f} (best entry {min(entries):.3f}, rank {rank})"
+            )
+    return ", ".join(told)
+
+
 def _judge(benchmark: Benchmark, results: Results) -> str:
     places = {model: find_place(benchmark, model, results) for model in list_models(results) if model != BASELINE}
     told, bests = [], []
