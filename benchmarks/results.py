@@ -205,7 +205,7 @@ def _quality(evidence: Evidence) -> str:
         ],
         ["Chaotic flows with 5 % noise, MSE", f"best on {ours} of {len(winners)}", "chaos"],
         [
-            "Systems, shocked or not, MSE by the paper's protocol",
+            "The paper's series, shocked or not, MSE by its protocol",
             _count_ours(sum(map(Counter, counts.values()), Counter())),
             "shocks",
         ],
