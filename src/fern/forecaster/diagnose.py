@@ -41,8 +41,7 @@ class Diagnosis:
 
     Attributes:
         profile: at each held-out row forecast, truth and mean absolute error in the units of the data, and the
-        distribution's
-            spectral radius, trace and log-determinant in model units (paper, "eigen-profile").
+            distribution's spectral radius, trace and log-determinant in model units (paper, "eigen-profile").
         warnings: stretches that a rule flags, with the rule's rates.
         rates: each rule's hit rate, false-alarm rate and lift where it was learnt and on later rows.
         coverage: the share of outcomes inside each kind of region at each level, beside n_eff and its error bar.

@@ -232,11 +232,9 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
             neuralforecast's distribution losses nothing is taken off here; its scaler does it.
         skip: ``linear`` adds a linear map of the context, ``none`` does not.
         loss: any loss of neuralforecast. `EllipsoidLoss` (the default) trains the joint distribution; others train
-        Fern's mean,
-            or as many outputs a step as they ask for.
+            Fern's mean, or as many outputs a step as they ask for.
         scaler_type: neuralforecast's scaler; ``identity`` for `EllipsoidLoss`, whose score has the unit of the
-        distribution, and
-            ``standard`` for all other losses unless given.
+            distribution, and ``standard`` for all other losses unless given.
         training_data_availability_threshold: 1.0 learns from whole windows alone, as `fern.FernForecaster` does.
         learning_rate: the highest of one cycle, unless a scheduler is given.
 

@@ -266,8 +266,7 @@ class MetricAccumulator:
             default ones, the same in every accumulator.
         distance: the third part of ``objective``.
         weights: of its parts. Where ``crps`` has one, `update` takes the distribution from ``distribution``; without
-        one the forecast
-            is a point, whose CRPS is its absolute error.
+            one the forecast is a point, whose CRPS is its absolute error.
         levels: percentages of the regions of ``coverage``, ``joint_coverage`` and ``interval_width``, whose
             values are named ``coverage_90`` and so on.
 

@@ -233,8 +233,7 @@ class Ellipsoid(MapViews):
             eigenvalue is zero.) Without a floor a zero eigenvalue has no density. A number, or a tensor that
             broadcasts with the eigenvalues: a floor is in the units of y, and `affine` scales it with them.
         offset: (\*batch, g, p), o; None for none. It places the distribution without A: a mean that is given as At
-        needs
-            t = A⁻¹ mean, which is large where A is small.
+            needs t = A⁻¹ mean, which is large where A is small.
         validate_args: shapes are always checked; values (finite, not negative) where True, or where None and
             torch's `Distribution.set_default_validate_args` is on, as it is unless Python runs with -O or
             `torch.compile` was used in the process, which turns it off.
