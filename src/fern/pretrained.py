@@ -21,8 +21,8 @@ from torch import Generator
 
 from fern.checks import require_whole
 from fern.errors import FernError
-from fern.models.pretrained.forecasting import Contexts
-from fern.models.pretrained.representation import LONGEST, SHORTEST
+from fern.models.pretrained.forecasting import READ, Contexts
+from fern.models.pretrained.representation import SHORTEST
 from fern.models.pretrained.resampling import FACTORS, forecast_resampled
 from fern.models.pretrained.weights import NEWEST, read_weights
 from fern.transport import Ellipsoid
@@ -90,8 +90,8 @@ def forecast(
     """Forecast one series, or many of any lengths, without a fit.
 
     Parameters:
-        series: the values in the order of time, at least 8 of them; of longer series the newest 2,144 are read. Gaps
-            (NaN) are filled on a straight line.
+        series: the values in the order of time, at least 8 of them; of longer series the newest 8,576 are
+            read, the older ones at coarser time steps alone. Gaps (NaN) are filled on a straight line.
         horizon: steps to forecast; beyond 96 the distribution is rolled on.
         season: the period in rows where it is known; without it each series tells.
         flip: average with the forecast of the series upside down.
@@ -140,7 +140,7 @@ def _read(series: ArrayLike | Sequence[ArrayLike]) -> tuple[list[Array], bool]:
 
 def _clean(values: ArrayLike, name: str) -> Array:
     try:
-        rows = np.asarray(values, dtype=np.float64)[-LONGEST:]
+        rows = np.asarray(values, dtype=np.float64)[-READ:]
     except (TypeError, ValueError):
         raise FernError(argument=name, got=type(values).__name__, expected="numbers") from None
     if np.isinf(rows).any():

@@ -18,7 +18,8 @@ from fern.forecaster.state import Scale
 from fern.models import Forecaster
 from fern.models.classical import KNOTS, QuantileForecast
 from fern.models.kernel_regression import MOST_PHASES
-from fern.models.pretrained.representation import HORIZON, LONGEST
+from fern.models.pretrained.forecasting import READ
+from fern.models.pretrained.representation import HORIZON
 from fern.models.pretrained.tuning import tune_network
 from fern.models.pretrained.weights import read_weights
 
@@ -276,7 +277,7 @@ def _collect(
     longer, actual, numbers, ends, least = [], [], [], [], []
     for number, row in entries:
         one = series[number]
-        start = max(0, row - max(keep, LONGEST), *(edge for edge in one.breaks if edge < row))
+        start = max(0, row - max(keep, READ), *(edge for edge in one.breaks if edge < row))
         for channel in range(one.values.shape[1]):
             longer.append(np.ascontiguousarray(one.values[start:row, channel], dtype=np.float64))
             actual.append(one.values[row : row + plan.horizon, channel])

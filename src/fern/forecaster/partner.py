@@ -11,9 +11,9 @@ from fern.errors import FernError, unknown_name
 from fern.forecaster.combination import Blend, HeldOut, loss
 from fern.models.classical import ClassicalSettings, QuantileForecast, forecast_panel
 from fern.models.classical.intermittent import is_intermittent
-from fern.models.pretrained.forecasting import Contexts
+from fern.models.pretrained.forecasting import READ, Contexts
 from fern.models.pretrained.network import Network
-from fern.models.pretrained.representation import LONGEST, SHORTEST
+from fern.models.pretrained.representation import SHORTEST
 from fern.models.pretrained.resampling import forecast_resampled
 from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights, rebuild_network
 
@@ -159,7 +159,7 @@ class Combination:
     @property
     def rows(self) -> int:
         """The newest rows of a series that its partners look at."""
-        return max(count_rows(self.partner.season), LONGEST if self.pretrained else 0)
+        return max(count_rows(self.partner.season), READ if self.pretrained else 0)
 
     def floor(self, name: str, values: Floats) -> Floats:  # (T, C) -> (C,)
         """Below which nothing lies: as fitted, or for a new series from its rows."""

@@ -13,6 +13,9 @@ from fern.models.pretrained.periods import Array, Whole
 from fern.models.pretrained.representation import HORIZON, LONGEST, represent
 from fern.transport import Ellipsoid
 
+READ = 4 * LONGEST
+"""Rows that are kept of a series: forecasts at time steps of up to four rows look so far back."""
+
 AT_ONCE = 1024
 """Contexts that are forecast together: bounds the memory."""
 
@@ -39,14 +42,14 @@ class Contexts:
 
     @classmethod
     def of(cls, series: Sequence[NDArray[np.floating]], *, season: int | None = None) -> "Contexts":
-        """The newest rows of series of any lengths, at most as many as the network reads.
+        """The newest rows of series of any lengths, at most `READ` of them.
 
         Example:
             >>> contexts = Contexts.of([np.arange(10.0), np.arange(20.0)])
             >>> contexts.values.shape, contexts.lengths
             ((2, 20), array([10, 20]))
         """
-        lengths = np.array([min(len(values), LONGEST) for values in series], dtype=np.int64)
+        lengths = np.array([min(len(values), READ) for values in series], dtype=np.int64)
         table = np.zeros((len(series), int(lengths.max())))
         for row, values, n in zip(table, series, lengths, strict=True):
             row[-n:] = values[-n:]
@@ -81,6 +84,7 @@ def forecast_distribution(
     on: a later patch has the mean of the paths' forecasts, and the shape of one of them, widened to their variance and
     that between them.
     """
+    contexts = contexts.newest()
     parts = []
     for first in range(0, len(contexts), AT_ONCE):
         some = contexts.chosen(slice(first, first + AT_ONCE))

@@ -43,9 +43,10 @@ def forecast_resampled(
         return plain
     some = contexts.chosen(several)
     if some.season is None:
-        count, width = some.values.shape
-        places = np.arange(count), np.full(count, width, dtype=np.int64), some.lengths
-        some = Contexts(some.values, some.lengths, find_seasons(some.values, *places).short)
+        newest = some.newest()
+        count, width = newest.values.shape
+        places = np.arange(count), np.full(count, width, dtype=np.int64), newest.lengths
+        some = Contexts(some.values, some.lengths, find_seasons(newest.values, *places).short)
     weights = _weigh(network, some, horizon, flip=flip, factors=factors)
     mean, stddev = plain.mean.numpy().copy(), plain.stddev.numpy()
     wanted = stddev.copy()
