@@ -206,6 +206,15 @@ def test_series_with_many_zeros_are_none_of_the_networks():
     assert made.stepped.tolist() == [True, False]
 
 
+def test_skewed_series_are_none_of_the_networks():
+    rng = np.random.default_rng(0)
+    histories = [rng.lognormal(0, 1, 300), rng.normal(5, 1, 300)]
+    classical = Partner(season=1).forecast(histories, 4)
+    made = Blend(0.0, share=1.0).apply(None, classical, np.full(2, -np.inf), forecast(np.full((2, 4), 9.0)))
+    assert made.mean[0] == pytest.approx(classical.mean[0], rel=0.1)
+    assert made.mean[1] == pytest.approx(9.0, rel=0.05)
+
+
 def test_the_network_forecasts_what_has_rows_enough_and_classical_models_the_rest():
     partner = Partner(season=1)
     histories = [np.arange(5.0), np.sin(np.arange(48.0) * np.pi / 6)]

@@ -44,6 +44,10 @@ parts of the development tasks."""
 FEWEST_WINDOWS, FEWEST_TIMES = 8.0, 8
 """Windows from which the shape of errors is looked at, and stretches of time from which their bias is."""
 
+SYMMETRIC, SKEWED = 0.15, 0.3
+"""The distance of mean and median, in standard deviations, up to which a series' classical distribution counts as
+symmetric, as the pretrained network's always is, and from which that network has no part in its forecast."""
+
 WILD = 8.0
 """Standardised errors count as this at most, in bias and shape alike."""
 
@@ -63,7 +67,7 @@ class Blend:
     """How the tables of a group of series are put together.
 
     ``weight``   of the model; the classical ensemble and the pretrained network have the rest.
-    ``share``    of the pretrained network in that rest; none of series with many zeros.
+    ``share``    of the pretrained network in that rest; none of series with many zeros or skewed distributions.
     ``shape``    standardised quantiles of held-out errors by block of steps, or None for the tables' own shape.
     ``trust``    how far ``shape`` replaces the tables' own.
     ``bias``     mean standardised error by block of steps, as far as it is believed; added to the mean.
@@ -268,10 +272,16 @@ def average(model: QuantileForecast | None, classical: QuantileForecast, weight:
 
 
 def average_others(classical: QuantileForecast, pretrained: QuantileForecast | None, share: float) -> QuantileForecast:
-    """The average of the classical ensemble and the pretrained network; series with many zeros are the former's."""
+    """The average of the classical ensemble and the pretrained network.
+
+    Series with many zeros or clearly skewed distributions are the former's: the latter's is a bell around its mean.
+    """
     if pretrained is None or share == 0.0:
         return classical
-    part = np.where(classical.stepped, 0.0, share)[:, None]
+    spread = spread_of(classical)
+    skew = np.abs(classical.mean - classical.table[..., MIDDLE]) / np.where(spread > 0, spread, np.inf)
+    bell = np.clip((SKEWED - skew.mean(axis=1)) / (SKEWED - SYMMETRIC), 0.0, 1.0)
+    part = (share * np.where(classical.stepped, 0.0, bell))[:, None]
     return replace(
         classical,
         mean=classical.mean + part * (pretrained.mean - classical.mean),
