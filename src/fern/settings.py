@@ -18,6 +18,7 @@ from fern.files import read_plain
 T = TypeVar("T")
 
 _MOST_BYTES = 1 << 24  # of a settings file
+_MOST_SHOWN = 5  # problems that a message lists
 
 STRICT = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 """A settings dataclass carries ``__pydantic_config__ = STRICT``."""
@@ -116,7 +117,9 @@ def _as_error(error: ValidationError) -> FernError:
     if len(problems) == 1:
         got = problems[0]["input"]
         return FernError(f"{problems[0]['msg']}, got {show_value(got)}", argument=place or "settings", got=got)
-    lines = (
-        f"{'.'.join(map(str, p['loc'])) or 'settings'}: {p['msg']}, got {show_value(p['input'])}" for p in problems
-    )
-    return FernError("; ".join(lines), where="settings")
+    lines = [
+        f"{'.'.join(map(str, p['loc'])) or 'settings'}: {p['msg']}, got {show_value(p['input'])}"
+        for p in problems[:_MOST_SHOWN]
+    ]
+    more = [f"and {len(problems) - len(lines):,} more"] if len(problems) > len(lines) else []
+    return FernError("; ".join(lines + more), where="settings")

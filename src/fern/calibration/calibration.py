@@ -206,19 +206,20 @@ def read_array(
     least: float = -np.inf,
     most: float = np.inf,
     whole: bool = False,
+    where: str = "calibration",
 ) -> NDArray[Any]:
     """A saved array of this shape, of finite numbers within these bounds; anything else is an error by its name."""
     values = arrays.get(name)
     if values is None:
-        raise FernError("is missing", argument=name, where="calibration")
+        raise FernError("is missing", argument=name, where=where)
     if values.shape != shape:
-        raise FernError(f"got shape {values.shape}", argument=name, expected=shape, where="calibration")
-    if values.dtype.kind != ("i" if whole else "f"):
-        needs = "whole numbers" if whole else "floating-point numbers"
-        raise FernError(f"got {values.dtype}", argument=name, expected=needs, where="calibration")
+        raise FernError(f"got shape {values.shape}", argument=name, expected=shape, where=where)
+    if values.dtype not in ((np.int64,) if whole else (np.float64, np.float32)):
+        needs = "whole numbers of 64 bits" if whole else "floating-point numbers of 32 or 64 bits"
+        raise FernError(f"got {values.dtype}", argument=name, expected=needs, where=where)
     if values.size and not (np.isfinite(values).all() and values.min() >= least and values.max() <= most):
         needs = f"finite numbers from {least:g} to {most:g}"
-        raise FernError("holds other values", argument=name, expected=needs, where="calibration")
+        raise FernError("holds other values", argument=name, expected=needs, where=where)
     return values
 
 

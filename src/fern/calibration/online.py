@@ -85,11 +85,9 @@ class OnlineCalibration:
     @classmethod
     def start(cls, calibration: Calibration, *, settings: OnlineSettings = DEFAULT) -> Self:
         """Factors of 1, experts of equal weight."""
-        groups = int(calibration.group.max()) + 1
-        shape = (2, groups, len(settings.levels), len(settings.rates))
-        delay = ceil(min(calibration.patch_size, calibration.horizon) / settings.stride)
-        even = np.full(shape, 1 / shape[-1])
-        return cls(calibration, settings, np.zeros(shape), even, np.zeros(shape[:-1]), np.zeros((delay, *shape)))
+        state = {name: np.zeros(shape) for name, shape in _shapes(calibration, settings).items()}
+        state["weights"] += 1 / len(settings.rates)
+        return cls(calibration, settings, **state)
 
     @property
     def factors(self) -> Values:  # (2, K, levels)
@@ -158,27 +156,32 @@ class OnlineCalibration:
     @classmethod
     def from_parts(cls, calibration: Calibration, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The state that `to_parts` took apart, on its calibration."""
+        stacked = {name: np.asarray(values)[None] for name, values in arrays.items()}
+        require_whole("arrivals", plain.get("arrivals"), 0)
+        return cls.many_from_parts(calibration, plain, {**stacked, "arrivals": np.array([plain["arrivals"]])})[0]
+
+    @classmethod
+    def many_from_parts(
+        cls, calibration: Calibration, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> list[Self]:
+        """States of one setting, whose arrays are stacked; ``arrivals`` is among them."""
+        where = "online calibration"
         if plain.get("format") != FORMAT:
-            raise FernError(argument="format", got=plain.get("format"), expected=FORMAT, where="online calibration")
+            raise FernError(argument="format", got=plain.get("format"), expected=FORMAT, where=where)
         if not isinstance(plain.get("settings"), Mapping):
             raise FernError(argument="settings", got=plain.get("settings"), expected="a mapping")
-        settings = from_mapping(OnlineSettings, plain["settings"], where="online calibration")
-        require_whole("arrivals", plain.get("arrivals"), 0)
-        fresh = cls.start(calibration, settings=settings)
+        settings = from_mapping(OnlineSettings, plain["settings"], where=where)
+        arrivals = read_array(arrays, "arrivals", (arrays["arrivals"].size,), least=0, whole=True, where=where)
         state = {
-            name: read_array(arrays, name, getattr(fresh, name).shape, least=least, most=most)
-            for name, (least, most) in STATE.items()
+            name: read_array(arrays, name, (len(arrivals), *shape), least=STATE[name][0], most=STATE[name][1])
+            for name, shape in _shapes(calibration, settings).items()
         }
         if not np.allclose(state["weights"].sum(axis=-1), 1.0):
-            raise FernError("do not add up to 1", argument="weights", where="online calibration")
-        return replace(
-            fresh,
-            log_factors=state["log_factors"],
-            weights=state["weights"],
-            squared_loss=state["squared_loss"],
-            past=state["past"],
-            arrivals=plain["arrivals"],
-        )
+            raise FernError("do not add up to 1", argument="weights", where=where)
+        return [
+            cls(calibration, settings, **{name: values[i] for name, values in state.items()}, arrivals=count)
+            for i, count in enumerate(arrivals.tolist())
+        ]
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -241,6 +244,13 @@ class OnlineCalibration:
             weights=_with(self.weights, kind, (1 - mixing) * gained + mixing / theta.shape[-1]),
             squared_loss=_with(self.squared_loss, kind, squared),
         )
+
+
+def _shapes(calibration: Calibration, settings: OnlineSettings) -> dict[str, tuple[int, ...]]:
+    """The shape of each array of the state."""
+    shape = (2, int(calibration.group.max()) + 1, len(settings.levels), len(settings.rates))
+    delay = ceil(min(calibration.patch_size, calibration.horizon) / settings.stride)
+    return {"log_factors": shape, "weights": shape, "squared_loss": shape[:-1], "past": (delay, *shape)}
 
 
 def _with(array: Values, kind: int, values: Values) -> Values:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fern.data.timestamps import as_integers, as_text
+from fern.data.timestamps import as_integers, as_text, is_time
 from fern.errors import FernError
 
 Unit = Literal["nanosecond", "day", "business day", "month", "month end", "integer", "row"]
@@ -147,7 +147,25 @@ def last_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:
     return _stepped(last, frequency, np.arange(1 - count, 1, dtype=np.int64))
 
 
+def require_reach(last: pa.Scalar, frequency: Frequency, count: int) -> None:
+    """Refuse ``count`` steps from a stamp that lead beyond what 64 bits hold: for stamps of nanoseconds the year 2262.
+
+    Example:
+        >>> require_reach(pa.scalar(2**63 - 10), Frequency("integer", 3), 3)
+        >>> require_reach(pa.scalar(2**63 - 10), Frequency("integer", 3), 4)
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: 4 steps from 9223372036854775798 leave the calendar (the step is integer step of 3)
+    """
+    step = int(frequency.nanoseconds or frequency.count)
+    slack = 0 if frequency.unit in ("nanosecond", "integer", "row") else 62 * DAY + abs(step * count) // 64
+    if not -(2**63) + slack <= int(last.value if is_time(last.type) else last.as_py()) + step * count < 2**63 - slack:
+        raise FernError(f"{count:,} steps from {as_text(last)} leave the calendar (the step is {frequency})")
+
+
 def _stepped(last: pa.Scalar, frequency: Frequency, rows: NDArray[np.int64]) -> pa.Array:
+    if len(rows):
+        require_reach(last, frequency, int(rows[np.abs(rows).argmax()]))
     steps = rows * frequency.count
     if frequency.unit in ("nanosecond", "integer", "row"):
         return pa.array(as_integers(pa.array([last], last.type)) + steps).view(last.type)

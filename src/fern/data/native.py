@@ -156,7 +156,7 @@ def _by_column(columns: Mapping[str, Any]) -> pa.Table | None:
     """The columns of a pandas frame, or None where one cannot be read: `_whole` tells which, and why."""
     try:
         return pa.table({name: pa.array(column, from_pandas=True) for name, column in columns.items()})
-    except pa.ArrowException:
+    except (pa.ArrowException, OverflowError):
         return None
 
 
@@ -167,6 +167,8 @@ def _whole(frame: Any) -> pa.Table:
         return pa.Table.from_pandas(frame, preserve_index=False, nthreads=threads).replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise FernError(f"a column has values of mixed types ({error})", argument="frame") from None
+    except OverflowError:
+        raise FernError("a column has whole numbers beyond 64 bits", argument="frame") from None
     except pa.ArrowException as error:  # complex numbers, say
         raise FernError(f"a column cannot be read ({'; '.join(map(str, error.args))})", argument="frame") from None
 

@@ -16,6 +16,7 @@ from fern.data.number_marks import parse_numbers
 from fern.data.timestamps import in_type, is_text, is_time, replace_views, to_stamps
 from fern.data.writing import detect_time_format
 from fern.errors import FernError
+from fern.files import require_path
 
 BATCH_ROWS = 1 << 16
 _HEAD_BYTES = 1 << 20
@@ -108,7 +109,7 @@ def open_source(path: str | Path, reading: Reading = GUESSED, *, name: str | Non
 
     ``name`` is what messages call it, if not by its path.
     """
-    opened, called = Opened(Path(path)), Path(path if name is None else name)
+    opened, called = Opened(require_path(path)), Path(path if name is None else name)
     with readable(str(called)):
         start, complete = read_start(opened.path, name=called)
         if is_parquet(start):

@@ -26,7 +26,7 @@ from fern.data.frequency import (
     next_stamps,
     to_frequency,
 )
-from fern.data.native import Native, restore_names, unwrap
+from fern.data.native import Native, readable, restore_names, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
 from fern.data.timestamps import as_integers, as_text, combine_chunks, in_type
 from fern.errors import FernError, unknown_name
@@ -258,7 +258,8 @@ def read_series(
     if grid not in ("time", "rows"):
         raise FernError(argument="grid", got=grid, expected="'time' or 'rows'")
     roles, types = source.roles, source.types
-    parts = split_by_series(source)
+    with readable(source.name):
+        parts = split_by_series(source)
     empty = [name for name, rows in parts if len(parts) > 1 and _is_empty(rows, roles.values)]
     if len(empty) < len(parts):
         parts = [(name, rows) for name, rows in parts if name not in {*empty}]

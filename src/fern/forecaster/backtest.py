@@ -39,6 +39,8 @@ def cross_validate(
             argument="n_windows",
             got=n_windows,
         )
+    for window in range(n_windows):
+        _require_no_gap(table, after=needed - window * step, horizon=horizon)
     if use_fitted:
         _require_later_rows(forecaster._fitted(), table, needed=needed, step=step)
     pieces: list[pa.Table] = []
@@ -66,6 +68,21 @@ def _require_later_rows(state: State, table: SeriesTable, *, needed: int, step: 
                 f"the forecaster was fitted to rows up to {_show_end(recent)}; {later:,} rows are later, "
                 f"enough for {fits} windows",
                 argument="n_windows",
+                where=f"frame, series {series.name!r}" if series.name else "frame",
+            )
+
+
+def _require_no_gap(table: SeriesTable, *, after: int, horizon: int) -> None:
+    """Refuse a window whose rows do not follow each other: its forecasts are of the steps that were left out."""
+    for series in table.series:
+        start = len(series.values) - after
+        row = next((row for row in series.breaks if start <= row < start + horizon), None)
+        if row is not None:
+            before = f"row {row}" if series.stamps is None else str(series.stamps[row - 1].as_py())
+            raise FernError(
+                f"rows are missing after {before}, within a window",
+                argument="missing",
+                expected="'interpolate' or 'ffill', or windows that lie elsewhere (n_windows, step_size)",
                 where=f"frame, series {series.name!r}" if series.name else "frame",
             )
 

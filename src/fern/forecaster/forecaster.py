@@ -20,6 +20,7 @@ from fern.data.native import FrameKind, Native, unwrap
 from fern.data.reading import Reading, open_source, read_columns, table_source
 from fern.data.series_table import Missing, SeriesTable, column_names, read_series
 from fern.errors import FernError, show_value, suggest_arguments, unknown_name
+from fern.files import require_path
 from fern.forecaster.diagnose import describe_shortage
 from fern.forecaster.fit import PRETRAINED, FitSettings, fit_state
 from fern.forecaster.predict import (
@@ -391,9 +392,9 @@ class FernForecaster:
 
         return predict_file(
             self,
-            Path(source),
-            Path(out),
-            futr_df=None if futr_df is None else Path(futr_df),
+            require_path(source, argument="source"),
+            require_path(out, argument="out"),
+            futr_df=None if futr_df is None else require_path(futr_df, argument="futr_df"),
             h=h,
             level=level,
             quantiles=quantiles,
@@ -437,6 +438,8 @@ class FernForecaster:
             raise FernError("got both, give one of them", argument="refit, use_fitted")
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
         table = self._read(df, columns, like=self._fitted() if use_fitted else None)
+        if use_fitted:
+            self._require_like_fitted(table, target_given=target_col is not None)
         return cross_validate(
             self, table, n_windows=n_windows, step=step, output=output, refit=refit, use_fitted=use_fitted
         )
@@ -548,7 +551,7 @@ class FernForecaster:
 
         self._fitted()
         self._settings()  # refuses arguments that were changed into nonsense since the fit
-        save_forecaster(self, Path(path))
+        save_forecaster(self, require_path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -559,7 +562,7 @@ class FernForecaster:
         """
         from fern.forecaster.save import load_forecaster
 
-        return load_forecaster(cls, Path(path))
+        return load_forecaster(cls, require_path(path))
 
     def push_to_hub(
         self, repo_id: str, *, private: bool = True, token: str | None = None, message: str = "Fern forecaster"
@@ -581,7 +584,7 @@ class FernForecaster:
         """
         from fern.forecaster.save import load_from_hub
 
-        if Path(source).is_dir():
+        if require_path(source, argument="source").is_dir():
             return cls.load(source)
         return load_from_hub(cls, str(source), revision=revision, token=token)
 
@@ -594,7 +597,7 @@ class FernForecaster:
         """
         from fern.forecaster.save import export_mean
 
-        export_mean(self._fitted(), Path(path))
+        export_mean(self._fitted(), require_path(path))
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -703,10 +706,16 @@ class FernForecaster:
 
     def _read_like_fitted(self, df: Any, *, grid: Literal["time", "rows"] = "time") -> SeriesTable:
         """The series of a frame that must have the columns of the fitted one."""
-        state = self._fitted()
-        table = self._read(df, {}, like=state, grid=grid)
-        state.require_same_columns(table, target_given=bool(self.target_col))
+        table = self._read(df, {}, like=self._fitted(), grid=grid)
+        self._require_like_fitted(table, step=grid == "time")
         return table
+
+    def _require_like_fitted(self, table: SeriesTable, *, target_given: bool = False, step: bool = True) -> None:
+        """Refuse a table of other columns or another frequency than the fitted one."""
+        state = self._fitted()
+        state.require_same_columns(table, target_given=target_given or bool(self.target_col))
+        if step:
+            state.require_same_step(table)
 
     def _read(
         self,
@@ -858,6 +867,10 @@ class FernForecaster:
             raise FernError(argument="positive", got=self.positive, expected="True, False or 'auto'")
         if not isinstance(self.model_settings, Mapping | None):
             raise FernError(argument="model_settings", got=self.model_settings, expected="a mapping of names to values")
+        for name in ("context_length", "horizon", "channels"):
+            if name in (self.model_settings or {}):
+                own = f"the forecaster's own {name}" if name != "channels" else "nothing: the table says it"
+                raise FernError(f"got {name!r}", argument="model_settings", expected=own)
         if self.time_limit is not None:
             require_number("time_limit", self.time_limit, "seconds above 0", lambda value: value > 0)
         training = {name: getattr(self, name) for name in _TRAINING if getattr(self, name) is not None}

@@ -14,6 +14,7 @@ from fern.data.auditing.page import audit_part
 from fern.data.native import unwrap
 from fern.data.writing import write_table
 from fern.diagnostics import Alarm, EigenProfile, detect_alarms
+from fern.errors import FernError
 from fern.forecaster.diagnose import examine, make_frames
 from fern.forecaster.plot import make_fans
 from fern.forecaster.state import Findings, State
@@ -258,6 +259,8 @@ def report_forecast(
     command: str,
 ) -> Page:
     """The page of `FernForecaster.report`."""
+    if not isinstance(audit, AuditReport | None):
+        raise FernError(argument="audit", got=audit, expected="what fern.audit gives")
     state = forecaster._fitted()
     made, _ = unwrap(forecaster.predict(df, futr_df=futr_df, h=h, level=level))
     rows = made.to_pylist()

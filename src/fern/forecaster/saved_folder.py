@@ -22,13 +22,15 @@ from safetensors import SafetensorError
 from fern._version import __version__
 from fern.errors import FernError
 from fern.files import make_folder, write_whole
+from fern.settings import read_json
 
 Arrays = dict[str, NDArray[Any]]
 
 MANIFEST = "forecaster.json"
 FORMAT, SCHEMA = "fern-forecaster", 1
 MOST_MANIFEST = 4 * 2**20
-MOST_HEADER = 2**20
+MOST_HEADER = 16 * 2**20
+"""Of a data file: about 200,000 arrays."""
 MOST_BYTES = 2 * 2**30
 """Of one data file; arrays are read into memory whole."""
 
@@ -56,6 +58,8 @@ def write_folder(folder: Path, described: Mapping[str, Any], parts: Mapping[str,
         data = safetensors.numpy.save({name: np.require(values, requirements="C") for name, values in arrays.items()})
         if len(data) > MOST_BYTES:
             raise FernError(f"{part} takes {len(data):,} bytes, at most {MOST_BYTES:,} can be saved", where=folder)
+        if _header_size(data) > MOST_HEADER:  # what is written can be read
+            raise FernError(f"{part} holds {len(arrays):,} arrays, more than can be read again", where=folder)
         digest = hashlib.sha256(data).hexdigest()
         name = f"{part}-{digest[:16]}.safetensors"
         files[part] = {"name": name, "sha256": digest, "bytes": len(data)}
@@ -79,7 +83,7 @@ def read_folder(place: Place, *, where: str) -> tuple[dict[str, Any], Callable[[
         data = _bytes(place(entry["name"]), most=MOST_BYTES, where=f"{where}: {entry['name']}", size=entry["bytes"])
         if hashlib.sha256(data).hexdigest() != entry["sha256"]:
             raise FernError(f"{entry['name']} does not match its checksum; it was changed or damaged", where=where)
-        if len(data) < 8 or int.from_bytes(data[:8], "little") > MOST_HEADER:
+        if len(data) < 8 or _header_size(data) > MOST_HEADER:
             raise FernError(f"{entry['name']} has no safetensors header of at most {MOST_HEADER:,} bytes", where=where)
         try:
             return dict(safetensors.numpy.load(data))
@@ -91,10 +95,7 @@ def read_folder(place: Place, *, where: str) -> tuple[dict[str, Any], Callable[[
 
 def _manifest(path: Path, *, where: str) -> dict[str, Any]:
     data = _bytes(path, most=MOST_MANIFEST, where=f"{where}: {MANIFEST}")
-    try:
-        body = json.loads(data, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise FernError(f"{MANIFEST} is not readable JSON ({error})", where=where) from None
+    body = read_json(data, where=f"{where}: {MANIFEST}")
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         kind = body.get("format") if isinstance(body, dict) else type(body).__name__
         raise FernError(f"{MANIFEST} is not of a fern forecaster (format {str(kind)[:40]!r})", where=where)
@@ -193,5 +194,6 @@ def _checksum(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+def _header_size(data: bytes) -> int:
+    """Of a safetensors file: its first eight bytes."""
+    return int.from_bytes(data[:8], "little")

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, cast, get_args
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,23 +14,30 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from fern.calibration import Calibration, OnlineCalibration
+from fern.calibration.calibration import read_array
 from fern.calibration.coverage import BINS, CoverageByOrigin, CoverageRow
 from fern.calibration.online import STATE
-from fern.data.frequency import WORKDAYS, Frequency, Unit
-from fern.data.native import FrameKind, Native
-from fern.data.series_table import SeriesTable
+from fern.data.frequency import Frequency, local_times, next_stamps, require_reach
+from fern.data.native import Native
+from fern.data.series_table import SeriesTable, restore_stamps
 from fern.diagnostics import EigenProfile, Rules
 from fern.diagnostics.alarms import Rates
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError
 from fern.forecaster.covariates import CovariateModel
 from fern.forecaster.partner import Combination, Partner
+from fern.forecaster.predict import covariate_rows
+from fern.forecaster.saved_schema import MOST_ROWS, check_plain
 from fern.forecaster.state import Findings, Profiled, Recent, Scale, State
 from fern.models import Forecaster
+from fern.models.classical import KNOTS
 from fern.models.registry import name_of
 from fern.models.storage import model_of as stored_model_of
 
 Plain = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
+
+LARGEST = 1e30
+"""Of a row in units of its scale: beyond it the products of single precision end."""
 
 SIZES = ("context_length", "horizon", "season")
 FIGURES = ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
@@ -62,89 +70,131 @@ def split_state(state: State) -> tuple[Plain, Arrays]:
         arrays["recent.covariates"] = np.concatenate(rows)
         arrays["statics"] = np.stack([np.empty(0) if one.static is None else one.static for one in state.recent])
     arrays["floors"] = np.stack([state.combination.floor(one.name, one.values) for one in state.recent])
-    plain["online"] = {}
-    followed: dict[str, list[NDArray[Any]]] = {}
-    for number, (name, online) in enumerate(state.online.items()):
-        plain["online"][name], own = online.to_parts()
-        plain["online"][name]["number"] = number
-        for entry, values in own.items():
-            followed.setdefault(entry, []).append(values)
-    # One array of each kind, not of each series: the header of the file holds a line for every array.
-    arrays |= {f"online.{entry}": np.stack(values) for entry, values in followed.items()}
+    plain["online"], own = _online_parts(state)
+    arrays |= own
     if state.findings is not None:
         plain["findings"], own = _findings_parts(state.findings)
         arrays |= own
     return plain, arrays
 
 
-def join_state(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], model: Forecaster | None) -> State:
+def join_state(plain: object, arrays: Mapping[str, NDArray[Any]], model: Forecaster | None) -> State:
     """The state that `split_state` took apart, with its model."""
-    for name in SIZES:
-        if not isinstance(plain[name], int) or isinstance(plain[name], bool) or plain[name] < 1:
-            raise FernError(f"got {str(plain[name])[:40]}", argument=name, expected="a whole number of at least 1")
-    channels = tuple(str(name) for name in plain["channel_names"])
+    plain = check_plain(plain)
+    channels = tuple(plain["channel_names"])
     if model is not None:
         own, has = ({"channels": len(channels)} | {name: plain[name] for name in SIZES[:2]}), model.config
         for name, value in own.items():
             if getattr(has, name) != value:
                 raise FernError(f"its {name} is {getattr(has, name)}, the forecaster's {value}", argument="model")
     calibration = None
-    if "calibration" in plain:
+    if plain.get("calibration") is not None:
         calibration = Calibration.from_parts(plain["calibration"], _under(arrays, "calibration."))
         if (calibration.channels, calibration.horizon) != (len(channels), plain["horizon"]):
             raise FernError("is for other channels or another horizon", argument="calibration")
-    online = {}
-    if calibration is not None:
-        for name, entry in plain["online"].items():
-            online[name] = OnlineCalibration.from_parts(calibration, entry, _online_arrays(arrays, entry["number"]))
     names = _texts(arrays, "names")
-    stamp_type = parse_type(plain.get("stamp_type"))
-    recent = _recent(names, arrays, len(channels), stamp_type)
-    return State(
+    state = State(
         **{name: plain[name] for name in SIZES},
-        table=_table(plain["form"], channels, _frequency(plain["frequency"])),
-        model_name=str(plain["model_name"]),
-        label=str(plain["label"]),
+        table=_table(plain["form"], channels, Frequency(**plain["frequency"])),
+        model_name=plain["model_name"],
+        label=plain["label"],
         model=model,
         calibration=calibration,
         scales=_scales(names, arrays, len(channels)),
-        notes=tuple(str(note) for note in plain["notes"]),
-        online=online,
-        findings=_findings(plain["findings"], arrays, len(channels)) if "findings" in plain else None,
+        recent=_recent(names, arrays, len(channels), parse_type(plain.get("stamp_type"))),
+        notes=tuple(plain["notes"]),
+        online={} if calibration is None else _online(plain["online"], arrays, calibration, names),
+        findings=None if plain.get("findings") is None else _findings(plain["findings"], arrays, len(channels)),
         combination=_combination(plain, arrays, names, len(channels)),
-        **_covariates(plain, arrays, names, recent),
     )
+    return _require_usable(_with_covariates(state, plain, arrays))
 
 
-def _covariates(
-    plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], names: list[str], recent: tuple[Recent, ...]
-) -> dict[str, Any]:
-    """The fields of a state that covariates fill."""
-    if "covariates" not in plain:
-        return {"recent": recent}
-    model = CovariateModel.from_parts(plain["covariates"], _under(arrays, "covariates."), horizon=plain["horizon"])
-    encoding = model.encoding
-    counts = [len(one.values) for one in recent]
-    rows = _sized(arrays, "recent.covariates", (sum(counts), len(encoding.dynamic_outputs)))
-    parts = np.split(rows, np.cumsum(counts)[:-1])
-    width = sum(len(column.outputs) for column in encoding.static)
-    statics = _sized(arrays, "statics", (len(names), width))
-    joined = tuple(
+def _require_usable(state: State) -> State:
+    """Refuse rows beyond their scale, and stamps or names that no forecast could have."""
+    counts = [len(one.values) for one in state.recent]
+    rows = np.concatenate([one.values for one in state.recent])
+    shift, spread = (
+        np.repeat([getattr(scale, name) for scale in state.scales.values()], counts, axis=0)
+        for name in ("shift", "spread")
+    )
+    with np.errstate(over="ignore"):
+        if not (np.abs((rows - shift) / spread) < LARGEST).all():
+            raise FernError("lie beyond their scale", argument="rows", where="state")
+    table, unit = state.table, state.frequency.unit
+    if table.id_col is not None:
+        table.identifiers([one.name for one in state.recent], [1] * len(state.recent))
+    ends = [one.last for one in state.recent if one.last is not None]
+    type_ = ends[0].type if ends else None
+    if not (type_ is None if unit == "row" else type_ in ((pa.int64(),) if unit == "integer" else _stamps(type_))):
+        raise FernError(f"stamps of type {type_} do not go by {unit}", argument="frequency", where="state")
+    for last in (min(ends, key=_place), max(ends, key=_place)) if ends else ():
+        require_reach(last, state.frequency, state.horizon)
+        following = next_stamps(last, state.frequency, 1)
+        if pa.types.is_timestamp(following.type):
+            local_times(following)  # a zone that is not known
+        restore_stamps(following, table.time_type)
+    return state
+
+
+def _stamps(type_: pa.DataType | None) -> tuple[pa.DataType, ...]:
+    """The types that stamps are read as: nanoseconds, with a zone or without one."""
+    zone = type_.tz if type_ is not None and pa.types.is_timestamp(type_) else None
+    return (pa.timestamp("ns"), pa.timestamp("ns", zone))
+
+
+def _place(stamp: pa.Scalar) -> int:
+    return int(stamp.value if pa.types.is_timestamp(stamp.type) else stamp.as_py())
+
+
+def _with_covariates(state: State, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> State:
+    """The state with its covariates, and those of its rows."""
+    if plain.get("covariates") is None:
+        return state
+    own = _under(arrays, "covariates.")
+    _blend_arrays({name: values for name, values in own.items() if name.startswith("blend.")})
+    for name, values in own.items():
+        if values.dtype.kind == "f":
+            _read(own, name, values.shape, least=-LARGEST, most=LARGEST)
+    model = CovariateModel.from_parts(plain["covariates"], own, horizon=state.horizon)
+    if model.regressions and len(model.regressions) != len(state.channel_names):
+        raise FernError("are for other channels", argument="regressions", where="covariates")
+    counts = [len(one.values) for one in state.recent]
+    rows = _read(arrays, "recent.covariates", (sum(counts), len(model.encoding.dynamic_outputs)))
+    width = sum(len(column.outputs) for column in model.encoding.static)
+    statics = _read(arrays, "statics", (len(counts), width))
+    recent = tuple(
         replace(one, covariates=part, static=static if width else None)
-        for one, part, static in zip(recent, parts, statics, strict=True)
+        for one, part, static in zip(state.recent, np.split(rows, np.cumsum(counts)[:-1]), statics, strict=True)
     )
-    return {"covariates": model, "recent": joined}
+    joined = replace(state, covariates=model, recent=recent)
+    longest = max(recent, key=lambda one: len(one.values))
+    ahead = np.zeros((state.horizon, len(model.encoding.known_outputs)))
+    # One forecast shows whether the weights are those of the features; values ahead do not matter for that.
+    model.forecast(
+        [covariate_rows(joined, replace(longest, ahead=ahead))], np.ones(len(state.channel_names)), state.frequency
+    )
+    return joined
 
 
 def _combination(
     plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], names: list[str], channels: int
 ) -> Combination:
     """The combination; a folder from before there was one holds the model's forecasts alone."""
-    if "combination" not in plain:
+    if plain.get("combination") is None:
         return Combination(partner=Partner(season=plain["season"]))
-    rows = _sized(arrays, "floors", (len(names), channels))
-    floors = {name: rows[number] for number, name in enumerate(names)}
-    return Combination.from_parts(plain["combination"], _under(arrays, "combination."), floors)
+    lowest = np.finfo(np.float64).min  # a floor is 0 or −∞
+    rows = _read({"floors": np.maximum(_array(arrays, "floors"), lowest)}, "floors", (len(names), channels), most=0.0)
+    floors = {name: np.where(row == lowest, -np.inf, row) for name, row in zip(names, rows, strict=True)}
+    return Combination.from_parts(plain["combination"], _blend_arrays(_under(arrays, "combination.")), floors)
+
+
+def _blend_arrays(arrays: Arrays) -> Arrays:
+    """The arrays of blends: quantiles and biases of errors, for one block of steps or more."""
+    for name in arrays:
+        shape = (max(len(_array(arrays, name)), 1), *((len(KNOTS),) if name.endswith("shape") else ()))
+        _read(arrays, name, shape, least=-LARGEST, most=LARGEST)
+    return arrays
 
 
 # --- series ---------------------------------------------------------------------------------------------------
@@ -166,20 +216,23 @@ def _series_parts(state: State) -> Arrays:
 
 
 def _scales(names: list[str], arrays: Mapping[str, NDArray[Any]], channels: int) -> dict[str, Scale]:
-    shift, spread = (_sized(arrays, name, (len(names), channels)) for name in ("shift", "spread"))
+    shift = _read(arrays, "shift", (len(names), channels))
+    spread = _read(arrays, "spread", (len(names), channels), least=np.finfo(np.float64).tiny)
     return {name: Scale(shift[i], spread[i]) for i, name in enumerate(names)}
 
 
 def _recent(
     names: list[str], arrays: Mapping[str, NDArray[Any]], channels: int, stamp_type: pa.DataType | None
 ) -> tuple[Recent, ...]:
-    counts, rows, fitted = (
-        _sized(arrays, name, (len(names),)).astype(np.int64) for name in ("recent.counts", "rows", "fitted")
-    )
-    values = _cut(_sized(arrays, "recent", (int(counts.sum()), channels)), counts)
+    shape, whole = _array(arrays, "recent").shape, {"whole": True, "most": MOST_ROWS}
+    counts = _read(arrays, "recent.counts", (len(names),), least=1, whole=True, most=len(_array(arrays, "recent")))
+    rows, fitted = (_read(arrays, name, (len(names),), least=0, **whole) for name in ("rows", "fitted"))
+    if (rows < counts).any() or (rows < fitted).any():
+        raise FernError("are fewer than are kept or were fitted", argument="rows", where="state")
+    values = _cut(_read(arrays, "recent", (*shape[:1], channels)), counts)
     lasts: list[Any] = [None] * len(names)
     if stamp_type is not None:
-        lasts = list(pc.cast(pa.array(_sized(arrays, "last", (len(names),))), stamp_type))
+        lasts = list(pc.cast(pa.array(_read(arrays, "last", (len(names),), whole=True)), stamp_type))
     return tuple(Recent(name, values[i], lasts[i], int(rows[i]), int(fitted[i])) for i, name in enumerate(names))
 
 
@@ -193,36 +246,64 @@ def _text_arrays(name: str, texts: list[str]) -> Arrays:
 
 
 def _texts(arrays: Mapping[str, NDArray[Any]], name: str) -> list[str]:
-    whole, counts = arrays[f"{name}.bytes"], arrays[f"{name}.counts"].astype(np.int64)
-    texts = [piece.astype(np.uint8).tobytes().decode() for piece in _cut(whole, counts)]
-    if not texts or len(set(texts)) < len(texts):
+    whole, counts = _array(arrays, f"{name}.bytes"), _array(arrays, f"{name}.counts")
+    if whole.dtype != np.uint8 or whole.ndim != 1:
+        raise FernError(f"got {whole.dtype} of shape {whole.shape}", argument=f"{name}.bytes", expected="bytes")
+    counts = _read(arrays, f"{name}.counts", (counts.size,), least=0, most=len(whole), whole=True)
+    texts = [piece.tobytes().decode() for piece in _cut(whole, counts)]
+    if not len(counts) or len(set(texts)) < len(texts):
         raise FernError("their names are missing or doubled", argument="series")
     return texts
 
 
 def _cut(values: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]]:
-    if (counts < 0).any() or counts.sum() != len(values):
+    if counts.sum() != len(values):
         raise FernError("their lengths do not add up", argument="series")
     return np.split(values, np.cumsum(counts)[:-1])
 
 
-def _sized(arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    if arrays[name].shape != shape:
-        raise FernError(f"has shape {arrays[name].shape}", argument=name, expected=shape)
+def _array(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    if name not in arrays or arrays[name].ndim == 0:
+        raise FernError("is missing", argument=name, where="state")
     return arrays[name]
 
 
-def _online_arrays(arrays: Mapping[str, NDArray[Any]], number: object) -> Arrays:
-    """The arrays of one series; folders of former versions hold them one by one."""
-    if not isinstance(number, int) or number < 0:
-        raise FernError(argument="number", got=str(number)[:40], expected="a whole number", where="online calibration")
-    names = tuple(STATE)
-    if f"online.{names[0]}" not in arrays:
-        return {name: arrays[f"online.{number}.{name}"] for name in names if f"online.{number}.{name}" in arrays}
-    stacked = {name: arrays[f"online.{name}"] for name in names if f"online.{name}" in arrays}
-    if any(values.ndim < 1 or number >= len(values) for values in stacked.values()):
-        raise FernError(f"series {number} has no arrays", where="online calibration")
-    return {name: values[number] for name, values in stacked.items()}
+_read = partial(read_array, where="state")
+
+
+def _online_parts(state: State) -> tuple[Plain, Arrays]:
+    """One array of each kind for all series that were updated: a file's header has a line for every array."""
+    if not state.online:
+        return {}, {}
+    parts = [online.to_parts() for online in state.online.values()]
+    places = {one.name: place for place, one in enumerate(state.recent)}
+    arrays: Arrays = {f"online.{name}": np.stack([own[name] for _, own in parts]) for name in STATE}
+    arrays["online.arrivals"] = np.array([plain["arrivals"] for plain, _ in parts], dtype=np.int64)
+    arrays["online.series"] = np.array([places[name] for name in state.online], dtype=np.int64)
+    return {name: parts[0][0][name] for name in ("format", "settings")}, arrays
+
+
+def _online(
+    plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], calibration: Calibration, names: list[str]
+) -> dict[str, OnlineCalibration]:
+    own = _under(arrays, "online.")
+    if "settings" in plain and "format" in plain:
+        count = _array(own, "series").size
+        places = _read(own, "series", (count,), least=0, most=len(names) - 1, whole=True).tolist()
+        _read(own, "arrivals", (count,), least=0, whole=True)
+        if len(set(places)) < count:
+            raise FernError("a series stands twice", argument="series", where="online calibration")
+        states = OnlineCalibration.many_from_parts(calibration, plain, own)
+        return {names[place]: online for place, online in zip(places, states, strict=True)}
+    # Earlier versions kept the settings of each series, and its arrays under its number, or stacked.
+    online = {}
+    for name, entry in plain.items():
+        number = entry["number"]
+        if name not in names or ("weights" in own and number >= min(len(own.get(part, ())) for part in STATE)):
+            raise FernError(argument="series", got=name, expected="one that was fitted", where="online calibration")
+        stacked = {part: own[part][number] for part in STATE} if "weights" in own else _under(own, f"{number}.")
+        online[name] = OnlineCalibration.from_parts(calibration, entry, stacked)
+    return online
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
@@ -250,11 +331,6 @@ def _table_parts(table: SeriesTable) -> Plain:
 
 
 def _table(plain: Mapping[str, Any], channel_names: tuple[str, ...], frequency: Frequency) -> SeriesTable:
-    kind = plain["kind"]
-    if kind not in get_args(FrameKind):
-        raise unknown_name("kind of frame", str(kind)[:40], get_args(FrameKind))
-    for label in (plain["index_name"], *plain["labels"].values()):
-        _label(label)
     return SeriesTable(
         series=(),
         channel_names=channel_names,
@@ -265,21 +341,14 @@ def _table(plain: Mapping[str, Any], channel_names: tuple[str, ...], frequency: 
         id_type=parse_type(plain["identifier_type"]),
         value_type=parse_type(plain["value_type"]) or pa.float64(),
         native=Native(
-            kind,
+            plain["kind"],
             plain["index"],
             plain["index_name"],
             dict(plain["labels"]),
-            {str(name): parse_type(type_) for name, type_ in plain.get("named_by", {}).items()},
-            {str(name): _span(text) for name, text in plain.get("periods", {}).items()},
+            {name: parse_type(type_) for name, type_ in plain.get("named_by", {}).items()},
+            dict(plain.get("periods", {})),
         ),
     )
-
-
-def _span(text: Any) -> str:
-    """The span of pandas' periods, such as ``Q-DEC``."""
-    if not isinstance(text, str) or not re.fullmatch(r"[0-9]{0,4}[A-Za-z]{1,4}(-[A-Z]{3})?", text):
-        raise FernError(argument="periods", got=str(text)[:40], expected="a span such as M or Q-DEC")
-    return text
 
 
 def _label(label: Any) -> Any:
@@ -289,22 +358,6 @@ def _label(label: Any) -> Any:
     if label is None or isinstance(label, str | int | float):
         return label
     raise FernError(f"column {str(label)[:60]!r}: a label of type {type(label).__name__} cannot be saved; make it text")
-
-
-def _frequency(plain: Mapping[str, Any]) -> Frequency:
-    unit, count = plain["unit"], plain["count"]
-    if unit not in get_args(Unit):
-        raise unknown_name("unit of frequency", str(unit)[:40], get_args(Unit))
-    if not isinstance(count, int) or count < 1:
-        raise FernError(
-            f"got a count of {str(count)[:40]}", argument="frequency", expected="a whole number of at least 1"
-        )
-    weekmask = plain.get("weekmask", WORKDAYS)
-    if not isinstance(weekmask, str) or not re.fullmatch(r"[01]{7}", weekmask) or "1" not in weekmask:
-        raise FernError(
-            argument="weekmask", got=str(weekmask)[:40], expected="seven digits, 0 or 1, and a day at least"
-        )
-    return Frequency(cast("Unit", unit), count, weekmask)
 
 
 # --- findings -------------------------------------------------------------------------------------------------
@@ -337,30 +390,26 @@ def _findings_parts(findings: Findings) -> tuple[Plain, Arrays]:
 def _findings(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], channels: int) -> Findings:
     profiled = []
     for number, entry in enumerate(plain["profiled"]):
-        figures = arrays[f"profile.{number}"]
-        if figures.ndim != 3 or figures.shape[::2] != (len(FIGURES), channels):
-            raise FernError(
-                f"has shape {figures.shape}",
-                argument="profile",
-                expected=f"{len(FIGURES)} figures of {channels} channels",
-            )
-        stamp_type = parse_type(entry["stamp_type"])
-        stamps = None
+        rows = _array(arrays, f"profile.{number}").shape[1:2]
+        figures = _read(arrays, f"profile.{number}", (len(FIGURES), *rows, channels))
+        stamp_type, stamps = parse_type(entry["stamp_type"]), None
         if stamp_type is not None:
-            stamps = pc.cast(pa.array(_sized(arrays, f"profile.{number}.stamps", figures.shape[1:2])), stamp_type)
-        profile = EigenProfile(int(entry["first_row"]), **dict(zip(FIGURES, figures, strict=True)))
+            stamps = pc.cast(pa.array(_read(arrays, f"profile.{number}.stamps", rows, whole=True)), stamp_type)
+        profile = EigenProfile(entry["first_row"], **dict(zip(FIGURES, figures, strict=True)))
         rules = None if entry["rules"] is None else TypeAdapter(Rules).validate_python(entry["rules"])
-        measured = {name: TypeAdapter(Rates).validate_python(rates) for name, rates in entry["measured"].items()}
-        profiled.append(Profiled(str(entry["name"]), stamps, profile, rules, measured))
-    coverage = tuple(TypeAdapter(CoverageRow).validate_python(row) for row in plain["coverage"])
-    return Findings(tuple(profiled), coverage, _course(plain["course"], arrays) if "course" in plain else None)
-
-
-def _course(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> CoverageByOrigin:
-    origins = arrays["course.origins"].astype(np.int64)
-    inside, pit = _sized(arrays, "course.inside", origins.shape), _sized(arrays, "course.pit", (BINS,))
-    numbers = {name: float(plain[name]) for name in COURSE_NUMBERS}
-    return CoverageByOrigin(origins=origins, inside=inside, pit=pit, **numbers)
+        if rules is not None and {len(rules.spike_errors), *(len(one.thresholds) for one in rules.rules)} != {channels}:
+            raise FernError("are for other channels", argument="rules", where="state")
+        measured = {name: Rates(**rates) for name, rates in entry["measured"].items()}
+        profiled.append(Profiled(entry["name"], stamps, profile, rules, measured))
+    coverage = tuple(CoverageRow(**row) for row in plain["coverage"])
+    course = None
+    if plain.get("course") is not None:
+        windows = _array(arrays, "course.origins").size
+        origins = _read(arrays, "course.origins", (windows,), whole=True)
+        inside = _read(arrays, "course.inside", (windows,), least=0.0, most=1.0)
+        pit = _read(arrays, "course.pit", (BINS,), least=0.0, most=1.0)
+        course = CoverageByOrigin(origins=origins, inside=inside, pit=pit, **plain["course"])
+    return Findings(tuple(profiled), coverage, course)
 
 
 # --- the model ----------------------------------------------------------------------------------------------

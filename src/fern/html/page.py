@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from fern._version import __version__
-from fern.files import require_ending, write_whole
+from fern.files import require_ending, require_path, write_whole
 from fern.html.figures import is_live, plotly_script
 from fern.html.markup import Html, element
 
@@ -36,8 +36,9 @@ class Page(str):
 
     def save(self, path: str | Path) -> None:
         """Write the page to an HTML file, whole or not at all."""
-        require_ending(Path(path), (".html", ".htm"), what="a page")
-        with write_whole(Path(path)) as temporary:
+        path = require_path(path)
+        require_ending(path, (".html", ".htm"), what="a page")
+        with write_whole(path) as temporary:
             temporary.write_text(self, encoding="utf-8")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fern.checks import is_whole
 from fern.errors import FernError
 from fern.plot.canvas import AFTER, BEFORE, TRUTH, dated, figure
 from fern.text import safe_text
@@ -75,7 +76,8 @@ class Joint:
             (80.0, 0.8)
         """
         horizon = paths.shape[1]
-        if not all(1 <= step <= horizon for step in steps) or steps[0] == steps[1]:
+        pair = isinstance(steps, tuple | list) and len(steps) == 2 and all(is_whole(step, least=1) for step in steps)
+        if not pair or max(steps) > horizon or steps[0] == steps[1]:
             raise FernError(argument="steps", got=steps, expected=f"two different steps from 1 to {horizon}")
         points = np.asarray(paths, dtype=np.float64)[:, [step - 1 for step in steps]]
         centre, covariance = points.mean(axis=0), np.cov(points.T)
