@@ -85,7 +85,7 @@ class OnlineCalibration:
     @classmethod
     def start(cls, calibration: Calibration, *, settings: OnlineSettings = DEFAULT) -> Self:
         """Factors of 1, experts of equal weight."""
-        state = {name: np.zeros(shape) for name, shape in _shapes(calibration, settings).items()}
+        state: dict[str, Any] = {name: np.zeros(shape) for name, shape in _shapes(calibration, settings).items()}
         state["weights"] += 1 / len(settings.rates)
         return cls(calibration, settings, **state)
 

@@ -181,6 +181,8 @@ def find_roles(
     left = [column for column in names if column not in (*naming, *ignore, *covariates)]
     free = [column for column in left if column not in wanted]
     time, form = find_time(table, free, name=name, asked=time_col)
+    if time is None and id_col and forecast and find_time(table, id_col, name=name)[0] is not None:
+        raise FernError("it is the only column of times", argument="id_col", got=id_col, where=name)
     if not naming and forecast and (like is None or like.series is not None):
         others = table.select([column for column in left if column in free or column == time])
         naming = find_identifiers(others, time, text=guess_id, name=name, partial=partial)

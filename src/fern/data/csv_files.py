@@ -135,6 +135,7 @@ def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = Non
         except UnicodeDecodeError:
             continue
         if not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text):
+            _refuse_seven_bits(text, name=name)
             return candidate, text
     raise FernError(
         (
@@ -143,6 +144,21 @@ def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = Non
         ),
         where=name,
     )
+
+
+def _refuse_seven_bits(text: str, *, name: str) -> None:
+    """Refuse UTF-7, whose letters beyond ASCII look like ASCII: ``gr+APYA3w-e``. The header tells."""
+    for coded in re.findall(r"\+[A-Za-z0-9+/]{3,}-", text.partition("\n")[0]):
+        try:
+            meant = coded.encode("ascii").decode("utf-7")
+        except UnicodeDecodeError:
+            continue
+        if meant.isprintable() and not meant.isascii():
+            raise FernError(
+                f"the header looks like UTF-7 ({coded!r} would be {meant!r})",
+                where=name,
+                expected="UTF-8, or its encoding by name",
+            )
 
 
 def _require_text_codec(encoding: str, *, name: str) -> None:
@@ -174,8 +190,8 @@ def sniff(
     """
     if decimal not in (None, ".", ","):
         raise FernError(argument="decimal", got=decimal, expected="'.' or ','")
-    if separator is not None and len(separator) != 1:
-        raise FernError(argument="separator", got=separator, expected="one character")
+    if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '\0\r\n"'):
+        raise FernError(argument="separator", got=separator, expected="one ASCII character, such as ';'")
     lines = [line for line in text.splitlines()[:_LINES] if line.strip()]
     if not lines:
         raise FernError("contains only whitespace", expected="a header line and rows of values", where=name)

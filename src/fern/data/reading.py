@@ -21,7 +21,12 @@ from fern.files import require_path
 BATCH_ROWS = 1 << 16
 _HEAD_BYTES = 1 << 20
 _MOST_HEAD = 1 << 26  # for lines of many thousands of columns
-_OTHER_FORMATS = {b"PK\x03\x04": "an Excel or zip file", b"ARROW1": "an Arrow file", b"\x89HDF": "an HDF5 file"}
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "an Excel or zip file",
+    b"ARROW1": "an Arrow file",
+    b"\x89HDF": "an HDF5 file",
+    b"%PDF-": "a PDF document",
+}
 
 
 @dataclass(frozen=True)

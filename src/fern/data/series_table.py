@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fern.checks import require_memory
 from fern.data.columns import Roles
 from fern.data.covariates import Encoding
 from fern.data.frequency import (
@@ -553,6 +554,8 @@ def complete_grid(
     """
     if not missing_rows:
         return stamps, values
+    needed = 8.0 * (2 + values.shape[1]) * (len(stamps) + missing_rows)
+    require_memory(f"missing: a series with its {missing_rows:,} missing rows", needed)
     rest = next_stamps(stamps[0], frequency, len(stamps) + missing_rows - 1)
     whole = pa.concat_arrays([stamps[:1], rest])
     places = np.searchsorted(as_integers(whole), as_integers(stamps))

@@ -523,6 +523,7 @@ class FernForecaster:
         """
         from fern.forecaster.report import report_forecast
 
+        path = None if path is None else require_path(path)
         page = report_forecast(self, df, futr_df=futr_df, level=level, h=h, name=name, audit=audit, command=command)
         if path is not None:
             page.save(path)

@@ -20,6 +20,7 @@ from fern.calibration.online import STATE
 from fern.data.frequency import Frequency, local_times, next_stamps, require_reach
 from fern.data.native import Native
 from fern.data.series_table import SeriesTable, restore_stamps
+from fern.data.timestamps import in_type
 from fern.diagnostics import EigenProfile, Rules
 from fern.diagnostics.alarms import Rates
 from fern.errors import FernError
@@ -133,7 +134,9 @@ def _require_usable(state: State) -> State:
         following = next_stamps(last, state.frequency, 1)
         if pa.types.is_timestamp(following.type):
             local_times(following)  # a zone that is not known
-        restore_stamps(following, table.time_type)
+        shown = restore_stamps(following, table.time_type)
+        if not in_type(shown, following.type, safe=False).equals(following):
+            raise FernError(f"stamps do not fit the type {table.time_type}", argument="form", where="state")
     return state
 
 
@@ -224,9 +227,11 @@ def _scales(names: list[str], arrays: Mapping[str, NDArray[Any]], channels: int)
 def _recent(
     names: list[str], arrays: Mapping[str, NDArray[Any]], channels: int, stamp_type: pa.DataType | None
 ) -> tuple[Recent, ...]:
-    shape, whole = _array(arrays, "recent").shape, {"whole": True, "most": MOST_ROWS}
+    shape = _array(arrays, "recent").shape
     counts = _read(arrays, "recent.counts", (len(names),), least=1, whole=True, most=len(_array(arrays, "recent")))
-    rows, fitted = (_read(arrays, name, (len(names),), least=0, **whole) for name in ("rows", "fitted"))
+    rows, fitted = (
+        _read(arrays, name, (len(names),), least=0, most=MOST_ROWS, whole=True) for name in ("rows", "fitted")
+    )
     if (rows < counts).any() or (rows < fitted).any():
         raise FernError("are fewer than are kept or were fitted", argument="rows", where="state")
     values = _cut(_read(arrays, "recent", (*shape[:1], channels)), counts)
