@@ -98,6 +98,7 @@ class _Combination:
     season: Size
     transform: Transform
     weights: str = NEWEST
+    recent: bool = False
     positive: bool | Literal["auto"]
     learnt: _Blend
     zeros: _Blend

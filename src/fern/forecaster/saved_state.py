@@ -193,8 +193,10 @@ def _combination(
 
 
 def _blend_arrays(arrays: Arrays) -> Arrays:
-    """The arrays of blends: quantiles and biases of errors, for one block of steps or more."""
+    """The arrays with those of blends checked: quantiles and biases of errors, for one block of steps or more."""
     for name in arrays:
+        if name.startswith("network.") or name.split(".")[-1] not in ("shape", "bias"):
+            continue
         shape = (max(len(_array(arrays, name)), 1), *((len(KNOTS),) if name.endswith("shape") else ()))
         _read(arrays, name, shape, least=-LARGEST, most=LARGEST)
     return arrays
