@@ -62,6 +62,7 @@ lint: $(STAMP)   ## format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -m slow tests/test_public_types.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .

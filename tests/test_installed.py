@@ -22,6 +22,18 @@ DATA_FOLDERS = (
     "fern/benchmark/tables/published_numbers",
 )
 
+TASK = """
+schema = 1
+models = ["fern", "last-value"]
+datasets = [{ dataset = "OU_PARAM", steps = 1000 }]
+context_length = 48
+horizons = [24]
+seeds = [7]
+
+[train]
+epochs = 1
+"""
+
 pytestmark = [
     pytest.mark.skipif(
         importlib.util.find_spec("hatchling") is None, reason="hatchling, of the extra dev, is not installed"
@@ -108,9 +120,10 @@ def test_every_command_runs_from_an_empty_folder(installed, tmp_path):
     assert Path(where.strip()).is_relative_to(installed.folder)
 
     assert "quick" in fern("bench", "tasks")
+    (tmp_path / "mine.toml").write_text(TASK)
     alone = ("--jobs", "1", "--threads", "1")  # the suite has a worker on every core already
-    fern("bench", "run", "quick", "--max-epochs", "1", "--datasets", "OU_PARAM", "--out", "runs", *alone)
-    assert "OU_PARAM" in fern("bench", "table", "quick", "--runs", "runs")
+    fern("bench", "run", "mine.toml", "--out", "runs", *alone)
+    assert "OU_PARAM" in fern("bench", "table", "mine.toml", "--runs", "runs")
 
     fern("simulate", "OU_PARAM", "--steps", "2000", "-o", "series.csv")
     assert json.loads(fern("audit", "series.csv", "--json"))["rows"] == 2000

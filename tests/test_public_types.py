@@ -1,4 +1,4 @@
-"""A type checker knows the type of every public name."""
+"""A type checker knows the type of every public name: a part of `make lint`, whose cache of mypy it needs."""
 
 import ast
 import os
@@ -43,6 +43,7 @@ def revealed(names, folder):
     return {names[int(line) - 1]: kind for line, kind in found}
 
 
+@pytest.mark.slow
 def test_no_public_name_is_any(tmp_path):
     pytest.importorskip("mypy")
     names = list(public_names())

@@ -1,15 +1,14 @@
 """``fern.testing``, as a pytest user has it."""
 
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.benchmark.stress.support import LENGTHS, TINY, cheat, last_value
 
 from fern import FernError
 from fern.testing import assert_survives
+
+pytest_plugins = ["pytester"]
 
 
 def test_a_good_forecaster_survives_and_its_figures_come_back():
@@ -57,11 +56,11 @@ def test_it_survives_a_change_of_parameters():
 """
 
 
-def test_pytest_shows_the_caller_and_the_table():
-    Path("test_mine.py").write_text(EXAMPLE)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert "OU_PARAM: regret is" in ran.stdout
-    assert "assert_survives(last_value, scenario(" in ran.stdout
-    assert "__tracebackhide__" not in ran.stdout
+def test_pytest_shows_the_caller_and_the_table(pytester):
+    pytester.makepyfile(test_mine=EXAMPLE)
+    ran = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider")
+    ran.assert_outcomes(failed=1)
+    shown = ran.stdout.str()
+    assert "OU_PARAM: regret is" in shown
+    assert "assert_survives(last_value, scenario(" in shown
+    assert "__tracebackhide__" not in shown
