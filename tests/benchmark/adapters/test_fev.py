@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("channels", [1, 12])
 def test_each_window_is_a_series_and_each_channel_a_target(needs: Callable[..., Any], channels: int) -> None:
     fev = needs("fev")
-    adapter = needs("fev", "fern.benchmark.adapters.fev").FevForecaster
+    adapter = needs("fev", "fern.benchmark.adapters.windowwise").FevForecaster
     seen = []
 
     class Drift(fev.ForecastingModel):  # type: ignore[misc,name-defined]

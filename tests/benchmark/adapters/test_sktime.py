@@ -10,7 +10,7 @@ import torch
 from tests.errors import raises_error
 from torch import Generator, Tensor
 
-from fern.benchmark.adapters.sktime import SktimeForecaster
+from fern.benchmark.adapters.windowwise import SktimeForecaster
 from fern.errors import FernError
 
 # What sktime and its dependencies will change one day is theirs to warn of.

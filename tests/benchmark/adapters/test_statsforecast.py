@@ -19,7 +19,7 @@ SIZES = {"context_length": 30, "horizon": 6, "channels": 2}
 @pytest.fixture
 def Adapter(needs: Callable[..., Any]) -> Any:
     needs("statsforecast", "statsforecast.models")
-    return needs("statsforecast", "fern.benchmark.adapters.statsforecast").StatsForecastForecaster
+    return needs("statsforecast", "fern.benchmark.adapters.windowwise").StatsForecastForecaster
 
 
 @pytest.mark.parametrize("name", ["AutoETS", "AutoARIMA", "Theta"])

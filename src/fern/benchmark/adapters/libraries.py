@@ -5,15 +5,21 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import metadata
 from typing import Any
 
 from fern.benchmark.adapters.neuralforecast import NeuralForecastForecaster, neuralforecast_model
+from fern.benchmark.adapters.windowwise import (
+    ChronosForecaster,
+    FevForecaster,
+    SktimeForecaster,
+    StatsForecastForecaster,
+)
 from fern.errors import FernError
 from fern.models import Forecaster
 
 Builder = Callable[..., Forecaster]
-"""``(*, context_length, horizon, channels) -> model``, a known one."""
+"""Makes a model of ``context_length``, ``horizon`` and ``channels``."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +27,13 @@ class Adapter:
     """A library whose forecasters can be named.
 
     ``base``    the class that tells its forecasters from others; None where they are named by a folder.
-    ``wraps``   the module and class here that make one a model.
+    ``wraps``   what makes one a model.
     """
 
     package: str
     extra: str
     base: str | None
-    wraps: str
+    wraps: Builder
     named: str
 
     @property
@@ -47,12 +53,9 @@ class Adapter:
 
     def wrap(self, forecaster: Any, *, context_length: int, horizon: int, channels: int) -> Forecaster:
         """A forecaster of the library as a model."""
-        module, _, name = self.wraps.rpartition(".")
-        wrapper: Callable[..., Forecaster] = getattr(import_module(module), name)
-        return wrapper(forecaster, context_length=context_length, horizon=horizon, channels=channels)
+        return self.wraps(forecaster, context_length=context_length, horizon=horizon, channels=channels)
 
 
-_ROOM = "fern.benchmark.adapters"
 _DISTRIBUTIONS = {"chronos": "chronos-forecasting"}
 
 ADAPTERS = (
@@ -60,25 +63,25 @@ ADAPTERS = (
         "statsforecast",
         "statsforecast",
         "_TS",
-        f"{_ROOM}.statsforecast.StatsForecastForecaster",
+        StatsForecastForecaster,
         "statsforecast.models:AutoETS(season_length=24)",
     ),
     Adapter(
         "sktime",
         "sktime",
         "BaseForecaster",
-        f"{_ROOM}.sktime.SktimeForecaster",
+        SktimeForecaster,
         "sktime.forecasting.naive:NaiveForecaster(strategy='drift')",
     ),
     Adapter(
         "neuralforecast",
         "neuralforecast",
         "BaseModel",
-        f"{_ROOM}.neuralforecast.NeuralForecastForecaster",
+        NeuralForecastForecaster,
         "neuralforecast.models:NHITS",
     ),
-    Adapter("fev", "fev", "ForecastingModel", f"{_ROOM}.fev.FevForecaster", "my_models:MyFevModel"),
-    Adapter("chronos", "chronos", None, f"{_ROOM}.chronos.ChronosForecaster", "the folder of a Chronos model"),
+    Adapter("fev", "fev", "ForecastingModel", FevForecaster, "my_models:MyFevModel"),
+    Adapter("chronos", "chronos", None, ChronosForecaster, "the folder of a Chronos model"),
 )
 
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fern.benchmark.adapters.callables import ForecastFunction, FunctionForecaster, ModuleForecaster
-from fern.benchmark.adapters.chronos import ChronosForecaster, is_chronos
 from fern.benchmark.adapters.libraries import (
     Builder,
     adapter_of,
@@ -25,6 +24,7 @@ from fern.benchmark.adapters.libraries import (
     library_version,
     split_settings,
 )
+from fern.benchmark.adapters.windowwise import ChronosForecaster, is_chronos
 from fern.errors import FernError
 from fern.extras import MissingExtra, import_optional
 from fern.models import Forecaster, ModelConfig

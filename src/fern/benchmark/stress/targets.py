@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from fern.benchmark.adapters.callables import ForecastFunction
-from fern.benchmark.adapters.chronos import is_chronos
 from fern.benchmark.adapters.libraries import Builder, adapter_of, builder_of
 from fern.benchmark.adapters.outside import (
     FORECASTER_MANIFEST,
@@ -25,6 +24,7 @@ from fern.benchmark.adapters.outside import (
     make_folder_builder,
     require_sizes,
 )
+from fern.benchmark.adapters.windowwise import is_chronos
 from fern.data.splits import Part
 from fern.data.windows import Windows
 from fern.errors import FernError, unknown_name

@@ -37,7 +37,7 @@ from typing import Literal
 from fern.benchmark.problem import NOISE, START
 from fern.benchmark.results import RunResult, direction_of
 from fern.benchmark.significance import tied_ranks
-from fern.benchmark.tables.cells import LEAST_SHARE, Cell, Grid, Spot, fill_grid, mark_best
+from fern.benchmark.tables.cells import LEAST_SHARE, Cell, Grid, Spot, fill_grid, mark_best, score_cell
 from fern.benchmark.tables.published import (
     averages_beside_paper,
     beside_paper,
@@ -319,7 +319,7 @@ def average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: S
         return {}
     ranks = []
     for dataset, horizon in grid.cases:
-        scores = [_score(cells.get(Spot(dataset, horizon, model, metric)), direction) for model in models]
+        scores = [score_cell(cells.get(Spot(dataset, horizon, model, metric)), direction) for model in models]
         if all(score is not None for score in scores):
             ranks.append(tied_ranks([score for score in scores if score is not None]))
     if not ranks:
@@ -333,20 +333,11 @@ def average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: S
 def ranked_models(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: Sequence[str]) -> list[str]:
     """Those with at least `LEAST_SHARE` of the cases that the fullest one has."""
     counts = {
-        model: sum(_score(cells.get(Spot(*case, model, metric)), 1) is not None for case in grid.cases)
+        model: sum(score_cell(cells.get(Spot(*case, model, metric)), 1) is not None for case in grid.cases)
         for model in models
     }
     most = max(counts.values(), default=0)
     return [model for model, count in counts.items() if count >= max(1, LEAST_SHARE * most)]
-
-
-def _score(cell: Cell | None, direction: int) -> float | None:
-    """What a cell is ranked by, lower being better: the seeds that ran. None where none did, or one failed."""
-    if cell is None or cell.failed:
-        return None
-    if cell.diverged:
-        return float("inf")
-    return None if cell.mean is None else -direction * cell.mean
 
 
 def _floor(grid: Grid, cells: Mapping[Spot, Cell], dataset: str, horizon: int) -> Cell | None:
@@ -385,7 +376,7 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     notes += _over_starts(grid, cells, layout)
     ranked = ranked_models(grid, cells, layout.metrics[0], _forecasters(grid))
     complete = sum(
-        all(_score(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in ranked)
+        all(score_cell(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in ranked)
         for case in grid.cases
     )
     if len(ranked) > 1 and direction_of(layout.metrics[0]):

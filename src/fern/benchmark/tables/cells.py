@@ -271,6 +271,15 @@ def fill_grid(results: Sequence[RunResult], *, expected: Task | None) -> Grid:
     )
 
 
+def score_cell(cell: Cell | None, direction: int) -> float | None:
+    """What a cell is ranked by, lower being better: the seeds that ran. None where none did, or one failed."""
+    if cell is None or cell.failed:
+        return None
+    if cell.diverged:
+        return float("inf")
+    return None if cell.mean is None else -direction * cell.mean
+
+
 def mark_best(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
     """The cells with the best and the second best of each case and metric marked; equal figures share a mark.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fern.benchmark.results import RunResult, direction_of, title_of
 from fern.benchmark.significance import Ranks, diebold_mariano, friedman, nemenyi, tied_ranks
 from fern.benchmark.store import Store
-from fern.benchmark.tables.cells import LEAST_SHARE, Case, Cell, Grid, Spot
+from fern.benchmark.tables.cells import LEAST_SHARE, Case, Grid, Spot, score_cell
 from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, METRICS
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError
@@ -110,7 +110,7 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
         case: {
             model: score
             for model in grid.models
-            if model != ORACLE and (score := _score(cells.get(Spot(*case, model, metric)), direction)) is not None
+            if model != ORACLE and (score := score_cell(cells.get(Spot(*case, model, metric)), direction)) is not None
         }
         for case in grid.cases
     }
@@ -208,15 +208,6 @@ def _windows(results: Sequence[RunResult], store: Store, metric: str) -> NDArray
     if len({len(errors) for errors in kept}) != 1:
         return "not tested: seeds were scored on different numbers of windows"
     return np.asarray(np.mean(kept, axis=0), dtype=np.float64)
-
-
-def _score(cell: Cell | None, direction: int) -> float | None:
-    """What a cell is ranked by, lower being better; diverged ranks last."""
-    if cell is None or cell.failed:
-        return None
-    if cell.diverged:
-        return math.inf
-    return None if cell.mean is None else -direction * cell.mean
 
 
 def _wins(model: str, wins: Mapping[str, float]) -> bool:
