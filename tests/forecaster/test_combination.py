@@ -247,8 +247,10 @@ def test_widths_follow_recent_changes_where_held_out_windows_say_so(rng):
         rows = walk(np.concatenate((sizes, np.full(6, sizes[-1]))))
         histories.append(rows[:-6])
         actual.append(rows[-6:])
-    scale, least = np.ones(120), np.full(120, -np.inf)
-    partner, made, losses = choose_partner(histories, np.stack(actual), scale, least, season=1, worth=100.0)
+    numbers = np.arange(120)
+    bare = forecast(np.zeros((120, 6)))
+    held = HeldOut(np.stack(actual), None, bare, np.ones(120), numbers, numbers + 6, np.full(120, -np.inf))
+    partner, made, losses = choose_partner(histories, held, season=1)
     assert partner.recent and losses["none, recent changes"] < losses["none"]
     plain = replace(partner, recent=False).forecast(histories, 6)
     wider = (np.diff(made.quantile([0.1, 0.9]), axis=0) / np.diff(plain.quantile([0.1, 0.9]), axis=0))[0, :, 0]

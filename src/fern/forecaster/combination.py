@@ -306,10 +306,15 @@ def blocks_of(horizon: int) -> NDArray[np.int64]:  # (H,)
 
 def loss(held: HeldOut, made: QuantileForecast) -> float:
     """The mean over windows of the CRPS (from 19 quantiles), each over its series' scale."""
+    return float(losses_of(held, made).mean())
+
+
+def losses_of(held: HeldOut, made: QuantileForecast) -> Floats:  # (n,)
+    """The CRPS (from 19 quantiles) of each window over its series' scale."""
     error = held.actual[..., None] - made.table[..., SCORED]
     shares = KNOTS[SCORED]
     by_window = 2 * np.maximum(shares * error, (shares - 1) * error).mean(axis=(1, 2))
-    return float((by_window / held.scale).mean())
+    return np.asarray(by_window / held.scale)
 
 
 def naive_scales(histories: Sequence[Floats], season: int) -> Floats:  # (n,)

@@ -90,10 +90,7 @@ def choose_combination(
     notes: list[str] = []
     partner, made = Partner(season=plan.season), None
     if chosen_on is not None:
-        worth = chosen_on.worth
-        partner, made, losses = choose_partner(
-            chosen_on.histories, chosen_on.actual, chosen_on.scale, chosen_on.least, season=plan.season, worth=worth
-        )
+        partner, made, losses = choose_partner(chosen_on.histories, chosen_on.bare, season=plan.season)
         if partner.transform != "none" or partner.recent:
             tried = ", ".join(f"{name} {value:.3g}" for name, value in losses.items())
             seen = "the values" if partner.transform == "none" else f"{partner.transform} of the values"
@@ -200,8 +197,9 @@ class _Windows:
     least: Floats
 
     @property
-    def worth(self) -> float:
-        return HeldOut(self.actual, None, _NOTHING, self.scale, self.series, self.ends, self.least).worth
+    def bare(self) -> HeldOut:
+        """Without any forecast."""
+        return HeldOut(self.actual, None, _NOTHING, self.scale, self.series, self.ends, self.least)
 
     def held_out(self, classical: QuantileForecast, partner: Partner | None) -> HeldOut:
         """With the pretrained network's forecasts by a partner, if one is given."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError, unknown_name
-from fern.forecaster.combination import Blend, HeldOut, loss
+from fern.forecaster.combination import Blend, HeldOut, losses_of
 from fern.models.classical import ClassicalSettings, QuantileForecast, forecast_panel
 from fern.models.classical.intermittent import is_intermittent
 from fern.models.pretrained.forecasting import READ, Contexts
@@ -23,10 +23,9 @@ Transform = Literal["none", "log1p", "asinh"]
 ROWS = 600
 """The newest rows of a series that the partner looks at, at least eight seasons."""
 
-TRANSFORM_HANDICAP = 0.01
-RECENT_HANDICAP = 0.003
-"""By this share of the loss a transform, or widths by recent changes, must score better; by more where windows are
-few."""
+HANDICAP, FEWEST_SERIES, ALONE_HANDICAP = 0.005, 8, 0.2
+"""A transform, or widths by recent changes, must score better by this share of the loss and by a standard error over
+series; where these are fewer, by 0.2 of the loss over the number of windows."""
 
 RECENT_ROWS, RECENT_POWER, MOST_RECENT = 28, 0.5, 3.0
 """The widths of classical forecasts are multiplied by the square root of the mean size of the last 28 changes over that
@@ -224,27 +223,38 @@ def find_floor(values: Floats, positive: bool | Literal["auto"]) -> Floats:  # (
 
 
 def choose_partner(
-    histories: Sequence[Floats], actual: Floats, scale: Floats, least: Floats, *, season: int, worth: float
+    histories: Sequence[Floats], held: HeldOut, *, season: int
 ) -> tuple[Partner, QuantileForecast, dict[str, float]]:
     """The partner that scores best on held-out windows, its forecasts of them, and the losses of what was tried."""
     positive = all(rows.min() >= 0 for rows in histories)
     options: tuple[Transform, ...] = ("none", "log1p") if positive else ("none", "asinh")
-    numbers = np.arange(len(scale))
-    losses: dict[str, float] = {}
+    tried: dict[str, float] = {}
+    first: Floats | None = None
     best: tuple[float, Partner, QuantileForecast] | None = None
     for transform in options:
-        plain = Partner(season=season, transform=transform).forecast(histories, actual.shape[1])
+        plain = Partner(season=season, transform=transform).forecast(histories, held.actual.shape[1])
         for recent in (False, True):
             made = follow_changes(plain, histories) if recent else plain
-            held = HeldOut(actual, None, made, scale, numbers, numbers, least)
-            value = loss(held, made.bounded(least))
-            losses[f"{transform}, recent changes" if recent else transform] = value
-            handicap = TRANSFORM_HANDICAP * (transform != "none") + RECENT_HANDICAP * recent
-            cost = value * (1 + handicap * (1 + 20 / max(worth, 1.0)))
+            losses = losses_of(held, made.bounded(held.least))
+            tried[f"{transform}, recent changes" if recent else transform] = float(losses.mean())
+            first = losses if first is None else first
+            share = (losses - first) / max(float(first.mean()), 1e-12)
+            cost = float(share.mean()) + _doubt(share, held)
             if best is None or cost < best[0]:
                 best = (cost, Partner(season=season, transform=transform, recent=recent), made)
     assert best is not None
-    return best[1], best[2], losses
+    return best[1], best[2], tried
+
+
+def _doubt(differences: Floats, held: HeldOut) -> float:
+    """By which share of the loss what differs so from the plainest partner must be better; 0 for that one itself."""
+    if not differences.any():
+        return 0.0
+    _, places, counts = np.unique(held.series, return_inverse=True, return_counts=True)
+    if len(counts) < FEWEST_SERIES:
+        return ALONE_HANDICAP / max(held.worth, 1.0)
+    means = np.bincount(places, differences) / counts
+    return HANDICAP + float(means.std(ddof=1) / len(means) ** 0.5)
 
 
 def find_absurd(
