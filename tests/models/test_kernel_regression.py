@@ -131,3 +131,23 @@ def test_too_few_rows_are_refused():
     price, load = prices(3)
     with raises_error(argument="series"):
         fit_kernel_regression([RegressionSeries(price, load)], CONFIG, phase=0)
+
+
+def test_draws_of_two_futures_hold_the_true_effect_and_are_centred_on_the_forecasts():
+    """y_t = 0.5 y_{t-1} + 2 x_t + noise: what x = 1 in place of 0 does to four steps."""
+    truth, repetitions, held = 2.0 * np.cumsum(0.5 ** np.arange(4)), 40, []
+    for seed in range(repetitions):
+        rng = np.random.default_rng(seed)
+        x, y = rng.standard_normal(400), np.zeros(400)
+        for t in range(1, 400):
+            y[t] = 0.5 * y[t - 1] + 2.0 * x[t] + rng.standard_normal()
+        config = KernelRegressionConfig(horizon=4, recent=8, transform="none")
+        model = fit_kernel_regression([RegressionSeries(y, x[:, None])], config, keep_factor=True)
+        one, zero = (RegressionSeries(y, np.append(x, np.full(4, value))[:, None]) for value in (1.0, 0.0))
+        drawn = np.stack(model.sample_pair(one, zero, 400, rng))
+        means = np.stack([model.predict(side, np.array([400]))[0] for side in (one, zero)])
+        np.testing.assert_allclose(drawn.mean(axis=1), means, atol=0.25 * drawn.std(axis=1).max())
+        low, high = np.quantile(one.scale_of(400)[1] * (drawn[0] - drawn[1]), (0.1, 0.9), axis=0)
+        held.append((low <= truth) & (truth <= high))
+    # A Gaussian process's own uncertainty, not measured errors: it may be too wide, and hardly too narrow.
+    assert np.mean(held) > 0.8 - 3 * np.sqrt(0.8 * 0.2 / repetitions)

@@ -125,21 +125,37 @@ class KernelPart:
 
     def forecast(self, series: RegressionSeries) -> QuantileForecast | None:
         """The forecast of the steps after a series' last row, learnt from its rows; None where they are too few."""
+        model = self._learn(series)
+        if model is None:
+            return None
+        count = len(series.values)
+        means = model.predict(series, np.array([count]))
+        return self.distribution(
+            means, np.array([model.volatility]), *(np.array([part]) for part in series.scale_of(count))
+        )
+
+    def sample_effects(
+        self, first: RegressionSeries, second: RegressionSeries, n: int, rng: np.random.Generator
+    ) -> Floats | None:  # (n, H)
+        """Draws of the effect of known columns, ``first``'s less ``second``'s; None where rows are too few."""
+        model = self._learn(first, keep_factor=True)
+        if model is None:
+            return None
+        one, other = (invert_values(self.config.transform, side) for side in model.sample_pair(first, second, n, rng))
+        return np.asarray(first.scale_of(len(first.values))[1] * (one - other))
+
+    def _learn(self, series: RegressionSeries, *, keep_factor: bool = False) -> KernelRegression | None:
+        """The regression of a series' rows at the phase of the steps ahead; None where they are too few."""
         count = len(series.values)
         phase = (series.phase + count) % self.config.season
         own = replace(
             series, known=series.known[:count], past=series.past[:count], dates=series.dates[:count]
         )  # the steps ahead are not learnt from
         try:
-            model = fit_kernel_regression([own], self.config, phase=phase)
+            model = fit_kernel_regression([own], self.config, phase=phase, keep_factor=keep_factor)
         except FernError:  # too few rows
             return None
-        if len(model.features) < self.fewest:
-            return None
-        means = model.predict(series, np.array([count]))
-        return self.distribution(
-            means, np.array([model.volatility]), *(np.array([part]) for part in series.scale_of(count))
-        )
+        return model if len(model.features) >= self.fewest else None
 
     def distribution(
         self,

@@ -156,5 +156,10 @@ def _sample_effects(
             one, other = (prepare(own, model.encoding, channel, state.frequency) for own in rows)
             # Every series has the same draws of the weights: they are estimated from all of them together.
             rng = np.random.default_rng((seed, channel))
-            drawn[:, number, :, channel] = regression.sample_effects(one, other, n_paths, rng)
+            effects = regression.sample_effects(one, other, n_paths, rng)
+            kernel = model.kernels[channel] if model.kernels else None
+            curved = None if kernel is None else kernel.sample_effects(one, other, n_paths, rng)
+            if kernel is not None and curved is not None:
+                effects = kernel.share * curved + (1 - kernel.share) * effects
+            drawn[:, number, :, channel] = effects
     return drawn

@@ -96,6 +96,26 @@ class KernelRegression:
     duals: Floats  # (n, H)
     centre: Floats  # (H,)
     volatility: float
+    amplitude: Floats  # (H,): the variance that the data give the Gaussian process, in units of its kernel
+    factor: tuple[Floats, bool] | None = None  # of K + λ W⁻¹, where it is kept
+
+    def sample_pair(
+        self, first: RegressionSeries, second: RegressionSeries, n: int, rng: np.random.Generator
+    ) -> tuple[Floats, Floats]:  # (n, H) each, transformed
+        """Joint draws of what two futures of the same rows lead to, from the Gaussian process given the windows."""
+        assert self.factor is not None
+        at = np.array([len(first.values)], dtype=np.int64)
+        level, unit = first.scale_of(int(at[0]))
+        y = transform_values(self.config.transform, (first.values - level) / unit)
+        both = np.concatenate([_features(self.config, y, one, at) for one in (first, second)])
+        z = (both - self.mean) / self.unit
+        across = _kernel(self.config, z, self.features)  # (2, n)
+        left = _kernel(self.config, z, z) - across @ cho_solve(self.factor, across.T, check_finite=False)
+        values, vectors = np.linalg.eigh(left)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        drawn = (root @ rng.standard_normal((2, n)))[..., None] * np.sqrt(self.amplitude)
+        means = self.centre + across @ self.duals
+        return means[0] + drawn[0], means[1] + drawn[1]
 
     def predict(
         self,
@@ -120,11 +140,16 @@ class KernelRegression:
 
 
 def fit_kernel_regression(
-    series: Sequence[RegressionSeries], config: KernelRegressionConfig, *, phase: int | None = None
+    series: Sequence[RegressionSeries],
+    config: KernelRegressionConfig,
+    *,
+    phase: int | None = None,
+    keep_factor: bool = False,
 ) -> KernelRegression:
     """Fit all series together, each in units of its own level and scale.
 
     ``phase`` is that of the origins to forecast. Where windows of that phase are too few, those of all phases count.
+    With ``keep_factor`` it can draw from its uncertainty.
 
     Example:
         >>> hours = np.arange(24 * 120.0)
@@ -173,7 +198,10 @@ def fit_kernel_regression(
     factor = cho_factor(kernel, lower=True, overwrite_a=True, check_finite=False)
     centre = target.mean(axis=0)
     duals = cho_solve(factor, target - centre, check_finite=False)
-    return KernelRegression(config, phase, features, mean, spread, duals, centre, _volatility(factor, duals, age))
+    amplitude = (duals * (target - centre)).mean(axis=0)
+    volatility = _volatility(factor, duals, age)
+    kept = factor if keep_factor else None
+    return KernelRegression(config, phase, features, mean, spread, duals, centre, volatility, amplitude, kept)
 
 
 def _volatility(factor: tuple[Floats, bool], duals: Floats, age: NDArray[np.int64]) -> float:
