@@ -179,6 +179,22 @@ def raise_on_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+@contextmanager
+def unwind_on_signals() -> Iterator[None]:
+    """On SIGTERM or SIGHUP the block is left in order, files with it, and then the process ends by that signal.
+
+    For functions that people call from programs of their own; a signal that the program handles stays its own.
+    """
+    try:
+        with raise_on_signals():
+            yield
+    except Terminated as ended:
+        number = ended.exit_code - 128
+        if signal.getsignal(number) is signal.SIG_DFL:  # as it was before the block
+            os.kill(os.getpid(), number)
+        raise
+
+
 def end_with_parent() -> None:
     """From now on this process ends when the one that started it does, however that one ends."""
     threading.Thread(target=_wait_for_parent, daemon=True, name="end with parent").start()

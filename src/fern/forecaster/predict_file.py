@@ -7,7 +7,7 @@ identifiers.
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -18,12 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from fern.data.columns import is_row_number
 from fern.data.csv_files import first_line
+from fern.data.timestamps import combine_chunks
 from fern.errors import FernError, unknown_name
 from fern.files import check_outputs, require_ending, write_whole
 from fern.forecaster.predict import OutputColumns
+from fern.processes import unwind_on_signals
 from fern.training.runtime import RaySession
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ class Chunk:
     path: str
     first: int
     rows: int
+    schema: bytes
+    """The types of the first file's columns, as Arrow packs them: those of all files."""
 
 
 def predict_file(
@@ -125,9 +130,12 @@ def _check(source: Path, out: Path, future: str | None, *, id_col: str, engine: 
 
 
 def _write(tables: Iterator[pa.Table], out: Path) -> int:
-    """Write the tables to one file, which appears when the last is in it; returns its rows."""
+    """Write the tables to one file, which appears when the last is in it; returns its rows.
+
+    A process that is told to end takes the half-written file with it.
+    """
     rows, writer = 0, None
-    with write_whole(out) as temporary:
+    with unwind_on_signals(), write_whole(out) as temporary:
         try:
             for table in tables:
                 writer = writer or pq.ParquetWriter(temporary, table.schema)
@@ -145,7 +153,8 @@ def _write(tables: Iterator[pa.Table], out: Path) -> int:
 def list_parquet_files(source: Path) -> list[Path]:
     """The file, or the Parquet files of the folder in the order of their names."""
     if source.is_dir():
-        files = sorted(path for path in source.glob("*.parquet") if path.is_file())
+        # A hidden file is what an interrupted writer left behind, or another program's.
+        files = sorted(path for path in source.glob("[!._]*.parquet") if path.is_file())
         if not files:
             raise FernError("holds no .parquet file", where=source)
         return files
@@ -157,37 +166,51 @@ def list_parquet_files(source: Path) -> list[Path]:
 def find_chunks(source: Path, *, id_col: str, series_at_once: int) -> list[Chunk]:
     """Chunks of so many series; rows of one series must lie together, in one file."""
     chunks: list[Chunk] = []
-    seen: set[object] = set()
-    for path in list_parquet_files(source):
-        starts, rows = _starts(path, id_col, seen)
-        edges = [*starts[::series_at_once], rows]
-        chunks += [Chunk(str(path), first, stop - first) for first, stop in pairwise(edges)]
+    files = list_parquet_files(source)
+    with _open(files[0]) as file:
+        schema = file.schema_arrow.remove_metadata().serialize().to_pybytes()
+    found = [_starts(path, id_col) for path in files]
+    _require_together(files, found, id_col)
+    for path, (starts, _, rows) in zip(files, found, strict=True):
+        edges = [*starts[::series_at_once].tolist(), rows]
+        chunks += [Chunk(str(path), first, stop - first, schema) for first, stop in pairwise(edges)]
     if not chunks:
         raise FernError("has no rows", where=source)
     return chunks
 
 
-def _starts(path: Path, id_col: str, seen: set[object]) -> tuple[list[int], int]:
-    """The first row of each series of a file, and its number of rows; the series are added to those seen."""
-    starts: list[int] = []
+def _starts(path: Path, id_col: str) -> tuple[NDArray[np.int64], pa.ChunkedArray, int]:
+    """The first row of each series of a file, its name as text, and the file's number of rows."""
+    starts, names = [np.empty(0, np.int64)], []
     rows, last = 0, None
     for ids in _identifiers(path, id_col):
-        changes = np.asarray(pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1)))
-        begins = [*([0] if last is None or last != ids[0] else []), *(np.flatnonzero(changes) + 1).tolist()]
-        for offset in begins:
-            name = ids[offset].as_py()
-            if name in seen:
-                raise FernError(
-                    (
-                        f"rows of series {name!r} do not lie together (again in data row {rows + offset + 1:,}); "
-                        f"sort the table by {id_col!r}"
-                    ),
-                    where=path,
-                )
-            seen.add(name)
-            starts.append(rows + offset)
+        begins = np.append(last is None or last != ids[0], pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1)))
+        places = np.flatnonzero(begins)
+        starts.append(rows + places)
+        names.append(ids.take(pa.array(places)).cast(pa.string()))
         rows, last = rows + len(ids), ids[len(ids) - 1]
-    return starts, rows
+    return np.concatenate(starts), pa.chunked_array(names, pa.string()), rows
+
+
+def _require_together(
+    files: Sequence[Path], found: Sequence[tuple[NDArray[np.int64], pa.ChunkedArray, int]], id_col: str
+) -> None:
+    """Refuse a series that begins twice."""
+    names = pa.chunked_array([piece for _, names, _ in found for piece in names.chunks], pa.string())
+    encoded = combine_chunks(names).dictionary_encode()
+    if len(encoded.dictionary) == len(encoded):
+        return
+    codes = np.asarray(encoded.indices)
+    repeated = np.setdiff1d(np.arange(len(codes)), np.unique(codes, return_index=True)[1])
+    again, name = int(repeated[0]), names[int(repeated[0])].as_py()
+    for path, (starts, _, _) in zip(files, found, strict=True):
+        if again < len(starts):
+            raise FernError(
+                f"rows of series {name!r} do not lie together (again in data row {int(starts[again]) + 1:,}); "
+                f"sort the table by {id_col!r}",
+                where=path,
+            )
+        again -= len(starts)
 
 
 def read_chunk(chunk: Chunk) -> pa.Table:
@@ -197,7 +220,28 @@ def read_chunk(chunk: Chunk) -> pa.Table:
         ends = np.cumsum(sizes)
         groups = np.flatnonzero((ends > chunk.first) & (ends - sizes < chunk.first + chunk.rows)).tolist()
         table = file.read_row_groups(groups)
-        return table.slice(chunk.first - int(ends[groups[0]] - sizes[groups[0]]), chunk.rows)
+        rows = table.slice(chunk.first - int(ends[groups[0]] - sizes[groups[0]]), chunk.rows)
+    return _like_first(rows, pa.ipc.read_schema(pa.py_buffer(chunk.schema)), where=Path(chunk.path))
+
+
+def _like_first(rows: pa.Table, schema: pa.Schema, *, where: Path) -> pa.Table:
+    """The rows with their columns in the types of the first file; what cannot be is an error that names the column."""
+    for place, field in enumerate(rows.schema):
+        wanted = schema.field(field.name).type if field.name in schema.names else field.type
+        if field.type == wanted:
+            continue
+        try:
+            if _is_zoned(field.type) != _is_zoned(wanted):  # a cast would drop the zone without a word
+                raise pa.ArrowInvalid("one has a time zone")
+            rows = rows.set_column(place, field.name, rows.column(place).cast(wanted))
+        except pa.ArrowException as error:
+            problem = f"column {field.name!r} holds {field.type}, that of the first file {wanted}"
+            raise FernError(f"{problem} ({first_line(error)})", where=where) from None
+    return rows
+
+
+def _is_zoned(type_: pa.DataType) -> bool:
+    return pa.types.is_timestamp(type_) and type_.tz is not None
 
 
 def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
@@ -272,7 +316,7 @@ def predict_by_ray(
         context.enable_progress_bars = False
         context.execution_options.preserve_order = True
         actors = max(1, min(len(chunks), int(session.ray.cluster_resources().get("CPU", 1))))
-        items = [{"path": str(Path(c.path).resolve()), "first": c.first, "rows": c.rows} for c in chunks]
+        items = [{**asdict(chunk), "path": str(Path(chunk.path).resolve())} for chunk in chunks]
         mapped = data.from_items(items, override_num_blocks=len(items)).map_batches(
             Actor,
             fn_constructor_args=(load, dict(forecaster), dict(request)),

@@ -1,6 +1,7 @@
 """A fitted forecaster leaves the process: folders, the Hugging Face Hub, exported programs. No pickle."""
 
 import inspect
+import io
 import json
 import tempfile
 from importlib import import_module
@@ -190,8 +191,10 @@ def export_mean(state: State, path: Path) -> None:
     if path.suffix != ".pt2":
         raise FernError(f"an exported program ends in .pt2, got {path.suffix or 'no ending'!r}", where=path)
     check_writable(path)
+    program = io.BytesIO()  # on a full disk PyTorch's own writer ends the process
+    torch.export.save(_export(state), program)
     with write_whole(path) as temporary:
-        torch.export.save(_export(state), temporary)
+        temporary.write_bytes(program.getvalue())
 
 
 def _export(state: State) -> "torch.export.ExportedProgram":
