@@ -28,6 +28,9 @@ Floats = NDArray[np.float64]
 AT_ONCE = 2048
 """Series times channels that are forecast together: bounds the memory, not the number of series."""
 
+MOST_ROLLS = 1000
+"""Horizons that a forecast may reach: each takes a forecast of every path, and the later ones tell nothing new."""
+
 ROLLED_PATHS = 200
 """Paths from which steps beyond the horizon are forecast."""
 
@@ -368,6 +371,10 @@ def _sample_paths(
 def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled: int) -> None:
     """Refuse more steps than there is memory for: ``arrays`` of the result, and beyond the model's horizon the paths
     of series times channels that are forecast together, ``rolled`` at most."""
+    most = MOST_ROLLS * state.horizon
+    if steps > most:
+        expected = f"at most {most:,} steps, {MOST_ROLLS:,} times the horizon; a longer horizon is fitted for more"
+        raise FernError(argument="h", got=steps, expected=expected)
     channels = len(state.channel_names)
     wanted = arrays * series * channels
     if steps > state.horizon:

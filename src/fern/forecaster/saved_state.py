@@ -17,6 +17,7 @@ from fern.calibration import Calibration, OnlineCalibration
 from fern.calibration.calibration import read_array
 from fern.calibration.coverage import BINS, CoverageByOrigin, CoverageRow
 from fern.calibration.online import STATE
+from fern.checks import require_memory
 from fern.data.frequency import Frequency, local_times, next_stamps, require_reach
 from fern.data.native import Native
 from fern.data.series_table import SeriesTable, restore_stamps
@@ -113,6 +114,7 @@ def join_state(plain: object, arrays: Mapping[str, NDArray[Any]], model: Forecas
 
 def _require_usable(state: State) -> State:
     """Refuse rows beyond their scale, and stamps or names that no forecast could have."""
+    require_memory("state: its horizon", 8.0 * state.horizon * len(state.channel_names) * len(KNOTS))
     counts = [len(one.values) for one in state.recent]
     rows = np.concatenate([one.values for one in state.recent])
     shift, spread = (
