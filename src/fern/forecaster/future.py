@@ -160,6 +160,7 @@ def _sample_effects(
             kernel = model.kernels[channel] if model.kernels else None
             curved = None if kernel is None else kernel.sample_effects(one, other, n_paths, rng)
             if kernel is not None and curved is not None:
-                effects = kernel.share * curved + (1 - kernel.share) * effects
+                # A mixture, not an average: what the two disagree about is uncertain, too.
+                effects = np.where(rng.random((n_paths, 1)) < kernel.share, curved, effects)
             drawn[:, number, :, channel] = effects
     return drawn

@@ -105,6 +105,7 @@ class Influence:
     """What the weights of known columns are worth: F Fᵀ is their covariance, by leaving out stretches of time."""
 
     places: NDArray[np.int64]  # (q,) the features that known columns enter
+    centre: Floats  # (phases, q): their means, about which weights turn
     shrunk: Floats  # (phases, q): about what the penalty has taken off
     factors: Floats  # (phases, q, blocks)
 
@@ -152,8 +153,8 @@ class LagRegression:
         """The influences as arrays, in single precision; `read_influences` puts them together."""
         parts: dict[str, NDArray[Any]] = {}
         for h, one in enumerate(self.influences):
-            parts |= {f"places.{h}": one.places, f"shrunk.{h}": one.shrunk.astype(np.float32)}
-            parts[f"factors.{h}"] = one.factors.astype(np.float32)
+            parts[f"places.{h}"] = one.places
+            parts |= {f"{name}.{h}": getattr(one, name).astype(np.float32) for name in ("centre", "shrunk", "factors")}
         return parts
 
     def sample_effects(
@@ -180,7 +181,8 @@ class LagRegression:
                 if self.influences:
                     known = self.influences[h]
                     phase = (first.phase + at[0]) % len(known.factors)
-                    drawn += features[known.places] @ (known.shrunk[phase][:, None] + known.factors[phase] @ noise)
+                    about = features[known.places] - known.centre[phase]
+                    drawn += about @ (known.shrunk[phase][:, None] + known.factors[phase] @ noise)
                 ends.append(invert_values(self.config.transform, drawn))
             out[:, h] = unit * (ends[0] - ends[1])
         return out
@@ -195,13 +197,16 @@ def read_influences(
         return ()
     influences = []
     for h, own in enumerate(weights):
-        places, shrunk, factors = (np.asarray(arrays[f"{name}.{h}"]) for name in ("places", "shrunk", "factors"))
+        places = np.asarray(arrays[f"places.{h}"])
+        centre, shrunk, factors = (
+            np.asarray(arrays[f"{name}.{h}"], dtype=np.float64) for name in ("centre", "shrunk", "factors")
+        )
         shape = (len(own), len(places))
-        whole = places.dtype.kind == "i" and places.ndim == 1 and shrunk.shape == shape
+        whole = places.dtype.kind == "i" and places.ndim == 1 and shrunk.shape == centre.shape == shape
         inside = whole and (places >= 0).all() and (places < own.shape[1] - 1).all()
         if not inside or factors.shape != (*shape, _BLOCKS) or not np.isfinite(factors).all():
             raise FernError("influences of the wrong shape, or not finite", argument="covariates")
-        influences.append(Influence(places, shrunk.astype(np.float64), factors.astype(np.float64)))
+        influences.append(Influence(places, centre, shrunk, factors))
     return tuple(influences)
 
 
@@ -254,7 +259,7 @@ def fit_lag_regression(
         target = np.concatenate([y[at + h] - centre for y, at, (_, centre) in zip(scaled, origins, parts, strict=True)])
         rows = []
         places = _places_of_known(config, usable[0], scaled[0], origins[0][:1], h) if influences else np.empty(0, int)
-        moves = np.zeros((len(groups), len(places), 1 + _BLOCKS))
+        moves = np.zeros((len(groups), len(places), 2 + _BLOCKS))
         for number, group in enumerate(groups):
             fits = []
             for memory in config.memories:
@@ -270,7 +275,7 @@ def fit_lag_regression(
             rows.append(np.mean(fits, axis=0))
         weights.append(np.stack(rows))
         if influences:
-            kept_influences.append(Influence(places, moves[..., 0], moves[..., 1:]))
+            kept_influences.append(Influence(places, moves[..., 0], moves[..., 1], moves[..., 2:]))
         if h + 1 in (1, config.horizon // 2):  # the best penalty moves with the step: choose it anew half-way
             penalties.clear()
     return LagRegression(config, tuple(weights), tuple(kept_influences))
@@ -300,13 +305,14 @@ def _influences(
     weight: Floats,  # (n,)
     penalty: float,
     blocks: NDArray[np.int64],  # (n,)
-) -> Floats:  # (p, 1 + blocks)
-    """What the penalty of `_ridge` takes off the slopes, to first order, and what each stretch of time adds to them.
+) -> Floats:  # (p, 2 + blocks)
+    """The features' means; what the penalty of `_ridge` takes off the slopes, to first order; and what each stretch of
+    time adds to them.
 
-    The latter is a jackknife over stretches: errors of overlapping windows, and of series at the same time, are
+    The last is a jackknife over stretches: errors of overlapping windows, and of series at the same time, are
     dependent within one. Its outer products sum to the covariance of the slopes.
     """
-    x, y, _, unit, live = _standardise(features, target, weight)
+    x, y, (mean, _), unit, live = _standardise(features, target, weight)
     gram, moment = penalty * np.eye(x.shape[1]), x.T @ y
     grams, moments = np.zeros((_BLOCKS, *gram.shape)), np.zeros((_BLOCKS, len(moment)))
     used = np.unique(blocks)
@@ -320,7 +326,7 @@ def _influences(
     moves[:, 1 + used] = (slopes - without).T * ((len(used) - 1) / len(used)) ** 0.5
     moves += penalty * np.linalg.solve(gram, moves)
     moves[:, 0] = penalty * np.linalg.solve(gram, slopes)
-    return np.asarray((live / unit)[:, None] * moves)
+    return np.concatenate((mean[:, None], (live / unit)[:, None] * moves), axis=1)
 
 
 def _standardise(
