@@ -431,12 +431,17 @@ def fit_covariates(
 
 
 def _judged(held: HeldOutWindows, own: QuantileForecast, other: QuantileForecast, places: NDArray[np.int64]) -> HeldOut:
-    """The regressions' forecasts of some windows beside the others'."""
+    """The regressions' forecasts of some windows beside the others'.
+
+    All windows of a series count in one unit, as in MASE: columns that are known tell most when a series is restless.
+    """
+    _, series = np.unique(held.series[places], return_inverse=True)
+    scale = np.bincount(series, held.scale[places]) / np.bincount(series)
     return HeldOut(
         held.actual[places],
         own.take(places),
         other.take(places),
-        held.scale[places],
+        scale[series],
         held.series[places],
         held.ends[places],
         held.least[places],
