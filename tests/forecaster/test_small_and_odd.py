@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from fern.errors import FernError
 from fern.forecaster import FernForecaster, FernWarning
@@ -33,19 +34,34 @@ DRAWS = {
 }
 
 
+CHANCES = {
+    "lognormal": lambda x: stats.lognorm.cdf(x, 1.0),
+    "exponential": stats.expon.cdf,
+    "poisson": lambda x: stats.poisson.cdf(x, 0.3),
+    "zero-inflated": lambda x: np.where(x < 0, 0.0, 0.6 + 0.4 * stats.gamma.cdf(x, 2.0, scale=3.0)),
+}
+
+
+def most_off(name, forecaster, series=120):
+    """By how much the chance of a value below a decile is off at most: by the process itself, so that nothing but the
+    fitted rows is drawn and 120 series leave a standard error of half a point."""
+    rng = np.random.default_rng(0)
+    forecaster.fit(frame_of([DRAWS[name](rng, 340) for _ in range(series)]))
+    quantiles = forecaster.predict(quantiles=DECILES)[[f"Fern-ql{share}" for share in DECILES]].to_numpy()
+    assert quantiles.min() >= 0
+    below, upto = (CHANCES[name](quantiles + side).mean(axis=0) for side in (-1e-9, 1e-9))
+    return max((below - DECILES).max(), (DECILES - upto).max())  # a discrete value's decile takes in its chance
+
+
 @pytest.mark.parametrize("name", DRAWS)
 def test_deciles_of_a_skewed_panel_hold_their_share_and_are_not_negative(name):
-    rng = np.random.default_rng(0)
-    whole = [DRAWS[name](rng, 360) for _ in range(120)]
-    forecaster = FernForecaster(20, **QUICK).fit(frame_of([one[:340] for one in whole]))
-    answer = forecaster.predict(quantiles=DECILES)
-    quantiles = answer[[f"Fern-ql{share}" for share in DECILES]].to_numpy().T.reshape(9, 120, 20)
-    future = np.stack([one[340:] for one in whole])
-    below = (future < quantiles - 1e-12).mean(axis=(1, 2))
-    upto = (future <= quantiles + 1e-12).mean(axis=(1, 2))
-    assert (below <= np.array(DECILES) + 0.035).all()  # the shares of a discrete value take in its chance
-    assert (upto >= np.array(DECILES) - 0.035).all()
-    assert quantiles.min() >= 0
+    assert most_off(name, FernForecaster(20, **QUICK)) < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRAWS)
+def test_deciles_of_a_skewed_panel_hold_their_share_with_the_model_too(name):
+    assert most_off(name, FernForecaster(20, progress="silent"), series=40) < 0.03
 
 
 @pytest.mark.parametrize("name", DRAWS)
