@@ -3,7 +3,7 @@
 Each model is registered under a name; `build_model` makes one by that name.
 """
 
-from fern.models import naive, oracle, rolled  # noqa: F401  registers them
+from fern.models import naive, rolled  # noqa: F401  registers them
 from fern.models.base import FittedForecaster, Forecast, Forecaster, ModelConfig, PointForecaster
 from fern.models.baselines import (  # noqa: F401  registers them
     analog,

@@ -10,8 +10,7 @@ Example:
 from fern.systems.base import System
 from fern.systems.families import Diffusion, Flow, Recursion
 from fern.systems.lyapunov import largest_lyapunov_exponent
-from fern.systems.monte_carlo import MonteCarloMean
-from fern.systems.noise import observed
+from fern.systems.noise import MonteCarloMean, observed
 from fern.systems.oracle import monte_carlo_oracle, oracle
 from fern.systems.registry import get_system, register_system
 from fern.systems.scenarios import SCENARIOS, Scenario, is_scenario_file, open_scenario, read_scenario, scenario

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fern.systems.base import Array
 from fern.systems.families import Diffusion
-from fern.systems.monte_carlo import monte_carlo_mean
+from fern.systems.noise import monte_carlo_mean
 
 _FINEST_GRID = 4096
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from fern.systems.base import Array, Noise, System
 from fern.systems.integrate import euler_maruyama, recursion, rk4
-from fern.systems.monte_carlo import monte_carlo_mean
+from fern.systems.noise import monte_carlo_mean
 
 Params = Mapping[str, float]
 Equations = Callable[..., None]

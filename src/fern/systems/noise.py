@@ -1,11 +1,16 @@
-"""The random numbers that drive a system or disturb its observation, one independent stream a column."""
+"""The random numbers that drive a system or disturb its observation, one independent stream a column; and the mean of
+a system's future by simulation, with its standard error.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fern.checks import require_number
-from fern.systems.base import Array, Noise
+from fern.errors import FernError
+from fern.systems.base import Array, Noise, System
 
 
 def draw_noise(
@@ -53,3 +58,48 @@ def observed(
     drawn = draw_noise(["normal"] * values.shape[1], steps=len(values), seed=(seed, _OBSERVING))
     read: Array = values + share * values.std(axis=0) * drawn
     return read
+
+
+@dataclass(frozen=True)
+class MonteCarloMean:
+    """A mean over simulated paths and the standard error of that mean, both (n, horizon, channels)."""
+
+    mean: Array
+    standard_error: Array
+
+
+def monte_carlo_mean(
+    system: System,
+    states: Array,  # (n, d)
+    params: Mapping[str, float],
+    *,
+    dt: float,
+    first_steps: NDArray[np.int64],  # (n,)
+    horizon: int,
+    paths: int = 1000,
+    seed: int = 0,
+) -> MonteCarloMean:
+    """Simulate ``paths`` futures of each state and average them; the standard error falls as paths^-1/2.
+
+    Example:
+        >>> from fern.systems import get_system
+        >>> ou = get_system("ornstein_uhlenbeck")
+        >>> found = monte_carlo_mean(
+        ...     ou, np.array([[1.0]]), ou.params, dt=0.5, first_steps=np.array([0]), horizon=4, paths=4000
+        ... )
+        >>> bool(abs(found.mean[0, 0, 0] - 0.9) < 4 * found.standard_error[0, 0, 0])
+        True
+    """
+    if paths < 2:
+        raise FernError(argument="paths", got=paths, expected="at least 2 for a standard error")
+    channels = len(system.channel_names_of(params))
+    mean = np.empty((len(states), horizon, channels))
+    error = np.empty_like(mean)
+    for i, state in enumerate(states):
+        noise = draw_noise(system.noise, steps=paths * horizon, seed=(seed, i))
+        noise = noise.reshape(paths, horizon, len(system.noise))
+        starts = np.broadcast_to(state, (paths, len(state)))
+        futures = system.advance(starts, params, dt=dt, first_step=int(first_steps[i]), noise=noise)
+        mean[i] = futures[..., :channels].mean(axis=0)
+        error[i] = futures[..., :channels].std(axis=0, ddof=1) / np.sqrt(paths)
+    return MonteCarloMean(mean, error)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fern.errors import FernError
 from fern.systems.base import Array
-from fern.systems.monte_carlo import MonteCarloMean, monte_carlo_mean
+from fern.systems.noise import MonteCarloMean, monte_carlo_mean
 from fern.systems.trajectory import Segment, Trajectory
 
 Starts = Iterable[int] | NDArray[np.int64]
