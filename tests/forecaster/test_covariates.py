@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.errors import raises_error
 
@@ -446,7 +447,8 @@ def test_a_future_file_that_nobody_asked_for_and_one_that_is_none_are_refused(fi
 
 def test_a_node_of_a_cluster_has_the_future_of_its_series(files, fitted, past, future):
     request = {"h": None, "level": [80], "quantiles": None, "id_col": "unique_id"}
-    item = pa.table({"path": ["past.parquet"], "first": [0], "rows": [len(past)]})
+    schema = pq.ParquetFile("past.parquet").schema_arrow.remove_metadata().serialize().to_pybytes()
+    item = pa.table({"path": ["past.parquet"], "first": [0], "rows": [len(past)], "schema": [schema]})
     folder = predict_file.pack_folder(fitted.save)
     actor = predict_file.Actor(FernForecaster.load, folder, {**request, "future": "future.parquet"})
     made = predict_file._unpack(actor(item).to_pylist()[0]).to_pandas()
