@@ -117,6 +117,29 @@ def test_holidays_in_business_days_are_no_missing_rows(said: Callable[[], list[s
     assert len(past) == 8
 
 
+def test_rows_after_a_holiday_continue_the_series() -> None:
+    days = pd.bdate_range("2024-01-01", periods=100)
+    forecaster = fit(daily(days))
+    newer = pd.bdate_range(days[-1] + pd.offsets.BDay(2), periods=3)  # the first day was a holiday
+    assert forecaster.update(daily(newer)).predict()["date"].iloc[0] == newer[-1] + pd.offsets.BDay(1)
+    with raises_error(where="frame"):
+        forecaster.update(daily(newer))
+
+
+def test_a_few_rows_have_the_calendar_of_the_fit() -> None:
+    days = pd.date_range("2024-01-01", periods=120)
+    frame = daily(days[days.weekday != 6])
+    forecaster = fit(frame)
+    assert forecaster.predict(frame.tail(12))["date"].tolist() == forecaster.predict()["date"].tolist()
+
+
+def test_categories_may_name_the_series() -> None:
+    frame = regions().astype({"region": "category", "store": "category"})
+    forecast = fit(frame, id_col=["region", "store"]).predict()
+    assert forecast["region"].unique().tolist() == ["north", "south"]
+    assert fit(frame.drop(columns="region").iloc[:80]).predict().columns[0] == "store"
+
+
 def test_a_month_without_rows_is_no_holiday() -> None:
     days = pd.bdate_range("2024-01-01", periods=200)
     with raises_error("missing"):

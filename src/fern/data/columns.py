@@ -277,9 +277,7 @@ def _choose_values(
     for column in named:
         if says_id(column) and not _is_numbering(table, column):
             raise FernError(
-                f"{column!r} may name the series, but no time stamp comes twice"
-                if time
-                else f"{column!r} may name the series, but there is no time column",
+                f"{column!r} may name the series, but {_why_no_series(table, time)}",
                 argument="id_col, ignore_columns",
                 expected="one of them",
                 where=where,
@@ -292,6 +290,13 @@ def _choose_values(
             where=where,
         )
     return values, extra
+
+
+def _why_no_series(table: pa.Table, time: str | None) -> str:
+    if time is None:
+        return "there is no time column"
+    once = len(table[time].unique()) == table.num_rows
+    return "no time stamp comes twice" if once else "a time stamp comes twice under one name"
 
 
 def _targets(
@@ -537,7 +542,8 @@ def _count_groups(table: pa.Table, columns: Sequence[str]) -> int:
 
 
 def _is_whole(table: pa.Table, column: str) -> bool:
-    return bool(pa.types.is_integer(table.schema.field(column).type))
+    type_ = table.schema.field(column).type
+    return bool(pa.types.is_integer(type_.value_type if pa.types.is_dictionary(type_) else type_))
 
 
 def _is_numbering(table: pa.Table, column: str) -> bool:

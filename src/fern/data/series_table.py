@@ -249,11 +249,12 @@ def read_series(
     missing: Missing = "error",
     native: Native | None = None,
     lone: bool = False,
+    like: Frequency | None = None,
 ) -> SeriesTable:
     """The series of an opened table; see `read_frame`. Answers are frames of the kind of ``native``.
 
-    A series of one or two rows has the step of the longest one. With ``lone`` a table of nothing but single rows is
-    read, too: as days, or steps of 1.
+    A series of a few rows has the step of the longest one, or of the table before (``like``). With ``lone`` a table of
+    nothing but single rows is read, too: as days, or steps of 1.
     """
     require_missing(missing)
     if grid not in ("time", "rows"):
@@ -268,7 +269,7 @@ def read_series(
     # The longest series first: others take its step where their stamps fit it.
     place = next(i for i, (_, rows) in enumerate(parts) if rows.num_rows == longest)
     make = partial(_series, source=source, by_rows=grid == "rows", step=step, missing=missing, lone=lone or longest > 1)
-    first = make(*parts[place])
+    first = make(*parts[place], shared=like)
     shared = None if roles.time is None or grid == "rows" else first.frequency
     series = _share_frequency([first if i == place else make(*part, shared=shared) for i, part in enumerate(parts)])
     single = types and all(types[name] in (pa.float32(), pa.float16()) for name in roles.values)
@@ -437,9 +438,14 @@ def _longest_gap(values: Floats) -> tuple[int, int]:
 def _count_missing(series: Series, frequency: Frequency) -> list[int]:
     """The rows that are missing before each break."""
     assert series.stamps is not None
-    days = (local_times(series.stamps) // DAY).astype("datetime64[D]")
-    steps = np.diff(np.busday_count(np.datetime64(0, "D"), days, weekmask=frequency.weekmask))
+    steps = count_open_days(series.stamps, frequency)
     return [int(steps[row - 1]) // frequency.count - 1 for row in series.breaks]
+
+
+def count_open_days(stamps: pa.Array, frequency: Frequency) -> NDArray[np.int64]:  # (T - 1,)
+    """Open days from each stamp to the next."""
+    days = (local_times(stamps) // DAY).astype("datetime64[D]")
+    return np.asarray(np.diff(np.busday_count(np.datetime64(0, "D"), days, weekmask=frequency.weekmask)))
 
 
 def _values(table: pa.Table, names: Sequence[str]) -> NDArray[np.float64]:  # (T, C)

@@ -768,7 +768,8 @@ class FernForecaster:
             frame, own = unwrap(df)
             native = own if encoding is None else native
             source = table_source(frame, name="frame", reading=reading)
-        table = read_series(source, grid=grid, missing=self.missing, native=native, lone=True)
+        step = None if like is None else like.table.frequency
+        table = read_series(source, grid=grid, missing=self.missing, native=native, lone=True, like=step)
         if encoding is not None:
             known = {} if like is None else {one.name: one.static for one in like.recent}
             series = [replace(one, static=statics.get(one.name, known.get(one.name))) for one in table.series]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fern.calibration import OnlineCalibration
 from fern.data.frequency import Frequency
-from fern.data.series_table import Series, SeriesTable
+from fern.data.series_table import LONGEST_CLOSED, Series, SeriesTable, count_open_days
 from fern.data.timestamps import as_text
 from fern.errors import FernError, unknown_name
 from fern.forecaster.state import Recent, State
@@ -66,6 +66,10 @@ def _require_following(before: Recent, later: Series, frequency: Frequency) -> N
         raise FernError(argument="frame", expected="a time column if and only if the fitted frame had one", where=where)
     if before.last is None:
         return
+    if frequency.unit == "business day":
+        steps = count_open_days(pa.concat_arrays([pa.array([before.last]), _stamps_like(before, later)]), frequency)
+        if ((steps > 0) & (steps <= LONGEST_CLOSED + 1)).all():
+            return  # holidays at most
     expected = before.future(frequency, len(later.values))
     for row, (wanted, stamp) in enumerate(zip(expected, _stamps_like(before, later), strict=True)):
         if wanted == stamp:
