@@ -42,7 +42,7 @@ def make_forecaster(**settings: Any) -> FernForecaster:
 
 def update_many(count: int, folder: Path) -> None:
     """Fit a panel, update every series, save and load, and compare all bits of the forecasts."""
-    frame = make_panel([f"s{place}" for place in range(count)], rows=28)
+    frame = make_panel([f"s{place}" for place in range(count)], rows=24)
     known = frame["ds"] < DAYS[20]
     forecaster = make_forecaster(classical=False).fit(frame[known]).update(frame[~known])
     assert len(forecaster._fitted().online) == count
