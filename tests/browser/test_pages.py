@@ -11,6 +11,7 @@ from tests.benchmark.support import row_for, tiny_plan
 
 from fern.benchmark.page import benchmark_page
 from fern.benchmark.store import Store
+from fern.cli.demo import demo
 from fern.data import audit
 from fern.data.auditing.audit import audit_source
 from fern.data.auditing.page import audit_page, find_repairs
@@ -79,7 +80,12 @@ def of_forecast():
     return forecaster.report(name=HOSTILE, audit=audit(table()))
 
 
-PAGES = {"rows": of_rows, "audit": of_audit, "forecast": of_forecast, "live": of_live}
+def of_demo():
+    demo(out=Path("demo"), epochs=1, seed=7, steps=6_000)
+    return Path("demo/report.html").read_text(encoding="utf-8")
+
+
+PAGES = {"rows": of_rows, "audit": of_audit, "forecast": of_forecast, "live": of_live, "demo": of_demo}
 
 
 @pytest.fixture(scope="module")

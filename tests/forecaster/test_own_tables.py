@@ -251,6 +251,8 @@ def test_several_identifiers_from_the_shell(fern: Callable[..., Any]) -> None:
     assert ran.code == 0
     assert ran.out.splitlines()[0] == "region,size,date,LastValue"
     assert "series: region / size (4)" in ran.err
+    assert fern("clean", "regions.csv", "--id", "region,size", "-o", "clean.csv").code == 0
+    assert {"region", "size"} <= {*pd.read_csv("clean.csv").columns}
 
 
 def test_names_that_hold_the_mark_between_names_are_refused() -> None:

@@ -179,7 +179,8 @@ def clean_source(
             "values, as of counts, use the policy 'counts'",
             argument=source.name,
         )
-    return pa.concat_tables(pieces), CleanLog(source.name, rows, sum(len(p) for p in pieces), tuple(changes))
+    table = Native("pyarrow", named_by=dict.fromkeys(source.roles.named_by)).wrap(pa.concat_tables(pieces))
+    return table, CleanLog(source.name, rows, sum(len(p) for p in pieces), tuple(changes))
 
 
 class _Cleaner:
