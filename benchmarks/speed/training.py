@@ -24,9 +24,9 @@ from fern.systems import simulate
 from fern.training import TrainConfig, train
 from fern.training.checkpoints import FORMAT as RUN
 from fern.training.logging import Silent
-from fern.training.loop import LossOf
 from fern.training.optimisation import criterion
 from fern.training.runtime import EpochOrder, generator_for, threads, time_both_ways
+from fern.training.trainer import LossOf
 
 PACKAGES = ("torch", "lightning-fabric", "numpy")
 LENGTH, HORIZON, BATCH, STEPS = 336, 336, 95, 150

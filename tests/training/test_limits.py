@@ -9,7 +9,7 @@ import torch
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.models import Forecaster
-from fern.training import TrainConfig, loop, train
+from fern.training import TrainConfig, train, trainer
 from fern.training.evaluation import EpochRecord
 from fern.training.logging import Silent
 from fern.training.runtime import EpochOrder
@@ -52,7 +52,7 @@ def test_a_time_limit_ends_the_run_and_the_learning_rate_falls_towards_it(
     windows: Sets, fern: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(trainer, "time", clock)
     config = TrainConfig(epochs=100_000, patience=None, batch_size=16, time_limit=6.05, threads=1)
     result = train(fern(), windows["train"], windows["validation"], config, progress=clock)
     assert result.stopped == "time"

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.calibration.forecast import CalibratedForecast
-from fern.calibration.quantiles import LEVELS, RadiusTable, time_weights
 from fern.calibration.radii import KINDS, Kind, Radii, Reference, Shape, blocks_of, fit_radii, fit_shape, pooled_sizes
-from fern.calibration.residuals import Residuals
+from fern.calibration.residuals import LEVELS, RadiusTable, Residuals, time_weights
 from fern.calibration.settings import CalibrationSettings
 from fern.checks import require_level, require_whole
 from fern.errors import FernError

@@ -9,18 +9,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fern.calibration.quantiles import (
+from fern.calibration.radii import KINDS, PRIOR_WINDOWS, Radii, blocks_of, patch_lengths
+from fern.calibration.residuals import (
     LEAST_SIZE,
     LEVELS,
     Gaussian,
     RadiusTable,
+    compute_residuals,
     conformal_radii,
     effective_size,
     longest_lag,
     time_weights,
 )
-from fern.calibration.radii import KINDS, PRIOR_WINDOWS, Radii, blocks_of, patch_lengths
-from fern.calibration.residuals import compute_residuals
 from fern.checks import require_level
 from fern.errors import FernError
 from fern.metrics.point import WINDOWS, Array, to_tensor

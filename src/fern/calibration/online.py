@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from fern.calibration.calibration import Calibration, read_array
 from fern.calibration.forecast import CalibratedForecast
-from fern.calibration.quantiles import LEVELS
-from fern.calibration.residuals import compute_residuals
+from fern.calibration.residuals import LEVELS, compute_residuals
 from fern.calibration.settings import OnlineSettings
 from fern.checks import require_whole
 from fern.errors import FernError

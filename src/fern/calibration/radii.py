@@ -8,10 +8,11 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.calibration.quantiles import (
+from fern.calibration.residuals import (
     LEAST_SIZE,
     Gaussian,
     RadiusTable,
+    Residuals,
     conformal_radii,
     effective_size,
     least_size_for,
@@ -19,7 +20,6 @@ from fern.calibration.quantiles import (
     share_sizes,
     weighted_quantiles,
 )
-from fern.calibration.residuals import Residuals
 from fern.calibration.settings import CalibrationSettings
 
 Values = NDArray[np.float64]

@@ -166,14 +166,6 @@ def draw_noise_levels(rng: Generator, count: int) -> Array:  # (count,)
     return np.where(rng.random(count) < 0.4, log_uniform(rng, 0.01, 0.12, count), log_uniform(rng, 0.1, 1.2, count))
 
 
-def make_positive(rng: Generator, values: Array, *, share: float) -> Array:  # (count, length)
-    """A share of the series moved above 0, as amounts are, at a random height."""
-    count = len(values)
-    low, spread = values.min(1), values.std(1) + 1e-9
-    height = spread * log_uniform(rng, 0.05, 20.0, count) - low
-    return values + np.where(rng.random(count) < share, height, 0.0)[:, None]
-
-
 def trend_seasons(rng: Generator, count: int, length: int) -> Array:
     """A broken trend, one or two seasons and correlated noise, added up."""
     seasons, _ = draw_seasons(rng, count, length, share=0.85)
