@@ -129,7 +129,9 @@ def _require_usable(state: State) -> State:
         table.identifiers([one.name for one in state.recent], [1] * len(state.recent))
     ends = [one.last for one in state.recent if one.last is not None]
     type_ = ends[0].type if ends else None
-    if not (type_ is None if unit == "row" else type_ in ((pa.int64(),) if unit == "integer" else _stamps(type_))):
+    # Without a time column rows count, whatever their step is: tables of other libraries keep their stamps outside.
+    known: tuple[pa.DataType | None, ...] = (pa.int64(),) if unit == "integer" else _stamps(type_)
+    if type_ not in ((None,) if unit == "row" else known if table.time_col is not None else (*known, None)):
         raise FernError(f"stamps of type {type_} do not go by {unit}", argument="frequency", where="state")
     for last in (min(ends, key=_place), max(ends, key=_place)) if ends else ():
         require_reach(last, state.frequency, state.horizon)
