@@ -160,7 +160,7 @@ NUMBERS: dict[str, tuple[str, Found]] = {
 
 NAMES: dict[str, tuple[str, Found]] = {
     "parts of the date beside it": (
-        table(date=written(DAYS, "%Y-%m-%d"), year=DAYS.year, month=DAYS.month, dayofweek=DAYS.dayofweek),
+        table(date=written(DAYS, "%Y-%m-%d"), year=DAYS.year, month=DAYS.month, dayofweek=DAYS.day_of_week),
         Found("date", ignored=("year", "month", "dayofweek")),
     ),
     "a row's number called id": (

@@ -96,10 +96,10 @@ def test_a_shop_that_is_closed_on_some_weekdays_has_the_calendar_of_the_others(
     closed: tuple[int, ...], season: int
 ) -> None:
     days = pd.date_range("2024-01-01", periods=120)
-    forecaster = fit(daily(days[~days.weekday.isin(closed)]), horizon=12)
+    forecaster = fit(daily(days[~days.day_of_week.isin(closed)]), horizon=12)
     ahead = forecaster.predict()["date"]
     every = pd.date_range(days[-1] + pd.Timedelta(days=1), periods=30)
-    assert ahead.tolist() == every[~every.weekday.isin(closed)][:12].tolist()
+    assert ahead.tolist() == every[~every.day_of_week.isin(closed)][:12].tolist()
     assert forecaster._fitted().season == season
     forecaster.save("saved")
     assert FernForecaster.load("saved").predict()["date"].tolist() == ahead.tolist()
@@ -128,7 +128,7 @@ def test_rows_after_a_holiday_continue_the_series() -> None:
 
 def test_a_few_rows_have_the_calendar_of_the_fit() -> None:
     days = pd.date_range("2024-01-01", periods=120)
-    frame = daily(days[days.weekday != 6])
+    frame = daily(days[days.day_of_week != 6])
     forecaster = fit(frame)
     assert forecaster.predict(frame.tail(12))["date"].tolist() == forecaster.predict()["date"].tolist()
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fern.errors import FernError
@@ -17,7 +18,9 @@ def answered(forecaster: FernForecaster, frame: pd.DataFrame) -> pa.Table:
     actor = Actor(
         FernForecaster.load, pack_folder(forecaster.save), {"level": [80], "future": None, "id_col": "unique_id"}
     )
-    (answer,) = actor(pa.table({"path": ["rows.parquet"], "first": [0], "rows": [len(frame)]})).to_pylist()
+    schema = pq.ParquetFile("rows.parquet").schema_arrow.remove_metadata().serialize().to_pybytes()
+    chunk = {"path": ["rows.parquet"], "first": [0], "rows": [len(frame)], "schema": [schema]}
+    (answer,) = actor(pa.table(chunk)).to_pylist()
     return _unpack(answer)
 
 

@@ -53,7 +53,7 @@ EXCEPT = {
     },
     "integrations/sktime.py": {"(Path(folder) / Path(name).name).write_bytes"},
     # Predictions for fev in a temporary folder of its own.
-    "benchmark/adapters/fev.py": {"file.parent.mkdir", "pq.write_table(_as_series(contexts"},
+    "benchmark/adapters/windowwise.py": {"file.parent.mkdir", "write_table(_as_series(contexts"},
     # Gives a text back.
     "html/figures.py": {"plot_of(shown).to_json()"},
     # Takes an open file; those who open one are searched.

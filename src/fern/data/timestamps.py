@@ -290,11 +290,11 @@ def parse_text(text: pa.Array | pa.ChunkedArray, form: str) -> pa.Array | pa.Chu
     return _in_nanoseconds(parsed, None, name=form)
 
 
-def write_text(stamps: pa.Array | pa.ChunkedArray, form: str) -> pa.Array | pa.ChunkedArray:
+def format_text(stamps: pa.Array | pa.ChunkedArray, form: str) -> pa.Array | pa.ChunkedArray:
     """Timestamps as text in this format.
 
     Example:
-        >>> write_text(pa.array([0], pa.timestamp("s")), "%Y-Q%q").to_pylist()
+        >>> format_text(pa.array([0], pa.timestamp("s")), "%Y-Q%q").to_pylist()
         ['1970-Q1']
     """
     if "%q" not in form:

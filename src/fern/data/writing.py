@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from fern.data.timestamps import FORMATS, ISO, is_text, parse_text, write_text
+from fern.data.timestamps import FORMATS, ISO, format_text, is_text, parse_text
 
 _SAMPLE = 100
 
@@ -78,13 +78,13 @@ def format_times(table: pa.Table, column: str, form: str | None) -> pa.Table:
     if form is None or not pa.types.is_timestamp(table.schema.field(column).type):
         return to_seconds(table, column)
     seconds = table[column].cast(pa.timestamp("s"))
-    return _with(table, column, write_text(seconds, form))
+    return _with(table, column, format_text(seconds, form))
 
 
 def _writes(text: pa.Array | pa.ChunkedArray, form: str) -> bool:
     parsed = parse_text(text, form)
     return parsed.null_count == 0 and bool(
-        pc.all(pc.equal(text, write_text(parsed.cast(pa.timestamp("s")), form))).as_py()
+        pc.all(pc.equal(text, format_text(parsed.cast(pa.timestamp("s")), form))).as_py()
     )
 
 
