@@ -620,7 +620,7 @@ def _importance(
         judged = _judged(held, own, held.made, good)
         return loss(judged, average(judged.model, judged.classical, model.blend.weight))
 
-    base = judge(series)
+    base = max(judge(series), 1e-9)  # in units of the series' scale: some are forecast without any error
     table = []
     for name, columns in entries:
         growth = []
