@@ -3,7 +3,10 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
+
+from fern.errors import FernError
 
 
 def kernels_enabled() -> bool:
@@ -42,5 +45,50 @@ def cached_njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
         made._cache.save_overload = save
         return made
+
+    return decorate
+
+
+@cache
+def compiled(function: Callable[..., None], signature: Any) -> Any:
+    """``function`` compiled for ``signature``, from Numba's cache on disk where its source is a file.
+
+    Example:
+        >>> def decay(state, params, out):
+        ...     out[0] = -params[0] * state[0]
+        >>> import numpy as np
+        >>> out = np.empty(1)
+        >>> from numba import float64, void
+        >>> signature = void(float64[::1], float64[::1], float64[::1])
+        >>> compiled(decay, signature)(np.array([3.0]), np.array([2.0]), out)
+        >>> float(out[0])
+        -6.0
+    """
+    from numba import njit
+
+    plain = getattr(function, "py_func", function)
+    try:
+        return njit(signature, cache=True)(plain)
+    except Exception:  # noqa: BLE001 - a function without a module or source file of its own cannot be cached
+        pass
+    try:
+        return njit(signature)(plain)
+    except Exception as error:
+        name = getattr(plain, "__name__", repr(plain))
+        raise FernError(f"the function {name!r} cannot be compiled for {signature}: {error}") from error
+
+
+def kernel(*arguments: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Compile the decorated loop for these argument types at its first call, not at import."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        def call(*values: Any) -> None:
+            from numba import types
+
+            compiled(function, types.void(*arguments))(*values)
+
+        call.__doc__ = function.__doc__
+        call.__name__ = function.__name__
+        return call
 
     return decorate

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Generator
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.pretrained.forecasting import READ, Contexts
 from fern.models.pretrained.representation import SHORTEST
 from fern.models.pretrained.resampling import FACTORS, forecast_resampled

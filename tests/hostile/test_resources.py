@@ -13,10 +13,9 @@ import torch
 from tests.hostile.support import SCENARIO, Case, cases, check, hourly, write_files
 
 from fern.benchmark.engines.base import share_threads
-from fern.checks import memory_size, require_memory
 from fern.data import audit
 from fern.data.auditing.scan_values import SLOTS, CommonValues
-from fern.errors import FernError
+from fern.errors import FernError, memory_size, require_memory
 from fern.models import build_model, load_model, save_model
 from fern.models.registry import outline_model
 from fern.models.storage import FORMAT, write_tensors

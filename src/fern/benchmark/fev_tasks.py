@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 
 from fern.benchmark.problem import NOISE, Dataset, Problem, find_scenario, load_dataset
 from fern.benchmark.tasks import DatasetChoice, Task
-from fern.checks import require_whole
-from fern.errors import FernError, show_value
+from fern.errors import FernError, require_whole, show_value
 from fern.files import check_folder, make_folder, write_whole
 
 TASKS, FLOORS = "tasks.yaml", "floors.json"

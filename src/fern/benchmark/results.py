@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from fern.benchmark.runs import SCHEMA, RunSettings, canonical
-from fern.checks import require_number, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_number, require_whole
 from fern.settings import from_mapping, read_json
 from fern.training import EpochRecord, History
 from fern.training.evaluation import LAST as LAST

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from fern.checks import require_number, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_number, require_whole
 
 Floats = NDArray[np.float64]
 

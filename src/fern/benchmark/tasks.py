@@ -22,9 +22,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fern.checks import require_number, require_whole
 from fern.data.splits import PRESETS as SPLITS
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_number, require_whole, unknown_name
 from fern.settings import STRICT, from_mapping, read_toml
 
 SCHEMA = 1

@@ -11,8 +11,7 @@ from fern.calibration.forecast import CalibratedForecast
 from fern.calibration.radii import KINDS, Kind, Radii, Reference, Shape, blocks_of, fit_radii, fit_shape, pooled_sizes
 from fern.calibration.residuals import LEVELS, RadiusTable, Residuals, time_weights
 from fern.calibration.settings import CalibrationSettings
-from fern.checks import require_level, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_level, require_whole
 from fern.settings import from_mapping
 from fern.transport import Ellipsoid
 

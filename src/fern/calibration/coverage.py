@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from fern.calibration.forecast import CalibratedForecast
 from fern.calibration.radii import KINDS, Kind, pooled_sizes
 from fern.calibration.residuals import Residuals
-from fern.checks import require_level
-from fern.errors import FernError
+from fern.errors import FernError, require_level
 from fern.metrics import crps, energy_score
 from fern.metrics.point import WINDOWS, Array, to_tensor
 

@@ -21,8 +21,7 @@ from fern.calibration.residuals import (
     longest_lag,
     time_weights,
 )
-from fern.checks import require_level
-from fern.errors import FernError
+from fern.errors import FernError, require_level
 from fern.metrics.point import WINDOWS, Array, to_tensor
 from fern.transport import Ellipsoid
 

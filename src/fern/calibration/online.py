@@ -13,8 +13,7 @@ from fern.calibration.calibration import Calibration, read_array
 from fern.calibration.forecast import CalibratedForecast
 from fern.calibration.residuals import LEVELS, compute_residuals
 from fern.calibration.settings import OnlineSettings
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.metrics.point import WINDOWS, Array, to_tensor
 from fern.settings import from_mapping
 from fern.transport import Ellipsoid

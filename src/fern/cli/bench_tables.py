@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fern.checks import require_number, require_whole
 from fern.cli.console import (
     Modules,
     echo,
@@ -18,7 +17,7 @@ from fern.cli.console import (
     folder_of_target,
     import_own,
 )
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_number, require_whole, unknown_name
 from fern.files import check_outputs, require_ending, write_whole
 
 if TYPE_CHECKING:

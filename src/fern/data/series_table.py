@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fern.checks import require_memory
 from fern.data.columns import Roles
 from fern.data.covariates import Encoding
 from fern.data.frequency import (
@@ -30,7 +29,7 @@ from fern.data.frequency import (
 from fern.data.native import Native, readable, restore_names, unwrap
 from fern.data.reading import Reading, Source, open_source, table_source
 from fern.data.timestamps import as_integers, as_text, combine_chunks, in_type
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_memory, unknown_name
 
 Missing = Literal["error", "interpolate", "ffill", "drop"]
 """``error`` refuses missing values; ``interpolate`` and ``ffill`` fill them, and the rows that the time grid lacks;

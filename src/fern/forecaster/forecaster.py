@@ -13,13 +13,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fern.checks import is_whole, require_memory, require_number, require_whole
 from fern.data.columns import TARGET, join_columns
 from fern.data.covariates import Covariates, Encoding, learn_columns, read_statics
 from fern.data.native import FrameKind, Native, unwrap
 from fern.data.reading import Reading, open_source, read_columns, table_source
 from fern.data.series_table import Missing, SeriesTable, column_names, read_series
-from fern.errors import FernError, show_value, suggest_arguments, unknown_name
+from fern.errors import (
+    FernError,
+    is_whole,
+    require_memory,
+    require_number,
+    require_whole,
+    show_value,
+    suggest_arguments,
+    unknown_name,
+)
 from fern.files import require_path
 from fern.forecaster.diagnose import describe_shortage
 from fern.forecaster.fit import PRETRAINED, FitSettings, fit_state

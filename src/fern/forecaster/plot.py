@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fern.checks import require_whole
 from fern.data.frequency import last_stamps
+from fern.errors import require_whole
 from fern.forecaster.predict import (
     OutputColumns,
     Request,

@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration import CalibratedForecast, Calibration, OnlineCalibration
-from fern.checks import require_memory
 from fern.data.frequency import last_stamps, next_stamps
 from fern.data.series_table import SeriesTable
-from fern.errors import FernError, show_value
+from fern.errors import FernError, require_memory, show_value
 from fern.forecaster.combination import naive_scales
 from fern.forecaster.covariates import CovariateRows, phase_of
 from fern.forecaster.partner import choose_rows, count_rows, find_absurd, hold_back

@@ -17,14 +17,13 @@ from fern.calibration import Calibration, OnlineCalibration
 from fern.calibration.calibration import read_array
 from fern.calibration.coverage import BINS, CoverageByOrigin, CoverageRow
 from fern.calibration.online import STATE
-from fern.checks import require_memory
 from fern.data.frequency import Frequency, local_times, next_stamps, require_reach
 from fern.data.native import Native
 from fern.data.series_table import SeriesTable, restore_stamps
 from fern.data.timestamps import in_type
 from fern.diagnostics import EigenProfile, Rules
 from fern.diagnostics.alarms import Rates
-from fern.errors import FernError
+from fern.errors import FernError, require_memory
 from fern.forecaster.covariates import CovariateModel
 from fern.forecaster.partner import Combination, Partner
 from fern.forecaster.predict import covariate_rows

@@ -10,8 +10,7 @@ from scipy import special
 from torch import Tensor
 from torch.distributions import Distribution, Independent, LowRankMultivariateNormal, MultivariateNormal, Normal
 
-from fern.checks import require_level
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_level, unknown_name
 from fern.metrics.point import (
     SAMPLES,
     WINDOWS,

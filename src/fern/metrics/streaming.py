@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fern.checks import require_level
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_level, unknown_name
 from fern.metrics.paths import energy_scores, variogram_scores
 from fern.metrics.point import (
     Array,

@@ -30,8 +30,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.checks import is_number, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, is_number, require_whole
 from fern.models.layers import draw_from
 from fern.settings import STRICT
 from fern.transport import Ellipsoid

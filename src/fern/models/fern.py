@@ -9,8 +9,7 @@ from typing import Any, Literal, cast, get_args
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.checks import require_number, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_number, require_whole
 from fern.models.base import ChannelsSeen, Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern_parts.heads import (
     CouplingHead,

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.lag_regression import Floats, RegressionSeries, Transform, transform_values
 
 MOST_PHASES = 24

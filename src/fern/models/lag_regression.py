@@ -18,8 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 
 Floats = NDArray[np.float64]
 Transform = Literal["none", "asinh"]

@@ -13,8 +13,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from fern.caching import kernels_enabled
-from fern.checks import is_whole
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, is_whole, unknown_name
 from fern.models import _attention_kernels as kernels
 from fern.transport._lanes import LANES
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.base import Forecast, ModelConfig, PointForecaster, has_values
 from fern.models.registry import register_model
 from fern.systems import Trajectory, oracle

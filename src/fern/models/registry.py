@@ -18,8 +18,7 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from fern.checks import is_whole, require_memory
-from fern.errors import FernError, show_value, unknown_name
+from fern.errors import FernError, is_whole, require_memory, show_value, unknown_name
 from fern.models.base import Forecaster, ModelConfig
 from fern.settings import from_mapping
 

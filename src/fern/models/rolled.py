@@ -8,8 +8,7 @@ from typing import get_args
 import torch
 from torch import Generator, Tensor
 
-from fern.checks import require_number, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_number, require_whole
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, has_values, require_finite
 from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.flow import LEAST_UNIT, Earlier, PolynomialFlow

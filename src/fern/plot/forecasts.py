@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.checks import is_whole
-from fern.errors import FernError
+from fern.errors import FernError, is_whole
 from fern.plot.canvas import AFTER, BEFORE, TRUTH, dated, figure
 from fern.text import safe_text
 

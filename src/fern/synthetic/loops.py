@@ -7,7 +7,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from fern.systems.integrate import MATRIX, VECTOR, kernel
+from fern.caching import kernel
+from fern.systems.integrate import MATRIX, VECTOR
 
 Array = NDArray[np.float64]
 

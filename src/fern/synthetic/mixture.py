@@ -13,8 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fern.checks import require_whole
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_whole, unknown_name
 from fern.synthetic import families
 from fern.synthetic.dynamics import dynamics
 

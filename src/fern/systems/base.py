@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.checks import require_number
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_number, unknown_name
 
 Array = NDArray[np.float64]
 Noise = Literal["normal", "uniform"]

@@ -4,14 +4,12 @@ Equations are compiled with one fixed signature and called by the integrators th
 """
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 
-from fern.errors import FernError
+from fern.caching import compiled, kernel
 
 VECTOR = types.float64[::1]
 MATRIX = types.float64[:, ::1]
@@ -25,45 +23,6 @@ RECURSION = types.void(VECTOR, VECTOR, types.int64, VECTOR, VECTOR)
 
 SPECTRAL = types.void(VECTOR, MATRIX, VECTOR)
 """``f(coefficients, tables, out)``: writes the non-linear term's coefficients into ``out``."""
-
-
-@cache
-def compiled(function: Callable[..., None], signature: Any) -> Any:
-    """``function`` compiled for ``signature``, from Numba's cache on disk where its source is a file.
-
-    Example:
-        >>> def decay(state, params, out):
-        ...     out[0] = -params[0] * state[0]
-        >>> import numpy as np
-        >>> out = np.empty(1)
-        >>> compiled(decay, EQUATIONS)(np.array([3.0]), np.array([2.0]), out)
-        >>> float(out[0])
-        -6.0
-    """
-    plain = getattr(function, "py_func", function)
-    try:
-        return njit(signature, cache=True)(plain)
-    except Exception:  # noqa: BLE001 - a function without a module or source file of its own cannot be cached
-        pass
-    try:
-        return njit(signature)(plain)
-    except Exception as error:
-        name = getattr(plain, "__name__", repr(plain))
-        raise FernError(f"the function {name!r} cannot be compiled for {signature}: {error}") from error
-
-
-def kernel(*arguments: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Compile the decorated loop for these argument types at its first call, not at import."""
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        def call(*values: Any) -> None:
-            compiled(function, types.void(*arguments))(*values)
-
-        call.__doc__ = function.__doc__
-        call.__name__ = function.__name__
-        return call
-
-    return decorate
 
 
 Array = NDArray[np.float64]

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from fern.caching import kernel
 from fern.errors import FernError
 from fern.systems.base import Array, Noise, System
-from fern.systems.integrate import MATRIX, etdrk4, kernel
+from fern.systems.integrate import MATRIX, etdrk4
 
 
 def _nonlinear(coefficients: Array, tables: Array, out: Array) -> None:

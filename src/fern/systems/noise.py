@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.checks import require_number
-from fern.errors import FernError
+from fern.errors import FernError, require_number
 from fern.systems.base import Array, Noise, System
 
 

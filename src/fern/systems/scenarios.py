@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fern.checks import require_number, require_whole
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_number, require_whole, unknown_name
 from fern.settings import STRICT, from_mapping, read_toml
 from fern.systems.base import System
 from fern.systems.registry import get_system

@@ -10,8 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from fern.checks import is_number, require_number
-from fern.errors import FernError
+from fern.errors import FernError, is_number, require_number
 from fern.settings import STRICT
 from fern.systems.base import Array, System
 

@@ -15,8 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from fern.checks import require_memory
-from fern.errors import FernError, show_value
+from fern.errors import FernError, require_memory, show_value
 from fern.files import require_ending, write_whole
 from fern.systems.base import Array
 from fern.systems.noise import draw_noise

@@ -15,9 +15,8 @@ from torch import Generator, Tensor
 from torch.optim import AdamW
 
 from fern._version import __version__
-from fern.checks import require_number, require_whole
 from fern.data.windows import Windows
-from fern.errors import FernError, show_value
+from fern.errors import FernError, require_number, require_whole, show_value
 from fern.files import make_folder, require_path
 from fern.models import Forecaster
 from fern.models.registry import name_of

@@ -6,8 +6,7 @@ from dataclasses import InitVar, asdict, dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast, get_args
 
-from fern.checks import require_number, require_whole
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_number, require_whole, unknown_name
 from fern.metrics import ObjectiveWeights
 from fern.metrics.streaming import Distance, require_distance
 from fern.settings import STRICT

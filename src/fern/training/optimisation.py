@@ -15,8 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import huber_loss, l1_loss, mse_loss
 
-from fern.checks import is_whole, require_number, require_whole
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, is_whole, require_number, require_whole, unknown_name
 from fern.metrics.paths import energy_scores
 from fern.metrics.probabilistic import gaussian_crps, negative_log_densities
 from fern.models import Forecast, Forecaster

@@ -19,9 +19,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.checks import require_memory
 from fern.data.windows import ROUNDS, Integers, Permutation, Windows
-from fern.errors import FernError, show_value
+from fern.errors import FernError, require_memory, show_value
 from fern.training.config import TrainConfig
 
 Purpose = Literal["init", "order", "noise", "foreign"]

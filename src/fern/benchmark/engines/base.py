@@ -6,8 +6,7 @@ from typing import Protocol, Self
 
 from fern.benchmark.execute import Outcome
 from fern.benchmark.runs import Run
-from fern.checks import require_memory
-from fern.errors import FernError, show_value
+from fern.errors import FernError, require_memory, show_value
 from fern.training.runtime import PROCESS_BYTES, require_threads
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fern.benchmark.results import QUANTITIES, Better
-from fern.checks import require_number
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_number, unknown_name
 
 DEMANDED: Mapping[str, Better] = MappingProxyType(
     {

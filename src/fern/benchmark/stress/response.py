@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.checks import require_number, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_number, require_whole
 from fern.systems import Scenario, Trajectory, twin
 
 Floats = NDArray[np.float64]

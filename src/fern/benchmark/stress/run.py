@@ -22,8 +22,7 @@ from fern.benchmark.scoring import References
 from fern.benchmark.stress.requirements import Requirement
 from fern.benchmark.stress.targets import TAKES, ScenarioData, Takes, Target, forecast
 from fern.benchmark.stress.time_limit import GuardedForecaster, guard_forecaster
-from fern.checks import require_number, require_whole
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_number, require_whole, unknown_name
 from fern.metrics import ept, mae, mse, w2_squared
 from fern.models import ModelConfig, model_names
 from fern.systems import Scenario, open_scenario, scenario, simulate

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
-from fern.checks import require_number, require_whole
 from fern.data.auditing.scan import ColumnStatistics
 from fern.data.auditing.scan_runs import RunLengths, RunScan, runs_of
 from fern.data.frequency import Frequency, parse_duration
-from fern.errors import FernError
+from fern.errors import FernError, require_number, require_whole
 from fern.settings import STRICT, from_mapping, read_toml
 
 SentinelKind = Literal["code", "stuck"]

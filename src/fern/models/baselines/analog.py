@@ -8,8 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.base import ChannelsSeen, FittedForecaster, ModelConfig, Sees
 from fern.models.registry import register_model
 

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.base import ModelConfig, PointForecaster, Sees, has_values
 from fern.models.layers import Perceptron, RevIN
 from fern.models.registry import register_model

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.base import ModelConfig, PointForecaster, Sees
 from fern.models.layers import Dropout, RevIN
 from fern.models.registry import register_model

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.base import ModelConfig, PointForecaster
 from fern.models.layers import (
     Dropout,

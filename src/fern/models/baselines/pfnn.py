@@ -9,8 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import linear
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, Sees, has_values
 from fern.models.layers import Perceptron, find_activation
 from fern.models.registry import register_model

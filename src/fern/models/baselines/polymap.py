@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from fern.checks import require_number, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_number, require_whole
 from fern.models.base import FittedForecaster, ModelConfig, Sees, has_values
 from fern.models.polynomial import LEAST_WAVE, Layout, Ring, monomial_count, monomials, strong_waves
 from fern.models.registry import register_model

@@ -10,8 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import gelu, linear
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.base import ModelConfig, PointForecaster
 from fern.models.layers import (
     Dropout,

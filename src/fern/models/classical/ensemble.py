@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.checks import require_number, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_number, require_whole
 from fern.models.classical.forecast import KNOTS, SCORES, Floats, QuantileForecast
 from fern.models.classical.intermittent import TABLE_POINTS, fit_demands
 from fern.models.classical.kernel import MEMBERS, NAIVE, SHAPE_POINTS, fit_many

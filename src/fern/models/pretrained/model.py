@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Generator, Tensor
 
-from fern.checks import require_whole
-from fern.errors import FernError
+from fern.errors import FernError, require_whole
 from fern.models.base import Forecast, Forecaster, ModelConfig
 from fern.models.pretrained.forecasting import NARROWEST, Contexts
 from fern.models.pretrained.representation import SHORTEST

@@ -11,7 +11,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from fern.systems.integrate import MATRIX, kernel
+from fern.caching import kernel
+from fern.systems.integrate import MATRIX
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]

@@ -11,8 +11,9 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
+from fern.caching import kernel
 from fern.models.pretrained.periods import INTEGERS, Array, Whole, find_seasons
-from fern.systems.integrate import MATRIX, VECTOR, kernel
+from fern.systems.integrate import MATRIX, VECTOR
 
 HORIZON = 96
 """Steps that the network forecasts at once."""

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from tests.errors import raises_error
 
-from fern.checks import is_whole, require_number, require_whole
-from fern.errors import FernError
+from fern.errors import FernError, is_whole, require_number, require_whole
 
 
 @pytest.mark.parametrize("value", [True, False, 0, -1, 1.0, "1", None, np.int64(3), math.nan])
