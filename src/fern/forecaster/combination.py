@@ -172,6 +172,38 @@ class HeldOut:
         return blend.apply(self.model, self.classical, self.least, self.pretrained)
 
 
+@dataclass(frozen=True, eq=False)
+class HeldOutWindows:
+    """Windows that the other forecasts were judged on: one entry for each window and channel."""
+
+    series: NDArray[np.int64]  # (n,)
+    rows: NDArray[np.int64]  # (n,) the first forecast row
+    channels: NDArray[np.int64]  # (n,)
+    actual: Floats  # (n, H)
+    made: QuantileForecast  # (n, H) without covariates
+    scale: Floats  # (n,)
+    ends: NDArray[np.int64]  # (n,)
+    least: Floats  # (n,)
+
+    def judged(self, own: QuantileForecast, places: NDArray[np.int64]) -> HeldOut:
+        """Forecasts of some windows beside these.
+
+        All windows of a series count in one unit, as in MASE: columns that are known tell most when a series is
+        restless.
+        """
+        _, series = np.unique(self.series[places], return_inverse=True)
+        scale = np.bincount(series, self.scale[places]) / np.bincount(series)
+        return HeldOut(
+            self.actual[places],
+            own.take(places),
+            self.made.take(places),
+            scale[series],
+            self.series[places],
+            self.ends[places],
+            self.least[places],
+        )
+
+
 def choose_blend(held: HeldOut) -> tuple[Blend, dict[float, float]]:
     """The blend that scores best on held-out windows, and the losses of the weights that were tried."""
     if not len(held.scale):

@@ -20,30 +20,28 @@ from fern.data.covariates import Encoding, calendar_features
 from fern.data.frequency import DAY, Frequency, local_times
 from fern.data.timestamps import as_integers
 from fern.errors import FernError
-from fern.forecaster.combination import Blend, HeldOut, average, choose_blend, loss
+from fern.forecaster.combination import Blend, HeldOutWindows, average, choose_blend, loss
+from fern.forecaster.kernel_part import (
+    KernelPart,
+    KernelTrial,
+    describe_kernel,
+    fit_kernel,
+    forecast_trials,
+    read_kernel,
+)
 from fern.forecaster.partner import choose_rows
 from fern.models.classical import QuantileForecast
-from fern.models.kernel_regression import (
-    FEWEST_WINDOWS,
-    MOST_PHASES,
-    KernelRegression,
-    KernelRegressionConfig,
-    fit_kernel_regression,
-)
 from fern.models.lag_regression import (
+    TRANSFORMS,
     LagRegression,
     LagRegressionConfig,
     RegressionSeries,
-    Transform,
     fit_lag_regression,
-    invert_values,
     read_influences,
-    transform_values,
 )
 
 Floats = NDArray[np.float64]
 
-TRANSFORMS: tuple[Transform, ...] = ("none", "asinh")
 FEW_STEPS = 4
 """Steps of the horizon by which a design is chosen."""
 
@@ -52,21 +50,6 @@ YEARS = 2.0
 
 REPEATS = 5
 """Permutations behind an importance."""
-
-KERNEL_WINDOWS, JUDGED_WINDOWS = 60_000, 40_000
-"""Windows that the kernel regressions of all series learn from, at most about; and all trials of one transform."""
-
-JUDGED_TIMES = 8
-"""Times within the held-out part at which the kernel regression learns anew, as it does whenever it forecasts."""
-
-SHARES = (0.0, 0.5, 1.0)
-"""Of the kernel in the average with the ridge regression."""
-
-CALMS = (0.0, 0.5, 1.0)
-"""Powers of the volatility of late that widths may be multiplied by."""
-
-KERNEL_HANDICAP = 0.002
-"""By which share of the loss the kernel must score better than the ridge regression alone."""
 
 
 def phase_of(stamp: Any, frequency: Frequency, season: int, *, row: int) -> int:
@@ -100,76 +83,6 @@ class CovariateRows:
     phase: int
     level: Floats  # (C,) of the values, as fitted
     unit: Floats  # (C,)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelPart:
-    """How the kernel regression of a channel forecasts.
-
-    ``spread`` is the standard deviation of each step in transformed units, from held-out windows; it is multiplied by
-    the volatility of late to the power ``calm``. A series whose rows give less than ``fewest`` windows has the ridge
-    regression alone.
-    """
-
-    config: KernelRegressionConfig
-    spread: Floats  # (H,)
-    share: float
-    calm: float
-    fewest: int
-
-    @property
-    def rows(self) -> int:
-        """Rows of a series that it learns from."""
-        config = self.config
-        return config.context_length + config.horizon + config.windows * min(config.season, MOST_PHASES)
-
-    def forecast(self, series: RegressionSeries) -> QuantileForecast | None:
-        """The forecast of the steps after a series' last row, learnt from its rows; None where they are too few."""
-        model = self._learn(series)
-        if model is None:
-            return None
-        count = len(series.values)
-        means = model.predict(series, np.array([count]))
-        return self.distribution(
-            means, np.array([model.volatility]), *(np.array([part]) for part in series.scale_of(count))
-        )
-
-    def sample_effects(
-        self, first: RegressionSeries, second: RegressionSeries, n: int, rng: np.random.Generator
-    ) -> Floats | None:  # (n, H)
-        """Draws of the effect of known columns, ``first``'s less ``second``'s; None where rows are too few."""
-        model = self._learn(first, keep_factor=True)
-        if model is None:
-            return None
-        one, other = (invert_values(self.config.transform, side) for side in model.sample_pair(first, second, n, rng))
-        return np.asarray(first.scale_of(len(first.values))[1] * (one - other))
-
-    def _learn(self, series: RegressionSeries, *, keep_factor: bool = False) -> KernelRegression | None:
-        """The regression of a series' rows at the phase of the steps ahead; None where they are too few."""
-        count = len(series.values)
-        phase = (series.phase + count) % self.config.season
-        own = replace(
-            series, known=series.known[:count], past=series.past[:count], dates=series.dates[:count]
-        )  # the steps ahead are not learnt from
-        try:
-            model = fit_kernel_regression([own], self.config, phase=phase, keep_factor=keep_factor)
-        except FernError:  # too few rows
-            return None
-        return model if len(model.features) >= self.fewest else None
-
-    def distribution(
-        self,
-        means: Floats,  # (n, H), transformed
-        volatility: Floats,  # (n,)
-        level: Floats,  # (n,)
-        unit: Floats,  # (n,)
-    ) -> QuantileForecast:
-        """Normal in transformed units, in the units of the data."""
-        spread = self.spread * volatility[:, None] ** self.calm
-        response = np.full_like(means, 0.5) ** np.arange(means.shape[1])
-        below, scale = level[:, None, None], unit[:, None, None]
-        made = QuantileForecast.normal(means, spread, response)
-        return made.through(lambda table: below + scale * invert_values(self.config.transform, table))
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +180,7 @@ class CovariateModel:
             "importance": [list(entry) for entry in self.importance],
         }
         if self.kernels:
-            plain["kernels"] = [None if one is None else _describe_kernel(one) for one in self.kernels]
+            plain["kernels"] = [None if one is None else describe_kernel(one) for one in self.kernels]
             arrays |= {f"kernels.{k}": one.spread for k, one in enumerate(self.kernels) if one is not None}
         return plain, arrays
 
@@ -295,29 +208,12 @@ class CovariateModel:
             raise FernError(f"spread of shape {spread.shape}", argument="covariates")
         encoding = Encoding.from_mapping(plain["encoding"])
         kernels = tuple(
-            None if part is None else _read_kernel(part, arrays.get(f"kernels.{channel}"), horizon)
+            None if part is None else read_kernel(part, arrays.get(f"kernels.{channel}"), horizon)
             for channel, part in enumerate(plain.get("kernels", ()))
         )
         if kernels and len(kernels) != len(regressions):
             raise FernError(f"{len(kernels)} kernels for {len(regressions)} channels", argument="covariates")
         return cls(encoding, tuple(regressions), Blend.from_parts(plain["blend"], own), spread, importance, kernels)
-
-
-def _describe_kernel(part: KernelPart) -> dict[str, Any]:
-    """What JSON holds of a kernel regression."""
-    config = {**part.config.__dict__, "cycles": list(part.config.cycles)}
-    return {"config": config, "share": part.share, "calm": part.calm, "fewest": part.fewest}
-
-
-def _read_kernel(plain: Mapping[str, Any], spread: NDArray[Any] | None, horizon: int) -> KernelPart:
-    """What `_describe_kernel` wrote, and its spread."""
-    config = KernelRegressionConfig(**{**plain["config"], "cycles": tuple(plain["config"]["cycles"])})
-    if spread is None or spread.shape != (horizon,) or not np.isfinite(spread).all() or config.horizon != horizon:
-        raise FernError("a kernel's spread of the wrong shape, or not finite", argument="covariates")
-    share, calm = float(plain["share"]), float(plain["calm"])
-    if not (0 <= share <= 1 and 0 <= calm <= 1):
-        raise FernError(f"share {share}, calm {calm}", argument="covariates", expected="shares from 0 to 1")
-    return KernelPart(config, np.asarray(spread, dtype=np.float64), share, calm, int(plain["fewest"]))
 
 
 def prepare(one: CovariateRows, encoding: Encoding, channel: int, frequency: Frequency) -> RegressionSeries:
@@ -338,20 +234,6 @@ def prepare(one: CovariateRows, encoding: Encoding, channel: int, frequency: Fre
         scale=(float(one.level[channel]), float(one.unit[channel])),
         dates=dates,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOutWindows:
-    """Windows that the other forecasts were judged on: one entry for each window and channel."""
-
-    series: NDArray[np.int64]  # (n,)
-    rows: NDArray[np.int64]  # (n,) the first forecast row
-    channels: NDArray[np.int64]  # (n,)
-    actual: Floats  # (n, H)
-    made: QuantileForecast  # (n, H) without covariates
-    scale: Floats  # (n,)
-    ends: NDArray[np.int64]  # (n,)
-    least: Floats  # (n,)
 
 
 def fit_covariates(
@@ -376,10 +258,7 @@ def fit_covariates(
     steps = np.unique(np.linspace(0, horizon - 1, FEW_STEPS).round().astype(int)).tolist()
     for channel in range(channels):
         ready = [prepare(one, encoding, channel, frequency) for one in series]
-        early = [
-            replace(one, values=one.values[:cut], known=one.known[:cut], past=one.past[:cut], dates=one.dates[:cut])
-            for one, cut in zip(ready, cuts, strict=True)
-        ]
+        early = [one.before(cut) for one, cut in zip(ready, cuts, strict=True)]
         mine = np.flatnonzero(held.channels == channel)
         losses: dict[LagRegressionConfig, float] = {}
         for config in _designs(horizon, season):
@@ -406,8 +285,15 @@ def fit_covariates(
     ridge = QuantileForecast.normal(
         means, spread[held.channels] * held.scale[:, None], np.full(means.shape, 0.5) ** np.arange(horizon)
     )
-    kernels, own, trials = _fit_kernels(series, encoding, held, ridge, usable, season=season, frequency=frequency)
-    judged = _judged(held, own, held.made, np.flatnonzero(usable))
+    kernels, trials, own = list[KernelPart | None](), list[KernelTrial](), ridge
+    for channel in range(channels):
+        ready = [prepare(one, encoding, channel, frequency) for one in series]
+        kernel, own, newest = fit_kernel(
+            ready, held, own, np.flatnonzero((held.channels == channel) & usable), season=season
+        )
+        kernels.append(kernel)
+        trials += newest
+    judged = held.judged(own, np.flatnonzero(usable))
     blend, losses_by_weight = choose_blend(judged)
     tried = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses_by_weight.items())
     said = f"the regression on covariates has a weight of {100 * blend.weight:.0f} %, by held-out windows"
@@ -417,7 +303,7 @@ def fit_covariates(
     if any(one is not None for one in kernels):
         note += "; a kernel regression learns anew from a series' rows whenever it is forecast"
     else:
-        kernels = ()
+        kernels = []
     regressions = tuple(
         fit_lag_regression(
             [prepare(one, encoding, channel, frequency) for one in series],
@@ -426,134 +312,8 @@ def fit_covariates(
         )
         for channel in range(channels)
     )
-    model = CovariateModel(encoding, regressions, blend, spread, kernels=kernels)
+    model = CovariateModel(encoding, regressions, blend, spread, kernels=tuple(kernels))
     return replace(model, importance=_importance(model, series, held, usable, trials, frequency, seed)), note
-
-
-def _judged(held: HeldOutWindows, own: QuantileForecast, other: QuantileForecast, places: NDArray[np.int64]) -> HeldOut:
-    """The regressions' forecasts of some windows beside the others'.
-
-    All windows of a series count in one unit, as in MASE: columns that are known tell most when a series is restless.
-    """
-    _, series = np.unique(held.series[places], return_inverse=True)
-    scale = np.bincount(series, held.scale[places]) / np.bincount(series)
-    return HeldOut(
-        held.actual[places],
-        own.take(places),
-        other.take(places),
-        scale[series],
-        held.series[places],
-        held.ends[places],
-        held.least[places],
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class KernelTrial:
-    """A kernel regression as it was at a time within the held-out part, and the windows that it forecasts."""
-
-    model: KernelRegression
-    series: int
-    places: NDArray[np.int64]
-
-
-def _fit_kernels(
-    series: Sequence[CovariateRows],
-    encoding: Encoding,
-    held: HeldOutWindows,
-    ridge: QuantileForecast,  # (n, H)
-    usable: NDArray[np.bool_],  # (n,)
-    *,
-    season: int,
-    frequency: Frequency,
-) -> tuple[tuple[KernelPart | None, ...], QuantileForecast, list[KernelTrial]]:
-    """The kernel regression of each channel where it helps, the windows' forecasts with it, and its newest trials."""
-    horizon = held.actual.shape[1]
-    most = min(KernelRegressionConfig(horizon=horizon).windows, KERNEL_WINDOWS // len(series))
-    parts: list[KernelPart | None] = []
-    newest: list[KernelTrial] = []
-    own = ridge
-    for channel in range(series[0].values.shape[1]):
-        mine = np.flatnonzero((held.channels == channel) & usable)
-        if not len(mine):
-            parts.append(None)
-            continue
-        best, part, tried = loss(_judged(held, ridge, ridge, mine), ridge.take(mine)), None, []
-        for transform in TRANSFORMS if most >= FEWEST_WINDOWS else ():
-            config = KernelRegressionConfig(horizon=horizon, season=season, windows=most, transform=transform)
-            trials = _try_kernel(series, encoding, held, mine, config, channel, frequency)
-            ready = [prepare(one, encoding, channel, frequency) for one in series]
-            means, volatility, level, unit = _at_trials(trials, ready, held)
-            able = np.asarray(np.isfinite(means).all(axis=1))
-            if able[mine].mean() < 0.5:  # it would speak for few
-                continue
-            places = np.flatnonzero(able)
-            target = transform_values(transform, (held.actual[places] - level[places, None]) / unit[places, None])
-            for calm in CALMS:
-                error = (target - means[places]) / volatility[places, None] ** calm
-                spread = np.sqrt(np.square(np.clip(error, -10, 10)).mean(axis=0))
-                fewest = max(FEWEST_WINDOWS, min(len(trial.model.features) for trial in trials) // 2)
-                candidate = KernelPart(config, spread, 1.0, calm, fewest)
-                made = candidate.distribution(np.nan_to_num(means), volatility, level, unit)
-                made = choose_rows(able, made, ridge)
-                for share in SHARES[1:]:
-                    mixed = choose_rows(able, average(made, ridge, share), ridge)
-                    score = (1 + KERNEL_HANDICAP) * loss(_judged(held, mixed, mixed, mine), mixed.take(mine))
-                    if score < best:
-                        best, part, tried = score, replace(candidate, share=share), trials
-                        mine_only = np.isin(np.arange(len(held.scale)), mine)
-                        own = choose_rows(mine_only, mixed, own)
-        parts.append(part)
-        latest = max((int(held.rows[trial.places].max()) for trial in tried), default=0)
-        newest += [trial for trial in tried if held.rows[trial.places].max() > latest - horizon * JUDGED_TIMES]
-    return tuple(parts), own, newest
-
-
-def _try_kernel(
-    series: Sequence[CovariateRows],
-    encoding: Encoding,
-    held: HeldOutWindows,
-    mine: NDArray[np.int64],
-    config: KernelRegressionConfig,
-    channel: int,
-    frequency: Frequency,
-) -> list[KernelTrial]:
-    """Kernel regressions at several times within the held-out part, one for each series and phase of its windows."""
-    times = min(JUDGED_TIMES, len(mine))
-    plans: list[tuple[int, int, int, NDArray[np.int64]]] = []  # series, phase, first row and windows
-    for number in np.unique(held.series[mine]).tolist():
-        own = mine[held.series[mine] == number]
-        rows = held.rows[own]
-        phases = (series[number].phase + rows) % config.season if config.season <= MOST_PHASES else np.zeros_like(rows)
-        for some in np.array_split(np.argsort(rows, kind="stable"), min(times, len(rows))):
-            first = int(rows[some].min())
-            plans += [(number, phase, first, own[some[phases[some] == phase]]) for phase in np.unique(phases[some])]
-    config = replace(config, windows=max(FEWEST_WINDOWS, min(config.windows, JUDGED_WINDOWS // max(1, len(plans)))))
-    trials = []
-    for number, phase, cut, places in plans:
-        ready = prepare(series[number], encoding, channel, frequency)
-        early = replace(
-            ready, values=ready.values[:cut], known=ready.known[:cut], past=ready.past[:cut], dates=ready.dates[:cut]
-        )
-        try:
-            trials.append(KernelTrial(fit_kernel_regression([early], config, phase=int(phase)), number, places))
-        except FernError:  # too few rows
-            continue
-    return trials
-
-
-def _at_trials(
-    trials: Sequence[KernelTrial], ready: Sequence[RegressionSeries], held: HeldOutWindows
-) -> tuple[Floats, Floats, Floats, Floats]:  # (n, H), transformed; (n,) each
-    """The trials' forecasts of their windows, their volatility, and the level and unit of the series."""
-    means = np.full(held.actual.shape, np.nan)
-    volatility, level, unit = (np.ones(len(held.scale)) for _ in range(3))
-    for trial in trials:
-        own = ready[trial.series]
-        means[trial.places] = trial.model.predict(own, held.rows[trial.places])
-        volatility[trial.places] = trial.model.volatility
-        level[trial.places], unit[trial.places] = own.scale_of(len(own.values))
-    return means, volatility, level, unit
 
 
 def _designs(horizon: int, season: int) -> list[LagRegressionConfig]:
@@ -613,11 +373,11 @@ def _importance(
             if kernel is not None:
                 ready = [prepare(one, model.encoding, channel, frequency) for one in rows]
                 some = [trial for trial in trials if held.channels[trial.places[0]] == channel]
-                by_kernel, *others = _at_trials(some, ready, held)
+                by_kernel, *others = forecast_trials(some, ready, held)
                 able = np.asarray(np.isfinite(by_kernel).all(axis=1))
                 made = kernel.distribution(np.nan_to_num(by_kernel), *others)
                 own = choose_rows(able, average(made, own, kernel.share), own)
-        judged = _judged(held, own, held.made, good)
+        judged = held.judged(own, good)
         return loss(judged, average(judged.model, judged.classical, model.blend.weight))
 
     base = max(judge(series), 1e-9)  # in units of the series' scale: some are forecast without any error

@@ -14,7 +14,8 @@ from fern.calibration import Calibration, CalibrationSettings, fit_calibration
 from fern.data.covariates import Encoding
 from fern.data.series_table import Series, SeriesTable
 from fern.data.windows import Windows
-from fern.forecaster.covariates import CovariateModel, CovariateRows, HeldOutWindows, fit_covariates, phase_of
+from fern.forecaster.combination import HeldOutWindows
+from fern.forecaster.covariates import CovariateModel, CovariateRows, fit_covariates, phase_of
 from fern.forecaster.diagnose import MOST_SERIES, PROFILE_WINDOWS, describe_shortage, examine_fit
 from fern.forecaster.held_out import Candidate, choose_combination
 from fern.forecaster.plan import HeldOut, Plan, TrainingSeries, make_plan, measure_scales

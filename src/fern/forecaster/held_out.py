@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from fern.calibration import Calibration
 from fern.data.series_table import Series
-from fern.forecaster.combination import Blend, HeldOut, choose_blend, loss, naive_scales
-from fern.forecaster.covariates import HeldOutWindows
+from fern.forecaster.combination import Blend, HeldOut, HeldOutWindows, choose_blend, loss, naive_scales
 from fern.forecaster.partner import Combination, Partner, choose_partner, count_rows, find_floor
 from fern.forecaster.plan import Plan, TrainingSeries
 from fern.forecaster.predict import calibrate_forecast

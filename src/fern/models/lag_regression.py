@@ -13,7 +13,7 @@ few enough steps, each phase has weights of its own, as LEAR has for each hour o
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from fern.errors import FernError, require_whole
 
 Floats = NDArray[np.float64]
 Transform = Literal["none", "asinh"]
+TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
 
 _NEIGHBOURS = (-1, 0, 1)  # steps around a lag of whole seasons
 _SURE = 1e-3  # windows of less weight are left out
@@ -63,7 +64,7 @@ class LagRegressionConfig:
             require_whole(name, getattr(self, name), 1)
         if not self.memories or min(self.memories) <= 0:
             raise FernError(argument="memories", got=self.memories, expected="at least one number above 0")
-        if self.transform not in ("none", "asinh"):
+        if self.transform not in TRANSFORMS:
             raise FernError(argument="transform", got=self.transform, expected="'none' or 'asinh'")
 
     @property
@@ -97,6 +98,11 @@ class RegressionSeries:
     def scale_of(self, rows: int) -> tuple[float, float]:
         """The level and the unit, from the first ``rows`` values where they are not given."""
         return self.scale or _measure(self.values[:rows])
+
+    def before(self, rows: int) -> "RegressionSeries":
+        """The first rows alone."""
+        cut = {name: getattr(self, name)[:rows] for name in ("values", "known", "past", "dates")}
+        return replace(self, **cut)
 
 
 @dataclass(frozen=True, eq=False)
