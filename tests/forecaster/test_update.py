@@ -94,12 +94,20 @@ def test_rows_that_do_not_follow_are_refused_and_change_nothing(
     pd.testing.assert_frame_equal(copy.predict(), before)
 
 
-def test_a_distribution_of_several_series_needs_radii_of_one(copy: FernForecaster, panel: pd.DataFrame) -> None:
+def test_the_distribution_of_several_series_has_the_radii_of_each(copy: FernForecaster, panel: pd.DataFrame) -> None:
     copy.update(later(panel, "mid", 10))
-    with pytest.raises(FernError, match="give a frame of one series"):
-        copy.forecast_distribution()
-    whole = pd.concat([panel.loc[panel["unique_id"] == "mid"], later(panel, "mid", 10)])
-    assert copy.forecast_distribution(whole).mean.shape == (1, 7, 1)
+    whole = pd.concat([panel, later(panel, "mid", 10)])
+    together = copy.forecast_distribution()
+    for place, (_, rows) in enumerate(whole.groupby("unique_id", sort=False)):
+        alone = copy.forecast_distribution(rows)
+        for kind in ("interval", "band"):
+            for among, own in zip(getattr(together, kind)(90), getattr(alone, kind)(90), strict=True):
+                np.testing.assert_allclose(among[place], own[0], rtol=1e-5)
+        for joint in (True, False):
+            among, own = (made.region(90).half_axes(joint=joint) for made in (together, alone))
+            np.testing.assert_allclose(among[place], own[0], rtol=1e-5)
+        among, own = (made.functional(np.ones(7)) for made in (together, alone))
+        np.testing.assert_allclose(among.high[place], own.high[0], rtol=1e-5)
 
 
 def test_thousands_of_updated_series_are_saved_and_loaded(tmp_path):

@@ -54,8 +54,8 @@ class CalibratedForecast:
 
     distribution: Ellipsoid
     calibration: "Calibration"
-    radii: Radii
-    path_scale: Values | None = None  # (C,) of an online calibration
+    radii: Radii  # of all windows, or after each other those of each
+    path_scale: Values | None = None  # (1, C) or (N, C), of an online calibration
 
     @cached_property
     def mean(self) -> Values:  # (N, H, C)
@@ -97,7 +97,7 @@ class CalibratedForecast:
 
     def band(self, level: float) -> tuple[Values, Values]:  # (N, H, C) each
         """The ends of a band that holds a whole path: all H steps of a channel at once in a share ``level``."""
-        factor = self.radii.band.at(require_level(level))[:, None]
+        factor = self.radii.band.at(require_level(level)).reshape(-1, self._count, 1)
         reference = self.radii.reference
         return self._around(self._by_step(factor * reference.low), self._by_step(factor * reference.high))
 
@@ -147,7 +147,7 @@ class CalibratedForecast:
                 found, n_eff, enough = self._sum_radius(
                     directions[:, channels, j], own[:, channels, j], channels, level
                 )
-                radius[:, j, channels] = found * (1.0 if self.path_scale is None else self.path_scale[channels])
+                radius[:, j, channels] = found * (1.0 if self.path_scale is None else self.path_scale[:, channels])
                 sizes.append(n_eff)
                 supported.append(enough)
         if np.ndim(weights) == 1:
@@ -177,7 +177,7 @@ class CalibratedForecast:
         pull = self._pull()
         rows = self._drawn_windows(rng, paths, windows) if pull < 1 else None
         mean, unit = self.mean.swapaxes(1, 2), self._own_stddev.swapaxes(1, 2)
-        unit = unit if self.path_scale is None else unit * self.path_scale[:, None]
+        unit = unit if self.path_scale is None else unit * self.path_scale[..., None]
         drawn = np.empty((paths, windows, self.distribution.horizon, self.calibration.channels))
         at_once = max(1, PATH_VALUES // max(1, drawn[0].size))  # no more memory than the result and a few forecasts
         for first in range(0, paths, at_once):
@@ -192,10 +192,15 @@ class CalibratedForecast:
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _by_step(self, radii: Values) -> Values:  # K · blocks, or (K, blocks) -> (H, C)
+    @property
+    def _count(self) -> int:
+        """K, the groups of channels."""
+        return int(self.calibration.group.max()) + 1
+
+    def _by_step(self, radii: Values) -> Values:  # n · K · blocks, or (n, K, blocks) -> (n, H, C), n = 1 or N
         blocks = blocks_of(self.distribution.horizon, self.calibration.settings.pooled_steps)
-        by_group = radii.reshape(-1, len(blocks))
-        by_step: Values = np.repeat(by_group, blocks, axis=1)[self.calibration.group].T
+        by_group = radii.reshape(-1, self._count, len(blocks))
+        by_step: Values = np.repeat(by_group, blocks, axis=2)[:, self.calibration.group].swapaxes(1, 2)
         return by_step
 
     def _around(self, low: Values, high: Values) -> tuple[Values, Values]:
@@ -212,7 +217,7 @@ class CalibratedForecast:
 
     def _groups(self) -> list[NDArray[np.int64]]:
         group = self.calibration.group
-        return [np.flatnonzero(group == k) for k in range(int(group.max()) + 1)]
+        return [np.flatnonzero(group == k) for k in range(self._count)]
 
     def _own_deviations(self, rows: Values) -> Values:  # (J, H) -> (N, C, J)
         """The deviations of vᵀy under the distribution with its steps rescaled, √a ‖A (scale ⊙ v)‖, patches
@@ -294,7 +299,7 @@ class CalibratedForecast:
     def _gaussian(self, rng: np.random.Generator, paths: int) -> Values:  # (paths, N, C, H)
         """Standardised errors of the distribution itself, with the scale of its Gaussian intervals."""
         distribution = self.distribution
-        scale = self.calibration.shape.step_scale * self._by_step(self.radii.high.spread).T
+        scale = self.calibration.shape.step_scale * self._by_step(self.radii.high.spread).swapaxes(1, 2)
         noise = rng.standard_normal((paths, *distribution.batch_shape, distribution.horizon)) * sqrt(
             distribution.base_variance
         )
@@ -330,16 +335,18 @@ class Region:
         return self._distances(y) <= self.patch_radius
 
     @property
-    def radius(self) -> Values:  # (C, g)
+    def radius(self) -> Values:  # (1, C, g), or (N, C, g) where windows have radii of their own
         """The radii of the ellipsoids whose product has the level, in units of the refitted distribution."""
         radii = self.forecast.radii
-        return (radii.region.at(self.level)[:, None] * radii.reference.patch)[self.forecast.calibration.group]
+        by_group = radii.region.at(self.level).reshape(-1, self.forecast._count, 1) * radii.reference.patch
+        return by_group[:, self.forecast.calibration.group]
 
     @property
-    def patch_radius(self) -> Values:  # (C, g)
+    def patch_radius(self) -> Values:  # (1, C, g), or (N, C, g)
         """The radii of the ellipsoids that have the level each on its own."""
-        radii, group = self.forecast.radii, self.forecast.calibration.group
-        return radii.patch.at(self.level).reshape(int(group.max()) + 1, -1)[group]
+        count, group = self.forecast._count, self.forecast.calibration.group
+        by_group = self.forecast.radii.patch.at(self.level)
+        return by_group.reshape(-1, count, self.forecast.distribution.patches)[:, group]
 
     def half_axes(self, *, joint: bool = True) -> Values:  # (N, C, g)
         """The geometric mean half-axis of each ellipsoid in the unit of the series: its size, of whatever length m."""

@@ -1,6 +1,6 @@
 """Radii that follow what comes in: long-run coverage on any sequence, with outcomes that arrive late."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any, Self
@@ -34,6 +34,22 @@ STATE = {
     "past": (-LOG_LIMIT, LOG_LIMIT),
 }
 """What is saved, and the least and the largest value of each."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """How far windows that are known now lie from their forecasts, as logarithms of errors over radii."""
+
+    margins: Values  # (N, K, levels, members)
+    patches: Values | None  # (N, K, levels, members); None where the first patch is not whole
+    steps: int
+    length: int  # of a patch
+
+    def part(self, windows: slice) -> "Arrived":
+        """These windows alone."""
+        return replace(
+            self, margins=self.margins[windows], patches=None if self.patches is None else self.patches[windows]
+        )
 
 
 @dataclass(frozen=True)
@@ -102,6 +118,14 @@ class OnlineCalibration:
         Each window is given once, as soon as its first patch is known (or earlier: then margins alone learn, from the
         steps there are).
         """
+        return self.learn(self.measure(distribution, y))
+
+    def measure(
+        self,
+        distribution: Ellipsoid,  # batch (N, C), event (H,)
+        y: Array,  # (N, h, C)
+    ) -> "Arrived":
+        """How far the first h steps lie from these forecasts: the same for all states of these settings."""
         self.calibration.apply(distribution)  # refuses a distribution of another shape
         known = to_tensor("y", y, WINDOWS)
         if known.shape[1] > distribution.horizon:
@@ -121,27 +145,24 @@ class OnlineCalibration:
         length = min(distribution.patch_size, distribution.horizon)
         steps = min(length, known.shape[1])
         margins = self._margin_ratios(standardised, steps)
-        patches = self._patch_ratios(whitened) if steps == length else None
+        return Arrived(margins, self._patch_ratios(whitened) if steps == length else None, steps, length)
+
+    def learn(self, arrived: "Arrived") -> Self:
+        """Learn from windows in the order in which they were forecast; see `update`."""
         state = self
-        for window in range(len(known)):
-            state = state._learn(MARGIN, margins[window], steps)
-            if patches is not None:
-                state = state._learn(PATCH, patches[window], length)
+        for window in range(len(arrived.margins)):
+            state = state._learn(MARGIN, arrived.margins[window], arrived.steps)
+            if arrived.patches is not None:
+                state = state._learn(PATCH, arrived.patches[window], arrived.length)
             state = replace(state, past=np.concatenate([state.past[1:], state.log_factors[None]]))
-        return replace(state, arrivals=self.arrivals + len(known))
+        return replace(state, arrivals=self.arrivals + len(arrived.margins))
 
     def apply(
         self,
         distribution: Ellipsoid,  # batch (N, C), event (H,)
     ) -> CalibratedForecast:
         """The forecast with the present factors. Paths and sums take the margins' mean factor over the levels."""
-        plain = self.calibration.apply(distribution)
-        spread = np.array(
-            [[np.interp(LEVELS, self.settings.levels, values) for values in kind] for kind in self._mean()]
-        )
-        radii = self.calibration.radii.scaled(np.exp(spread[MARGIN]), np.exp(spread[PATCH]))
-        path_scale = np.exp(self._mean()[MARGIN].mean(axis=-1))[self.calibration.group]
-        return replace(plain, radii=radii, path_scale=path_scale)
+        return apply_each([self], distribution)
 
     # --- saving ---------------------------------------------------------------------------------------------
 
@@ -242,6 +263,24 @@ class OnlineCalibration:
             weights=_with(self.weights, kind, (1 - mixing) * gained + mixing / theta.shape[-1]),
             squared_loss=_with(self.squared_loss, kind, squared),
         )
+
+
+def apply_each(
+    online: Sequence[OnlineCalibration],  # of one calibration: one for all windows, or one for each
+    distribution: Ellipsoid,  # batch (N, C), event (H,)
+) -> CalibratedForecast:
+    """The forecast of windows of several series, each with the present factors of its own."""
+    calibration = online[0].calibration
+    means = [one._mean() for one in online]
+    factors = np.exp(
+        [
+            [[np.interp(LEVELS, one.settings.levels, values) for values in kind] for kind in mean]
+            for one, mean in zip(online, means, strict=True)
+        ]
+    )
+    scale = np.exp([mean[MARGIN].mean(axis=-1) for mean in means])[:, calibration.group]
+    radii = calibration.radii.scaled(factors[:, MARGIN], factors[:, PATCH])
+    return replace(calibration.apply(distribution), radii=radii, path_scale=scale)
 
 
 def _shapes(calibration: Calibration, settings: OnlineSettings) -> dict[str, tuple[int, ...]]:

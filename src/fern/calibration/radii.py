@@ -296,11 +296,14 @@ class Radii:
             f"(from {table.n} values; about {about} of the same kind are needed)"
         )
 
-    def scaled(self, margin: Values, patch: Values) -> Self:  # (K, levels) factors
-        """All radii times their group's factors: margins and bands by the first, patches and regions by the second."""
+    def scaled(self, margin: Values, patch: Values) -> Self:  # (n, K, levels) factors
+        """All radii times their group's factors: margins and bands by the first, patches and regions by the second.
+
+        The tables have n times the units: those of each of n windows.
+        """
 
         def times(table: RadiusTable, factors: Values) -> RadiusTable:
-            return table.scaled(np.repeat(factors, len(table.values) // len(factors), axis=0))
+            return table.scaled(np.repeat(factors, len(table.values) // factors.shape[1], axis=1))
 
         high = times(self.high, margin)
         low = high if self.low is self.high else times(self.low, margin)

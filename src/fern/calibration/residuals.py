@@ -301,9 +301,13 @@ class RadiusTable:
         """Whether every unit's n_eff suffices for the level."""
         return level <= LEVELS[-1] and self.least >= _size_needed(level, self.tails) - 1e-9
 
-    def scaled(self, factors: Values) -> "RadiusTable":  # (units, levels) -> the same units
+    def scaled(self, factors: Values) -> "RadiusTable":  # (n, units, levels) -> n times the units
         """Each radius times its factor, nested again."""
-        return replace(self, values=np.maximum.accumulate(self.values * factors, axis=-1))
+        values = np.maximum.accumulate(self.values * factors, axis=-1).reshape(-1, factors.shape[-1])
+        n = len(factors)
+        sizes, spreads = np.tile(self.n_eff, n), np.tile(self.spread, n)
+        freedom, count = np.tile(self.freedom, n), np.tile(self.count, n)
+        return replace(self, values=values, n_eff=sizes, spread=spreads, freedom=freedom, count=count)
 
 
 def _size_needed(level: float, tails: int) -> float:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration import CalibratedForecast, Calibration, OnlineCalibration
+from fern.calibration.online import apply_each
 from fern.data.frequency import last_stamps, next_stamps
 from fern.data.series_table import SeriesTable
 from fern.errors import FernError, require_memory, show_value
@@ -26,6 +27,9 @@ Floats = NDArray[np.float64]
 
 AT_ONCE = 2048
 """Series times channels that are forecast together: bounds the memory, not the number of series."""
+
+UPDATED_AT_ONCE = 256
+"""The same of series that were updated."""
 
 MOST_ROLLS = 1000
 """Horizons that a forecast may reach: each takes a forecast of every path, and the later ones tell nothing new."""
@@ -139,7 +143,7 @@ def predict_series(state: State, series: Sequence[Recent], request: Request) -> 
     shape = (len(series), request.steps, len(state.channel_names))
     mean, quantiles = np.empty(shape), np.empty((len(request.quantiles), *shape))
     held_back: list[str] = []
-    for places, batch in _batches(state, series):
+    for places, batch in _batches(state, series, steps=request.steps):
         members = [series[place] for place in places.tolist()]
         if _is_plain(state, members):
             made = _predict_batch(state, batch, request)
@@ -177,7 +181,7 @@ def simulate_series(
     channels = len(state.channel_names)
     drawn = np.empty((n_paths, len(series), steps, channels))
     rng = np.random.default_rng(seed)
-    for places, batch in _batches(state, series, at_once=max(1, AT_ONCE // n_paths)):
+    for places, batch in _batches(state, series, steps=steps, at_once=max(1, AT_ONCE // n_paths)):
         members = [series[place] for place in places.tolist()]
         own = batch.invert(_sample_paths(state, batch, steps=steps, n_paths=n_paths, rng=rng))
         odd = find_absurd(_by_entry(own.mean(axis=0)), _histories(members, state.season), state.season)
@@ -245,13 +249,16 @@ def uses_model_alone(state: State, one: Recent) -> bool:
 
 def calibrate_forecast(
     model: Forecaster | None,
-    calibration: Calibration | OnlineCalibration | None,
+    calibration: Calibration | Sequence[OnlineCalibration] | None,
     contexts: NDArray[np.float32],  # (N, L, C), model units
 ) -> CalibratedForecast:
     """The calibrated forecast of these contexts, in model units."""
     if model is None or calibration is None:
         raise FernError("every series was too short to learn from; there is no distribution", argument="forecast")
-    return calibration.apply(distribution_of(model, torch.from_numpy(contexts)))
+    distribution = distribution_of(model, torch.from_numpy(contexts))
+    if isinstance(calibration, Calibration):
+        return calibration.apply(distribution)
+    return apply_each(calibration, distribution)
 
 
 def predict_array(
@@ -292,7 +299,8 @@ class Batch:
     contexts: NDArray[np.float32]  # (n, L, C)
     shift: Floats  # (n, 1, C)
     spread: Floats  # (n, 1, C)
-    calibration: Calibration | OnlineCalibration | None
+    calibration: Calibration | Sequence[OnlineCalibration] | None
+    """As fitted, or one for each series where some were updated since."""
 
     def invert(self, values: Floats) -> Floats:  # (..., n, steps, C)
         """In the units of the data."""
@@ -300,32 +308,29 @@ class Batch:
 
 
 def make_batch(state: State, series: Sequence[Recent]) -> Batch:
-    """The contexts of series that are long enough and have one calibration."""
+    """The contexts of series that are long enough."""
     scales = [state.scale(one.name, one.values) for one in series]
-    calibrations = {id(own): own for own in (state.calibration_of(one.name) for one in series)}
-    if len(calibrations) > 1:
-        raise FernError(
-            (
-                "series that were updated have radii of their own, so there is no distribution of "
-                "several together; give a frame of one series"
-            ),
-            argument="forecast",
-        )
+    calibration: Calibration | Sequence[OnlineCalibration] | None = state.calibration
+    if state.calibration is not None and any(one.name in state.online for one in series):
+        start = OnlineCalibration.start(state.calibration)
+        calibration = [state.online.get(one.name, start) for one in series]
     shift, spread = (np.stack([getattr(scale, name) for scale in scales])[:, None] for name in ("shift", "spread"))
     scaled = (np.stack([one.values[-state.context_length :] for one in series]) - shift) / spread
-    return Batch(scaled.astype(np.float32), shift, spread, next(iter(calibrations.values())))
+    return Batch(scaled.astype(np.float32), shift, spread, calibration)
 
 
 def _batches(
-    state: State, series: Sequence[Recent], *, at_once: int = AT_ONCE
+    state: State, series: Sequence[Recent], *, steps: int, at_once: int = AT_ONCE
 ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
     learnt = np.flatnonzero([state.learns(one.values) for one in series])
     updated = np.array([series[place].name in state.online for place in learnt.tolist()], dtype=np.bool_)
-    size = max(1, at_once // len(state.channel_names))
-    together = learnt[~updated]
-    groups = [together[first : first + size] for first in range(0, len(together), size)]
-    for places in (*groups, *learnt[updated][:, None]):
-        yield places, make_batch(state, [series[place] for place in places])
+    # Each updated series has tables of radii; beyond the horizon each of its paths would.
+    sizes = (at_once, 1 if steps > state.horizon else min(at_once, UPDATED_AT_ONCE))
+    for chosen, most in zip((learnt[~updated], learnt[updated]), sizes, strict=True):
+        size = max(1, most // len(state.channel_names))
+        for first in range(0, len(chosen), size):
+            places = chosen[first : first + size]
+            yield places, make_batch(state, [series[place] for place in places])
 
 
 def _predict_batch(state: State, batch: Batch, request: Request) -> Prediction:

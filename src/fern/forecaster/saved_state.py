@@ -313,6 +313,8 @@ def _online(
             raise FernError(argument="series", got=name, expected="one that was fitted", where="online calibration")
         stacked = {part: own[part][number] for part in STATE} if "weights" in own else _under(own, f"{number}.")
         online[name] = OnlineCalibration.from_parts(calibration, entry, stacked)
+    if any(one.settings != next(iter(online.values())).settings for one in online.values()):
+        raise FernError("differ between series", argument="settings", where="online calibration")
     return online
 
 

@@ -150,10 +150,6 @@ class State:
         """The columns of point forecasts: the model's name for one channel of a long table, else the channels'."""
         return [self.label] if self.table.long and len(self.channel_names) == 1 else list(self.channel_names)
 
-    def calibration_of(self, name: str) -> Calibration | OnlineCalibration | None:
-        """The calibration of a series: as fitted, or as later rows have moved it."""
-        return self.online.get(name, self.calibration)
-
     def scale(self, name: str, values: Floats) -> Scale:
         """The scale of a series: as fitted, or for a new one from these rows."""
         return self.scales[name] if name in self.scales else measure_scale(values)

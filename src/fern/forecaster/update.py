@@ -1,5 +1,6 @@
 """Update without retraining: newer contexts, and radii that follow the errors of former forecasts."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,28 +30,26 @@ def update_state(state: State, table: SeriesTable) -> State:
             error.expected = "fitted series; predict(df) forecasts new ones"
             raise error
         _require_following(state.recent[known[series.name]], series, state.frequency)
-    recent, online = list(state.recent), dict(state.online)
+    recent = list(state.recent)
+    longer = []
     for series in table.series:
         place = known[series.name]
         before = recent[place]
-        values = np.concatenate((before.values, series.values))
         after = replace(
             before,
-            values=values,
+            values=np.concatenate((before.values, series.values)),
             last=None if series.stamps is None else _stamps_like(before, series)[len(series.stamps) - 1],
             rows=before.rows + len(series.values),
             covariates=_join_covariates(before, series),
         )
-        follower = _follow(state, after, new=len(series.values))
-        if follower is not None:
-            online[series.name] = follower
+        longer.append((after, len(series.values)))
         kept = after.covariates
         recent[place] = replace(
             after,
-            values=np.ascontiguousarray(values[-state.keep :]),
+            values=np.ascontiguousarray(after.values[-state.keep :]),
             covariates=None if kept is None else np.ascontiguousarray(kept[-state.keep :]),
         )
-    return replace(state, recent=tuple(recent), online=online)
+    return replace(state, recent=tuple(recent), online=_follow(state, longer))
 
 
 def _join_covariates(before: Recent, later: Series) -> NDArray[np.float64] | None:
@@ -93,26 +92,47 @@ def _stamps_like(before: Recent, later: Series) -> pa.Array:
     return later.stamps.cast(own)
 
 
-def _follow(state: State, after: Recent, *, new: int) -> OnlineCalibration | None:
-    """The online calibration after windows whose first patch has just become known; None where there is none to learn.
+def _follow(state: State, longer: Sequence[tuple[Recent, int]]) -> dict[str, OnlineCalibration]:
+    """The online calibrations after windows whose first patch has become known by so many new rows of each series.
 
     A window counts when all of its first patch came after the fit: what the model has learnt from says nothing of its
     errors. Each new row makes one such window known, the one that begins a patch before it.
     """
+    online = dict(state.online)
     if state.model is None or state.calibration is None:
-        return None
-    length = state.context_length
-    patch = min(state.calibration.patch_size, state.horizon)
-    begin = after.rows - len(after.values)  # the row of the series that values[0] is
-    first = max(after.rows - new - patch + 1, after.fitted, begin + length)
-    origins = np.arange(first, after.rows - patch + 1) - begin
-    if not len(origins):
-        return state.online.get(after.name)
-    scaled = state.scale(after.name, after.values).apply(after.values)
-    follower = state.online.get(after.name) or OnlineCalibration.start(state.calibration)
-    at_once = max(1, AT_ONCE // scaled.shape[1])
-    for start in range(0, len(origins), at_once):
-        rows = origins[start : start + at_once, None]
-        distribution = distribution_of(state.model, torch.from_numpy(scaled[rows + np.arange(-length, 0)]))
-        follower = follower.update(distribution, scaled[rows + np.arange(patch)])
-    return follower
+        return online
+    known = next(iter(online.values()), OnlineCalibration.start(state.calibration))
+    start = OnlineCalibration.start(state.calibration, settings=known.settings)
+    length, patch = state.context_length, min(state.calibration.patch_size, state.horizon)
+    for batch in _windows(state, longer, patch):
+        scaled = [state.scale(one.name, one.values).apply(one.values) for one, _ in batch]
+        contexts, outcomes = (
+            np.concatenate([rows[origins[:, None] + steps] for rows, (_, origins) in zip(scaled, batch, strict=True)])
+            for steps in (np.arange(-length, 0), np.arange(patch))
+        )
+        arrived = start.measure(distribution_of(state.model, torch.from_numpy(contexts)), outcomes)
+        ends = np.cumsum([len(origins) for _, origins in batch]).tolist()
+        for (one, origins), end in zip(batch, ends, strict=True):
+            online[one.name] = online.get(one.name, start).learn(arrived.part(slice(end - len(origins), end)))
+    return online
+
+
+def _windows(
+    state: State, longer: Sequence[tuple[Recent, int]], patch: int
+) -> Iterator[list[tuple[Recent, NDArray[np.int64]]]]:
+    """Series and the places of their rows at which windows to learn from begin, `AT_ONCE` windows at a time."""
+    most = max(1, AT_ONCE // len(state.channel_names))
+    batch: list[tuple[Recent, NDArray[np.int64]]] = []
+    room = most
+    for after, new in longer:
+        begin = after.rows - len(after.values)  # the row of the series that values[0] is
+        first = max(after.rows - new - patch + 1, after.fitted, begin + state.context_length)
+        origins = np.arange(first, after.rows - patch + 1) - begin
+        while len(origins):
+            batch.append((after, origins[:room]))
+            origins, room = origins[room:], room - len(batch[-1][1])
+            if not room:
+                yield batch
+                batch, room = [], most
+    if batch:
+        yield batch
