@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks.small_series.make import RESULTS, SHARES, crps
+from benchmarks.small_series.make import RESULTS, SHARES, crps, read_entries, read_values
 from fern.forecaster import FernForecaster
 
 Floats = NDArray[np.float64]
@@ -60,32 +60,40 @@ def frame_of(series: list[Floats], frequency: str = "D") -> pd.DataFrame:
 
 
 def compare_series(folder: Path | None, *, quick: bool) -> list[dict[str, Any]]:
+    """The CRPS over AutoETS's for each real series and each kind of simulated ones, summed over draws and windows."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for entry in read_entries():
+        groups.setdefault(entry["name"], []).append(entry)
     rows = []
-    for entry in json.loads((RESULTS / "auto_ets.json").read_text()):
-        values = entry["values"]
-        if values is None:
-            path = None if folder is None else folder / f"{entry['name']}.csv"
-            if path is None or not path.exists():
-                continue
-            values = pd.to_numeric(pd.read_csv(path).iloc[:, -1], errors="coerce").dropna().tolist()
-        y, horizon = np.array(values), entry["horizon"]
-        frame = frame_of([y], "MS")
+    for name, entries in groups.items():
         began = time.process_time()
-        model = forecaster(horizon, season=entry["season"], quick=quick)
-        answer = model.cross_validation(
-            frame, n_windows=entry["windows"], step_size=entry["step"], quantiles=SHARES.tolist()
-        )
-        columns = [f"Fern-ql{share:.10g}" for share in SHARES]
-        scores = [
-            crps(part["y"].to_numpy(), part[columns].to_numpy().T) for _, part in answer.groupby("cutoff", sort=True)
-        ]
-        ratio = float(np.mean(scores) / np.mean(entry["auto_ets"]))
-        rows.append({"name": entry["name"], "rows": len(y), "crps": scores, "auto_ets": entry["auto_ets"],
-                     "ratio": ratio, "seconds": round(time.process_time() - began, 1)})  # fmt: skip
-        print(f"{entry['name']:30} {ratio:.3f}", flush=True)
+        ours, theirs = [], []
+        for entry in entries:
+            path = None if folder is None else folder / f"{name}.csv"
+            values = read_values(path) if path is not None and path.exists() else entry["values"]
+            if values is not None:
+                ours += score_windows(np.array(values), entry, quick=quick)
+                theirs += entry["auto_ets"]
+        if not ours:
+            continue
+        ratio = float(np.sum(ours) / np.sum(theirs))
+        rows.append({"name": name, "rows": entries[0]["rows"], "series": len(entries), "crps": np.mean(ours),
+                     "auto_ets": np.mean(theirs), "ratio": ratio,
+                     "seconds": round(time.process_time() - began, 1)})  # fmt: skip
+        print(f"{name:30} {ratio:.3f}", flush=True)
     ratios = [row["ratio"] for row in rows]
     print(f"mean {np.mean(ratios):.3f}, most {max(ratios):.3f} of {len(ratios)}", flush=True)
     return rows
+
+
+def score_windows(y: Floats, entry: Mapping[str, Any], *, quick: bool) -> list[float]:
+    """The CRPS of each window of one series."""
+    model = forecaster(entry["horizon"], season=entry["season"], quick=quick)
+    answer = model.cross_validation(
+        frame_of([y], "MS"), n_windows=entry["windows"], step_size=entry["step"], quantiles=SHARES.tolist()
+    )
+    columns = [f"Fern-ql{share:.10g}" for share in SHARES]
+    return [crps(part["y"].to_numpy(), part[columns].to_numpy().T) for _, part in answer.groupby("cutoff", sort=True)]
 
 
 def draw_panel(draw: Draw, rng: np.random.Generator, series: int) -> tuple[pd.DataFrame, Floats]:

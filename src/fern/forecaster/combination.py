@@ -29,6 +29,10 @@ EVEN = 1.0
 """What a share of the pretrained network away from a half costs, times its square, in the same units: two forecasts
 that have not seen the series are averaged until windows say otherwise."""
 
+ALIKE = 0.02
+"""What the sum of the squared weights of all forecasts costs, in shares of the loss, however many windows there are:
+times change, and an average does not depend on which of its parts has the better day."""
+
 SHAPE_HANDICAPS = {"own": 0.003, "symmetric": 0.0, "skewed": 0.001, "moved": 0.004}
 """By which share of the loss a shape must score better than symmetric quantiles of held-out errors: these have the
 coverage of the held-out windows, which the tables' own shape need not have."""
@@ -217,8 +221,10 @@ def choose_blend(held: HeldOut) -> tuple[Blend, dict[float, float]]:
             losses[weight] = min(losses.get(weight, inf), costs[blend])
     floor = max(min(losses.values()), 1e-12)
     for blend, value in costs.items():
-        uneven = EVEN * (1 - blend.weight) * (blend.share - 0.5) ** 2 if held.pretrained is not None else 0.0
-        costs[blend] = value / floor + (HANDICAP * blend.weight + uneven) / held.worth
+        others = 1 - blend.weight
+        uneven = EVEN * others * (blend.share - 0.5) ** 2 if held.pretrained is not None else 0.0
+        squares = blend.weight**2 + (others * blend.share) ** 2 + (others * (1 - blend.share)) ** 2
+        costs[blend] = value / floor + (HANDICAP * blend.weight + uneven) / held.worth + ALIKE * squares
     best = min(costs, key=lambda blend: costs[blend])
     return best if held.worth < FEWEST_WINDOWS else _choose_shape(held, best), losses
 

@@ -18,7 +18,6 @@ from fern.models import Forecaster
 from fern.models.classical import KNOTS, QuantileForecast
 from fern.models.kernel_regression import MOST_PHASES
 from fern.models.pretrained.forecasting import READ
-from fern.models.pretrained.representation import HORIZON
 from fern.models.pretrained.tuning import tune_network
 from fern.models.pretrained.weights import read_weights
 
@@ -73,7 +72,6 @@ def choose_combination(
     the rows before the held-out windows where that forecasts these better and ``tune`` allows it. With
     ``in_phase`` windows that begin whole seasons before the end decide, where there are enough.
     """
-    pretrained = pretrained and plan.horizon <= HORIZON
     floors = {one.name: find_floor(one.values, positive) for one in series}
     by_model = None if candidate is None else _model_windows(series, scales, plan, candidate, floors)
     if in_phase and candidate is not None and 1 < plan.season <= MOST_PHASES:
@@ -82,65 +80,55 @@ def choose_combination(
     short = [number for number, parts in enumerate(plan.parts) if parts is None]
     by_partner = None
     if short or by_model is None:
-        by_partner = _partner_windows(
-            series, short if len(short) * MOST_ALONE >= 20 else range(len(series)), plan, floors
-        )
-    chosen_on = by_model or by_partner
-    notes: list[str] = []
-    partner, made = Partner(season=plan.season), None
-    if chosen_on is not None:
-        partner, made, losses = choose_partner(chosen_on.histories, chosen_on.bare, season=plan.season)
-        if partner.transform != "none" or partner.recent:
-            tried = ", ".join(f"{name} {value:.3g}" for name, value in losses.items())
-            seen = "the values" if partner.transform == "none" else f"{partner.transform} of the values"
-            widths = ", with widths by recent changes" if partner.recent else ""
-            notes.append(f"classical models see {seen}{widths}, by held-out windows (scaled CRPS of {tried})")
-    if pretrained and tune and chosen_on is not None and made is not None:
-        partner, note = _tune(partner, series, chosen_on, made, plan, seed)
+        chosen = short if len(short) * MOST_ALONE >= 20 else range(len(series))
+        by_partner = _partner_windows(series, chosen, plan, floors)
+    windows = by_model or by_partner
+    if windows is None:
+        return Combination(partner=Partner(season=plan.season), positive=positive, floors=floors), [], None
+    partner, made, losses = choose_partner(windows.histories, windows.bare, season=plan.season)
+    notes = _describe_partner(partner, losses)
+    if pretrained and tune:
+        partner, note = _tune(partner, series, windows, made, plan, seed)
         notes += note
+    network = partner if pretrained else None
     learnt = zeros = Blend(1.0)
-    alone = Blend(0.0)
-    held: HeldOut | None = None
-    if by_model is not None and made is not None:
-        held = by_model.held_out(made, partner if pretrained else None)
+    if by_model is not None:
+        held = by_model.held_out(made, network)
         if combine:
-            learnt, losses_by_weight = choose_blend(held.take(~made.stepped) if not made.stepped.all() else held)
-            zeros, _ = choose_blend(held.take(made.stepped)) if made.stepped.any() else (learnt, {})
-            notes.append(_describe(learnt, losses_by_weight))
-        if by_partner is None:
-            alone, _ = choose_blend(replace(held, model=None))
+            some = held.take(~made.stepped) if not made.stepped.all() else held
+            learnt, by_weight = choose_blend(some)
+            zeros = choose_blend(held.take(made.stepped))[0] if made.stepped.any() else learnt
+            notes.append(_describe_blend(learnt, by_weight))
+        without = replace(held, model=None)
     if by_partner is not None:
-        own = (
-            made
-            if by_partner is chosen_on and made is not None
-            else partner.forecast(by_partner.histories, plan.horizon)
-        )
-        short_held = by_partner.held_out(own, partner if pretrained else None)
-        alone, _ = choose_blend(short_held)
-        held = short_held if held is None else held
-        if alone.share > 0:
-            notes.append(f"where no model forecasts, the pretrained network has a weight of {100 * alone.share:.0f} %")
+        own = made if by_model is None else partner.forecast(by_partner.histories, plan.horizon)
+        without = by_partner.held_out(own, network)
+    alone, _ = choose_blend(without)
+    if by_partner is not None and alone.share > 0:
+        notes.append(f"where no model forecasts, the pretrained network has a weight of {100 * alone.share:.0f} %")
     combination = Combination(
         partner=partner, learnt=learnt, zeros=zeros, alone=alone, positive=positive, floors=floors
     )
     if not combination.pretrained:
         combination = replace(combination, partner=replace(partner, network=None))
-    if held is None:
-        return combination, notes, None
-    judged, blended = held, held.blended(learnt if by_model is not None else alone)
+    judged, blend = (held, learnt) if by_model is not None else (without, alone)
+    return combination, notes, _judge(judged, blend, series)
+
+
+def _judge(held: HeldOut, blend: Blend, series: Sequence[Series]) -> HeldOutWindows:
+    """The held-out windows as the combination forecasts them."""
     lengths = np.array([len(one.values) for one in series])
-    channels = np.tile(np.arange(series[0].values.shape[1]), len(judged.scale) // series[0].values.shape[1])
-    windows = HeldOutWindows(
-        judged.series,
-        lengths[judged.series] - judged.ends,
-        channels,
-        judged.actual,
-        blended,
-        judged.scale,
-        judged.ends,
-        judged.least,
+    width = series[0].values.shape[1]
+    return HeldOutWindows(
+        held.series,
+        lengths[held.series] - held.ends,
+        np.tile(np.arange(width), len(held.scale) // width),
+        held.actual,
+        held.blended(blend),
+        held.scale,
+        held.ends,
+        held.least,
     )
-    return combination, notes, windows
 
 
 def _tune(
@@ -168,7 +156,24 @@ def _tune(
     return tuned, [f"{said}, before {losses[0]:.3g})"]
 
 
-def _describe(blend: Blend, losses: dict[float, float]) -> str:
+def _describe_partner(partner: Partner, losses: dict[str, float]) -> list[str]:
+    """What differs from the option that was tried first, and is taken unless windows speak against it."""
+    if partner.transform == next(iter(losses)) and not partner.recent:
+        return []
+    tried = ", ".join(f"{name} {value:.3g}" for name, value in losses.items())
+    widths = ", with widths by recent changes" if partner.recent else ""
+    return [f"classical models see {_SEEN[partner.transform]}{widths}, by held-out windows (scaled CRPS of {tried})"]
+
+
+_SEEN = {
+    "none": "the values",
+    "log1p": "log1p of the values",
+    "asinh": "asinh of the values",
+    "average": "the values and their log1p",
+}
+
+
+def _describe_blend(blend: Blend, losses: dict[float, float]) -> str:
     tried = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses.items())
     others = "classical models the rest"
     if blend.share > 0 and blend.weight < 1:

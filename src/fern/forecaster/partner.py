@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ from fern.models.pretrained.resampling import forecast_resampled
 from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights, rebuild_network
 
 Floats = NDArray[np.float64]
-Transform = Literal["none", "log1p", "asinh"]
+Transform = Literal["none", "log1p", "asinh", "average"]
+"""On which scale classical models see the values; ``average`` of none and log1p, quantile by quantile."""
 
 ROWS = 600
 """The newest rows of a series that the partner looks at, at least eight seasons."""
@@ -87,12 +88,17 @@ class Partner:
 
     def _forecast(self, histories: Sequence[Floats], horizon: int) -> QuantileForecast:
         settings = ClassicalSettings(season=self.season, rows=ROWS, positive="auto")
-        plain = forecast_panel(histories, horizon, settings) if self.transform == "none" else None
-        if plain is not None:
-            return plain
-        demand = np.array([is_intermittent(rows[-ROWS:]) for rows in histories], dtype=np.bool_)
+        if self.transform == "none":
+            return forecast_panel(histories, horizon, settings)
+        if self.transform == "average":
+            on_each = (replace(self, transform=scale)._forecast(histories, horizon) for scale in ("none", "log1p"))
+            return _mean_of(*on_each)
+        signed = self.transform == "asinh"  # which bends negative values too
+        bendable = np.array(
+            [(signed or rows.min() >= 0) and not is_intermittent(rows[-ROWS:]) for rows in histories], dtype=np.bool_
+        )
         parts = []
-        for places, transform in ((np.flatnonzero(demand), "none"), (np.flatnonzero(~demand), self.transform)):
+        for places, transform in ((np.flatnonzero(~bendable), "none"), (np.flatnonzero(bendable), self.transform)):
             if len(places):
                 some = [histories[place] for place in places.tolist()]
                 made = forecast_panel(some, horizon, settings) if transform == "none" else _bent(self, some, horizon)
@@ -117,6 +123,11 @@ def follow_changes(made: QuantileForecast, histories: Sequence[Floats]) -> Quant
     middle = made.quantile([0.5])[0]
     mean = middle + factors[:, None] * (made.mean - middle)
     return replace(made, mean=mean, table=middle[..., None] + factors[:, None, None] * (made.table - middle[..., None]))
+
+
+def _mean_of(first: QuantileForecast, second: QuantileForecast) -> QuantileForecast:
+    """The average of two forecasts of the same series, quantile by quantile."""
+    return replace(first, mean=(first.mean + second.mean) / 2, table=(first.table + second.table) / 2)
 
 
 def _bent(partner: Partner, histories: Sequence[Floats], horizon: int) -> QuantileForecast:
@@ -225,14 +236,22 @@ def find_floor(values: Floats, positive: bool | Literal["auto"]) -> Floats:  # (
 def choose_partner(
     histories: Sequence[Floats], held: HeldOut, *, season: int
 ) -> tuple[Partner, QuantileForecast, dict[str, float]]:
-    """The partner that scores best on held-out windows, its forecasts of them, and the losses of what was tried."""
+    """The partner that scores best on held-out windows, its forecasts of them, and the losses of what was tried.
+
+    Whether values that were never negative grow by steps or by shares is left open, as the average of both, until
+    windows say which.
+    """
     positive = all(rows.min() >= 0 for rows in histories)
-    options: tuple[Transform, ...] = ("none", "log1p") if positive else ("none", "asinh")
+    forecasts: dict[Transform, QuantileForecast] = {
+        transform: Partner(season=season, transform=transform).forecast(histories, held.actual.shape[1])
+        for transform in cast("tuple[Transform, ...]", ("none", "log1p") if positive else ("none", "asinh"))
+    }
+    if positive:
+        forecasts = {"average": _mean_of(forecasts["none"], forecasts["log1p"]), **forecasts}
     tried: dict[str, float] = {}
     first: Floats | None = None
     best: tuple[float, Partner, QuantileForecast] | None = None
-    for transform in options:
-        plain = Partner(season=season, transform=transform).forecast(histories, held.actual.shape[1])
+    for transform, plain in forecasts.items():
         for recent in (False, True):
             made = follow_changes(plain, histories) if recent else plain
             losses = losses_of(held, made.bounded(held.least))
@@ -247,7 +266,7 @@ def choose_partner(
 
 
 def _doubt(differences: Floats, held: HeldOut) -> float:
-    """By which share of the loss what differs so from the plainest partner must be better; 0 for that one itself."""
+    """By which share of the loss what differs so from the first option must be better; 0 for that one itself."""
     if not differences.any():
         return 0.0
     _, places, counts = np.unique(held.series, return_inverse=True, return_counts=True)
