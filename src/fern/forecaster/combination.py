@@ -49,8 +49,8 @@ FEWEST_WINDOWS, FEWEST_TIMES = 8.0, 8
 """Windows from which the shape of errors is looked at, and stretches of time from which their bias is."""
 
 SYMMETRIC, SKEWED = 0.15, 0.3
-"""The distance of mean and median, in standard deviations, up to which a series' classical distribution counts as
-symmetric, as the pretrained network's always is, and from which that network has no part in its forecast."""
+"""The distance of mean and median of the next step, in standard deviations, up to which a series' classical distribution
+counts as symmetric, as the pretrained network's always is, and from which that network has no part in its forecast."""
 
 WILD = 8.0
 """Standardised errors count as this at most, in bias and shape alike."""
@@ -318,7 +318,7 @@ def average_others(classical: QuantileForecast, pretrained: QuantileForecast | N
         return classical
     spread = spread_of(classical)
     skew = np.abs(classical.mean - classical.table[..., MIDDLE]) / np.where(spread > 0, spread, np.inf)
-    bell = np.clip((SKEWED - skew.mean(axis=1)) / (SKEWED - SYMMETRIC), 0.0, 1.0)
+    bell = np.clip((SKEWED - skew[:, 0]) / (SKEWED - SYMMETRIC), 0.0, 1.0)
     part = (share * np.where(classical.stepped, 0.0, bell))[:, None]
     return replace(
         classical,

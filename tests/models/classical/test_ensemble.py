@@ -143,3 +143,21 @@ def test_no_series_at_all_is_an_empty_forecast():
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("kind", ["positive", "signed"])
+def test_long_forecasts_are_no_wider_than_the_changes_of_the_series(kind):
+    rng = np.random.default_rng(3)
+    noise = np.convolve(rng.standard_normal(700), 0.9 ** np.arange(60))[:600]
+    rows = np.exp(0.4 * noise) if kind == "positive" else noise
+    made = forecast_panel([rows], 480, ClassicalSettings(season=24))
+    width = np.ptp(made.quantile([0.1, 0.9])[:, 0, -1])
+    assert width < 2 * 1.2816 * np.abs(np.sqrt(2 * 480 / 150) * rows.std()) * 1.2
+
+
+def test_a_random_walk_is_as_uncertain_as_it_is():
+    rng = np.random.default_rng(4)
+    walks = np.cumsum(rng.standard_normal((60, 640)), axis=1)
+    made = forecast_panel(list(walks[:, :600]), 40)
+    low, high = made.quantile([0.1, 0.9])
+    assert ((low <= walks[:, 600:]) & (walks[:, 600:] <= high)).mean() == pytest.approx(0.8, abs=0.08)

@@ -67,6 +67,7 @@ class Members:
     stddevs: Floats  # (N, MEMBERS, H)
     responses: Floats  # (N, MEMBERS, H)
     shapes: Floats  # (N, SHAPE_POINTS) NaN where unknown
+    widest: Floats  # (N, H) the largest standard deviation that the series' own changes allow
     rows: NDArray[np.int64]  # (N,)
     scales: Floats  # (N,) mean size of the values
     lowest: Floats  # (N,)
@@ -82,6 +83,7 @@ class Members:
         others[NAIVE] = others[NAIVE] if weights[:NAIVE].sum() == 0 else 0.0
         others /= others.sum()
         variance = np.einsum("nmh,m->nh", np.square(self.stddevs), others)
+        variance = np.minimum(variance, np.square(self.widest))
         response = np.einsum("nmh,m->nh", self.responses, others)
         response[:, 0] = 1.0
         variance = self._with_prior(variance) * (1.0 + PARAMETERS / np.maximum(self.rows, 2))[:, None]
@@ -162,9 +164,12 @@ def fit_members(
     count = len(arrays)
     shape = (count, MEMBERS, horizon)
     means, stddevs, responses = np.empty(shape), np.empty(shape), np.empty(shape)
-    shapes, chosen = np.empty((count, SHAPE_POINTS)), np.empty(count, dtype=np.int64)
+    shapes, widest, chosen = np.empty((count, SHAPE_POINTS)), np.empty(shape[::2]), np.empty(count, dtype=np.int64)
     most = max(settings.rows, 8 * settings.season)
-    fit_many(values, offsets, settings.season, settings.evaluations, most, means, stddevs, responses, shapes, chosen)
+    fit_many(
+        values, offsets, settings.season, settings.evaluations, most,
+        means, stddevs, responses, shapes, widest, chosen,
+    )  # fmt: skip
     demand, demand_table = np.full(count, np.nan), np.zeros((count, TABLE_POINTS))
     if settings.positive is not False:
         fit_demands(values, offsets, most, demand_table, demand)
@@ -173,7 +178,7 @@ def fit_members(
         lowest = np.minimum.reduceat(values, offsets[:-1])
     else:
         scales = lowest = np.empty(0)
-    return Members(means, stddevs, responses, shapes, rows, scales, lowest, demand, demand_table)
+    return Members(means, stddevs, responses, shapes, widest, rows, scales, lowest, demand, demand_table)
 
 
 def forecast_panel(

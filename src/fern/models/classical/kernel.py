@@ -27,6 +27,9 @@ SHAPE_POINTS = 41
 FEWEST_FOR_SHAPE = 12
 SPECIFICATIONS = 12
 
+KNOWN_CHANGES, FEWEST_FOR_CHANGES = 4, 100
+"""Changes over up to a quarter of the rows are measured, from 100 rows on: fewer know too little about them."""
+
 TEMPERATURE = 0.25
 """Specifications are averaged with weights exp(−ΔAICc / 4): flatter than Akaike's, better on held-out windows."""
 
@@ -65,6 +68,32 @@ def _shape(errors: Any, first: int, shape: Any) -> bool:
         high = min(low + 1, n - 1)
         shape[i] = (used[low] + (place - low) * (used[high] - used[low])) / scale
     return True
+
+
+@cached_njit(nogil=True)
+def widest_of(
+    y: Any,  # (n,)
+    widest: Any,  # (H,) written
+) -> None:
+    """The root mean square of the series' own changes over as many steps: no forecast is less certain than that.
+
+    Up to a quarter of the rows it is measured, and from there on it grows as a random walk does. Multiplicative
+    errors and smoothed slopes have variances that explode over long horizons, where the series itself does not.
+    """
+    n = len(y)
+    if n < FEWEST_FOR_CHANGES:
+        widest[:] = inf
+        return
+    longest = n // KNOWN_CHANGES
+    most = 0.0
+    for h in range(len(widest)):
+        lag = min(h + 1, longest)
+        if h < longest:
+            total = 0.0
+            for t in range(lag, n):
+                total += (y[t] - y[t - lag]) ** 2
+            most = max(most, total / (n - lag))
+        widest[h] = (most * (h + 1) / lag) ** 0.5
 
 
 @cached_njit(nogil=True)
@@ -197,11 +226,13 @@ def fit_series(
     stddevs: Any,  # (MEMBERS, H) written
     responses: Any,  # (MEMBERS, H) written
     shape: Any,  # (SHAPE_POINTS,) written; NaN where rows are too few
+    widest: Any,  # (H,) written
 ) -> int:
     """Every member's forecast of one series; the likeliest specification of smoothing, −1 where rows are too few."""
     y = y[max(0, len(y) - most_rows) :]
     n, horizon = len(y), means.shape[1]
     shape[:] = np.nan
+    widest_of(y, widest)
     scale = np.abs(y).mean()
     if scale == 0.0:
         scale = 1.0
@@ -240,11 +271,12 @@ def fit_many(
     stddevs: Any,
     responses: Any,
     shapes: Any,  # (N, SHAPE_POINTS)
+    widest: Any,  # (N, H)
     chosen: Any,  # (N,)
 ) -> None:
     """`fit_series` for each series."""
     for i in range(len(offsets) - 1):
         chosen[i] = fit_series(
             values[offsets[i] : offsets[i + 1]], season, evaluations, most_rows,
-            means[i], stddevs[i], responses[i], shapes[i],
+            means[i], stddevs[i], responses[i], shapes[i], widest[i],
         )  # fmt: skip
