@@ -223,6 +223,33 @@ def is_number(value: object) -> TypeGuard[float]:
         return False
 
 
+MOST_NAME_BYTES = 255
+"""Of a file or folder, on the file systems of today."""
+
+
+def require_path(path: object, *, argument: str = "path") -> Path:
+    r"""The path, where it can be one: text or a `Path`, without NUL bytes and names of more than 255 bytes.
+
+    Example:
+        >>> require_path("weights\0.bin")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: path: got 'weights\x00.bin', needs a path without NUL bytes
+    """
+    if not isinstance(path, str | Path):
+        raise FernError(argument=argument, got=path, expected="the path of a file or folder")
+    try:
+        longest = max((len(os.fsencode(part)) for part in Path(path).parts), default=0)
+    except ValueError:
+        raise FernError(argument=argument, got=path, expected="a path that can be encoded") from None
+    if "\0" in str(path):
+        raise FernError(argument=argument, got=str(path), expected="a path without NUL bytes")
+    if longest > MOST_NAME_BYTES:
+        problem = f"a name in it has {longest} bytes"
+        raise FernError(problem, argument=argument, got=path, expected=f"at most {MOST_NAME_BYTES}")
+    return Path(path)
+
+
 def require_level(level: float) -> float:
     """The level, if it is a percentage that a region can have.
 

@@ -21,38 +21,12 @@ from fern.errors import FernError, NotWritten
 DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 """What the system says of a disk that is full or failing: no mistake of the user."""
 
-MOST_NAME_BYTES = 255
-"""Of a file or folder, on the file systems of today."""
-
 _LONGEST_STEM = 60  # bytes of a file's name that its temporary file shows
 _STANDARD = {
     "stdin": "is standard input; files are not changed in place",
     "stdout": "standard output goes there already",
     "stderr": "standard error goes there already",
 }
-
-
-def require_path(path: object, *, argument: str = "path") -> Path:
-    r"""The path, where it can be one: text or a `Path`, without NUL bytes and names of more than 255 bytes.
-
-    Example:
-        >>> require_path("weights\0.bin")
-        Traceback (most recent call last):
-            ...
-        fern.errors.FernError: path: got 'weights\x00.bin', needs a path without NUL bytes
-    """
-    if not isinstance(path, str | Path):
-        raise FernError(argument=argument, got=path, expected="the path of a file or folder")
-    try:
-        longest = max((len(os.fsencode(part)) for part in Path(path).parts), default=0)
-    except ValueError:
-        raise FernError(argument=argument, got=path, expected="a path that can be encoded") from None
-    if "\0" in str(path):
-        raise FernError(argument=argument, got=str(path), expected="a path without NUL bytes")
-    if longest > MOST_NAME_BYTES:
-        problem = f"a name in it has {longest} bytes"
-        raise FernError(problem, argument=argument, got=path, expected=f"at most {MOST_NAME_BYTES}")
-    return Path(path)
 
 
 @contextmanager

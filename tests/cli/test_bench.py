@@ -143,7 +143,7 @@ def test_a_damaged_row_is_named_and_done_again_on_request(fern, task, inline):
         (["quick", "--datasets", "LORENZ_BAS"], "did you mean 'LORENZ_BASE'"),
         (["quick", "--engine", "rey"], "did you mean 'ray'"),
         (["quick", "--address", "auto"], "only the engine 'ray' takes"),
-        (["quick", "--noise", "1%"], "--noise: got '1%', needs comma-separated numbers such as 0,0.01"),
+        (["quick", "--noise", "1%"], "--noise: got '1%', needs numbers, as --noise 0,0.01"),
         (["quick", "--noise", "-1"], "noise: got -1.0, needs a share of the standard deviation"),
         (["quick", "--seeds", "a"], "--seeds: got 'a', needs comma-separated whole numbers"),
         (["quick", "--horizons", "-1"], "--horizons: got '-1'"),

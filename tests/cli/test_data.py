@@ -148,7 +148,7 @@ BAD: dict[str, tuple[Callable[[], str], str]] = {
     "mixed frequencies": (mixed, "mixed frequencies"),
     "duplicate stamps": (doubled, "1 duplicate time stamp"),
     "unreadable encoding": (lambda: write(bytes(range(256)) * 4), "unreadable encoding"),
-    "truncated Parquet": (truncated, "damaged or truncated Parquet"),
+    "truncated Parquet": (truncated, "is not a readable Parquet"),
     "a directory": (lambda: str(Path.cwd()), "is a directory"),
     "no such file": (lambda: "nothing.csv", "no such file"),
     "decimal comma without another separator": (lambda: write("date,a\n2020-01-01,1,5\n"), "has 3 fields"),

@@ -208,7 +208,7 @@ MISTAKES = {
     "an empty file": (["empty.csv", "--horizon", 3], "empty.csv: is empty"),
     "a header alone": (["header.csv", "--horizon", 3], "header.csv: has a header but no rows"),
     "a word among numbers": (["word.csv", "--horizon", 3], "column 'load' holds text ('closed' in data row 6)"),
-    "damaged Parquet": (["bad.parquet", "--horizon", 3], "damaged or truncated Parquet file"),
+    "damaged Parquet": (["bad.parquet", "--horizon", 3], "is not a readable Parquet file"),
     "an Excel file": (["table.xlsx", "--horizon", 3], "is an Excel or zip file, needs CSV or Parquet"),
     "a folder": ([".", "--horizon", 3], "is a directory"),
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fern.data import datasets
-from fern.data.csv_files import DAMAGED, repair_names
+from fern.data.csv_files import DAMAGED, repair_name
 from fern.data.datasets import PUBLISHED, find_dataset, get_dataset, load_dataset
 from fern.errors import FernError
 
@@ -135,8 +135,5 @@ def test_weather_has_its_names_and_the_papers_air_parcel(published_path: Callabl
 
 
 def test_only_damaged_names_are_repaired() -> None:
-    assert repair_names([f"PAR ({DAMAGED}mol/m{DAMAGED}/s)", "OT", f"x{DAMAGED}"]) == [
-        "PAR (µmol/m²/s)",
-        "OT",
-        f"x{DAMAGED}",
-    ]
+    assert repair_name(f"PAR ({DAMAGED}mol/m{DAMAGED}/s)") == "PAR (µmol/m²/s)"
+    assert [repair_name(name) for name in ("OT", f"x{DAMAGED}")] == ["OT", f"x{DAMAGED}"]

@@ -13,7 +13,6 @@ from fern.data.frequency import (
     Frequency,
     GridScan,
     TimeGrid,
-    make_row_grid,
     next_stamps,
     parse_duration,
     to_frequency,
@@ -136,7 +135,6 @@ def test_random_stamps_keep_memory_bounded() -> None:
 def test_one_row_or_none_has_no_frequency() -> None:
     assert scanned([5]).frequency is None
     assert GridScan().result().frequency is None
-    assert (make_row_grid(3).gaps, make_row_grid(3).problems()) == (0, ())
 
 
 @pytest.mark.parametrize(

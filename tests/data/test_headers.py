@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from tests.errors import raises_error
 
-from fern.data.reading import Reading, open_source
+from fern.data.columns import Reading
+from fern.data.reading import open_source
 from fern.data.series_table import SeriesTable, read_series
 
 ROWS = 40

@@ -8,8 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fern.data import native
-from fern.data.native import unwrap
+from fern.data import reading
+from fern.data.reading import unwrap
 from fern.errors import FernError
 
 COLUMNS: dict[str, Any] = {
@@ -32,7 +32,7 @@ COLUMNS: dict[str, Any] = {
 def test_a_column_is_what_arrow_makes_of_the_whole_frame(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame({name: COLUMNS[name]})
     table, _ = unwrap(frame)
-    monkeypatch.setattr(native, "_WORTH_THREADS", 0)  # every frame counts as large
+    monkeypatch.setattr(reading, "_WORTH_THREADS", 0)  # every frame counts as large
     whole, _ = unwrap(frame)
     assert table.schema.equals(whole.schema, check_metadata=True)
     assert table.equals(whole)
@@ -41,7 +41,7 @@ def test_a_column_is_what_arrow_makes_of_the_whole_frame(name: str, monkeypatch:
 @pytest.mark.parametrize("large", [False, True])
 def test_the_column_that_cannot_be_read_is_named(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if large:
-        monkeypatch.setattr(native, "_WORTH_THREADS", 0)
+        monkeypatch.setattr(reading, "_WORTH_THREADS", 0)
     mixed = pd.DataFrame({"good": [1.0, 2.0], "bad": pd.Series([1.0, "x"], dtype=object)})
     with pytest.raises(FernError, match=r"values of mixed types .*column bad"):
         unwrap(mixed)

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fern.data.reading import BATCH_ROWS, Reading, Source, open_source, table_source
+from fern.data.columns import Reading
+from fern.data.reading import BATCH_ROWS, Source, open_source, table_source
 from fern.errors import FernError
 
 HOURS = pd.date_range("2020-01-01", periods=48, freq="h")
@@ -151,7 +152,7 @@ BAD = {
     "a word far down": (late_text, "column 'load' holds 'high' in line 100,002, needs numbers"),
     "unreadable encoding": (lambda: write("f.csv", b"\x00\x01\x02\xff\xfe" * 50), "unreadable encoding"),
     "unknown bytes": (lambda: write("f.csv", b"date,a\x81\n2020-01-01,1\n"), "unreadable encoding"),
-    "truncated parquet": (truncated_parquet, "damaged or truncated Parquet"),
+    "truncated parquet": (truncated_parquet, "is not a readable Parquet"),
     "no parquet at all": (lambda: write("f.parquet", "date,a\n2020-01-01,1\n"), "is not a Parquet file"),
     "excel": (lambda: write("f.xlsx", b"PK\x03\x04 and so on"), "is an Excel or zip file"),
     "decimal commas among commas": (
@@ -179,7 +180,7 @@ def test_bad_files_are_refused_with_the_reason(case: str) -> None:
 
 def test_a_damaged_page_in_the_middle_is_refused() -> None:
     path = broken_parquet_page()
-    with pytest.raises(FernError, match="damaged or truncated Parquet"):
+    with pytest.raises(FernError, match="is not a readable Parquet"):
         open_source(path).table()
 
 

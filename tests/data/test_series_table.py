@@ -13,7 +13,7 @@ import torch
 from tests.errors import raises_error
 
 from fern.data.cleaning import clean
-from fern.data.native import unwrap
+from fern.data.reading import unwrap
 from fern.data.series_table import SeriesTable, read_frame
 from fern.data.windows import Windows
 from fern.errors import FernError

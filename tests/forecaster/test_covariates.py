@@ -13,6 +13,7 @@ from tests.errors import raises_error
 
 from fern import FernForecaster
 from fern.forecaster import predict_file
+from fern.forecaster.save import pack_forecaster
 
 H, ROWS = 6, 260
 
@@ -449,11 +450,11 @@ def test_a_node_of_a_cluster_has_the_future_of_its_series(files, fitted, past, f
     request = {"h": None, "level": [80], "quantiles": None, "id_col": "unique_id"}
     schema = pq.ParquetFile("past.parquet").schema_arrow.remove_metadata().serialize().to_pybytes()
     item = pa.table({"path": ["past.parquet"], "first": [0], "rows": [len(past)], "schema": [schema]})
-    folder = predict_file.pack_folder(fitted.save)
-    actor = predict_file.Actor(FernForecaster.load, folder, {**request, "future": "future.parquet"})
+    files = pack_forecaster(fitted)
+    actor = predict_file.Actor(FernForecaster, files, {**request, "future": "future.parquet"})
     made = predict_file._unpack(actor(item).to_pylist()[0]).to_pandas()
     pd.testing.assert_frame_equal(made, fitted.predict(past, futr_df=future, level=[80]), rtol=1e-5)
-    without = predict_file.Actor(FernForecaster.load, folder, {**request, "future": None})
+    without = predict_file.Actor(FernForecaster, files, {**request, "future": None})
     with raises_error():
         predict_file._unpack(without(item).to_pylist()[0])
 

@@ -10,14 +10,13 @@ import pytest
 
 from fern.errors import FernError
 from fern.forecaster import FernForecaster
-from fern.forecaster.predict_file import Actor, _describe, _unpack, pack_folder
+from fern.forecaster.predict_file import Actor, _describe, _unpack
+from fern.forecaster.save import pack_forecaster
 
 
 def answered(forecaster: FernForecaster, frame: pd.DataFrame) -> pa.Table:
     frame.to_parquet("rows.parquet")
-    actor = Actor(
-        FernForecaster.load, pack_folder(forecaster.save), {"level": [80], "future": None, "id_col": "unique_id"}
-    )
+    actor = Actor(FernForecaster, pack_forecaster(forecaster), {"level": [80], "future": None, "id_col": "unique_id"})
     schema = pq.ParquetFile("rows.parquet").schema_arrow.remove_metadata().serialize().to_pybytes()
     chunk = {"path": ["rows.parquet"], "first": [0], "rows": [len(frame)], "schema": [schema]}
     (answer,) = actor(pa.table(chunk)).to_pylist()

@@ -120,7 +120,7 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "no file named": (set_in("files", to={}), "names no file for 'state'"),
     "a link out of the folder": (linked("state"), "is a link"),
     "a linked manifest": (manifest_linked, "is a link"),
-    "a pipe": (piped, "not a plain file"),
+    "a pipe": (piped, "not a regular file"),
     "a flipped bit": (flipped, "does not match its checksum"),
     "a terabyte": (sparse, "at most"),
     "pickle for weights": (lambda folder: with_file(folder, "model", pickle.dumps(Bomb())), "safetensors"),

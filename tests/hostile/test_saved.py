@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.errors import raises_error
 from tests.hostile.support import examples
 
-from fern.data.native import unwrap
+from fern.data.reading import unwrap
 from fern.errors import FernError
 from fern.forecaster import FernForecaster
 from fern.forecaster.saved_folder import MANIFEST

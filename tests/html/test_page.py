@@ -22,7 +22,7 @@ from fern.data.auditing.page import audit_page, find_repairs
 from fern.data.reading import table_source
 from fern.diagnostics import Alarm, EigenProfile
 from fern.errors import FernError
-from fern.forecaster.report import ForecastShown, Profile, forecast_page
+from fern.forecaster.report import Profile, render_coverage, render_diagnostics, render_forecast, render_importance
 from fern.html.figures import draw_live, drawing
 from fern.html.markup import Entry, Head, element, joined, listing
 from fern.html.page import Section, content_security_policy, page
@@ -86,23 +86,17 @@ def of_repairs(name):
 def of_forecast(name):
     values, flat = np.arange(8.0), np.ones((30, 1))
     alarm = Alarm("variance collapse", 0, 5, 9, 0.5, 0.1)
-    shown = ForecastShown(
-        name=name,
-        lead=name,
-        fan=Fans((Fan(name, np.arange(8), values, np.arange(8, 12), values[:4], joint=TWO_STEPS),), label=name),
-        fan_alt=name,
-        rows=[{name: name, "Fern": 1.0}],
-        csv=name.encode(),
-        notes=(name,),
-        command=name,
-        covered=(Covered(name, 90.0, 0.8, 0.05, 40.0),),
-        course=CoverageOverTime(90.0, np.arange(8), np.full(8, 0.8), 0.05, 4, 4.0, axis=name),
-        pit=np.full(20, 0.05),
-        profiles=(Profile(name, EigenProfile(0, flat, flat, flat, flat, flat, flat), 0, (alarm,)),),
-        rates=({"rule": name, "lift": 1.0},),
-        audit=audit(pa.table({name: np.arange(1.0, 41.0)})),
-    )
-    return forecast_page(shown)
+    fans = Fans((Fan(name, np.arange(8), values, np.arange(8, 12), values[:4], joint=TWO_STEPS),), label=name)
+    course = CoverageOverTime(90.0, np.arange(8), np.full(8, 0.8), 0.05, 4, 4.0, axis=name)
+    covered = [Covered(name, 90.0, 0.8, 0.05, 40.0)]
+    profile = Profile(name, EigenProfile(0, flat, flat, flat, flat, flat, flat), 0, (alarm,))
+    parts = {
+        "Forecast": render_forecast(fans, pa.table({name: [name], "Fern": [1.0]}), notes=[name], made_by=name),
+        "Coverage": render_coverage(covered, name="coverage-figure", course=course, pit=np.full(20, 0.05)),
+        "Covariates": render_importance([(name, 0.5, 0.1)]),
+        "Diagnostics": render_diagnostics([profile], pa.table({"rule": [name], "lift": [1.0]})),
+    }
+    return page(name, [Section(title.lower(), title, part) for title, part in parts.items()], lead=name)
 
 
 def of_live(name):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fern.cli.console import Modules, echo, import_own
+from fern.cli.options import split_names, split_numbers
 from fern.errors import FernError
 from fern.extras import add_search_folder
 
@@ -103,11 +104,11 @@ def run(
     chosen = (
         read_task(task)
         .narrowed(
-            models=_names(models),
-            datasets=_names(datasets),
-            seeds=_numbers("seeds", seeds),
-            horizons=_numbers("horizons", horizons),
-            noise=_shares(noise),
+            models=split_names(models),
+            datasets=split_names(datasets),
+            seeds=_whole_numbers("--seeds", seeds),
+            horizons=_whole_numbers("--horizons", horizons),
+            noise=split_numbers("--noise", noise, example="0,0.01"),
         )
         .beside(outside or [])
     )
@@ -152,7 +153,7 @@ def export_fev(
     from fern.benchmark.fev_tasks import export_tasks
     from fern.benchmark.tasks import read_task
 
-    written = export_tasks(read_task(task).narrowed(datasets=_names(datasets)), folder, windows=windows)
+    written = export_tasks(read_task(task).narrowed(datasets=split_names(datasets)), folder, windows=windows)
     echo(f"{len(written)} tasks in {folder}")
     echo(f'Read them: fev.Benchmark.from_yaml("{Path(folder) / "tasks.yaml"}")')
 
@@ -192,29 +193,9 @@ def _sweep(
         raise typer.Exit(130) from None
 
 
-def _names(values: list[str] | None) -> list[str] | None:
-    if values is None:
-        return None
-    return [name.strip() for entry in values for name in entry.split(",") if name.strip()]
-
-
-def _numbers(option: str, values: list[str] | None) -> list[int] | None:
-    names = _names(values)
-    if names is None:
-        return None
-    for name in names:
+def _whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
+    names = split_names(values)
+    for name in names or ():
         if not name.isdecimal():
-            raise FernError(f"--{option}: got {name!r}", expected="comma-separated whole numbers")
-    return [int(name) for name in names]
-
-
-def _shares(values: list[str] | None) -> list[float] | None:
-    names = _names(values)
-    if names is None:
-        return None
-    try:
-        return [float(name) for name in names]
-    except ValueError:
-        raise FernError(
-            argument="--noise", got=",".join(names), expected="comma-separated numbers such as 0,0.01"
-        ) from None
+            raise FernError(argument=option, got=name, expected="comma-separated whole numbers")
+    return None if names is None else [int(name) for name in names]

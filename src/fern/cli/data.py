@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from fern.data.auditing.audit import AuditReport
     from fern.data.auditing.policy import Policy
     from fern.data.cleaning import CleanLog
-    from fern.data.reading import Reading, Source
+    from fern.data.columns import Reading
+from fern.data.reading import Source
 
 PolicyFile = Annotated[
     Path | None,

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 from fern.errors import FernError
 
 if TYPE_CHECKING:
-    from fern.data.reading import Reading
+    from fern.data.columns import Reading
 
 STANDARD = "-"
 """Standard input, or standard output."""
@@ -62,7 +62,7 @@ class TableOptions:
 
     def reading(self, *, ignore: list[str] | None = None) -> "Reading":
         """What the reader need not guess."""
-        from fern.data.reading import Reading
+        from fern.data.columns import Reading
 
         return Reading(
             time_col=self.time_col,
@@ -203,7 +203,7 @@ class SeveralValues(TyperCommand):
         return super().parse_args(ctx, words)
 
 
-def split_numbers(option: str, values: list[str] | None) -> list[float] | None:
+def split_numbers(option: str, values: list[str] | None, *, example: str = "80,95") -> list[float] | None:
     """The numbers of a repeated or comma-separated option."""
     words = split_names(values)
     if words is None:
@@ -211,9 +211,9 @@ def split_numbers(option: str, values: list[str] | None) -> list[float] | None:
     try:
         return [float(word) for word in words]
     except ValueError:
-        raise FernError(argument=option, got=", ".join(words), expected=f"numbers, as {option} 80,95") from None
+        raise FernError(argument=option, got=", ".join(words), expected=f"numbers, as {option} {example}") from None
 
 
 def split_names(values: list[str] | None) -> list[str] | None:
     """The names of a repeated or comma-separated option."""
-    return [name.strip() for value in values or () for name in value.split(",") if name.strip()] or None
+    return None if values is None else [name.strip() for value in values for name in value.split(",") if name.strip()]

@@ -15,10 +15,10 @@ from fern.data.auditing.audit import as_floats
 from fern.data.auditing.policy import PAPER_POLICY, Action, Policy, in_words, judge, sentinels
 from fern.data.auditing.scan import ColumnScan
 from fern.data.auditing.scan_runs import runs_of
-from fern.data.frequency import GridScan, TimeGrid, make_row_grid
-from fern.data.native import Native, restore_names, unwrap
-from fern.data.reading import Reading, Source, open_source, table_source
-from fern.data.series_table import check_grid, resolve_frequency, restore_stamps, split_by_series
+from fern.data.columns import Reading
+from fern.data.frequency import ROWS, GridScan, TimeGrid
+from fern.data.reading import Native, Source, open_source, restore_names, table_source, unwrap
+from fern.data.series_table import check_grid, fill_forward, resolve_frequency, restore_stamps, split_by_series
 from fern.data.splits import Part
 from fern.data.timestamps import as_text
 from fern.errors import FernError
@@ -221,7 +221,7 @@ class _Cleaner:
 
     def _grid(self, *, by_rows: bool) -> TimeGrid:
         if self._stamps is None:
-            return make_row_grid(self._table.num_rows)
+            return TimeGrid(ROWS, self._table.num_rows)
         scan = GridScan()
         scan.add(self._stamps)
         grid = scan.result()
@@ -264,8 +264,7 @@ class _Cleaner:
                 ),
                 argument=self._where,
             )
-        source = np.isfinite(values) & ~np.repeat(chosen, runs.lengths)
-        filled = _filled(values, source)
+        filled = fill_forward(np.where(np.repeat(chosen, runs.lengths), np.nan, values)[:, None])[:, 0]
         for first, length, value in runs.where(chosen):
             rows = slice(first, first + length)
             name = "zeros" if value == 0 else "missing values"
@@ -302,7 +301,7 @@ class _Cleaner:
                 first_stamp=as_text(start),
                 last_stamp=as_text(end),
                 was=None if was is None or np.isnan(was) else float(was),
-                now=None if now is None else float(now),
+                now=None if now is None or np.isnan(now) else float(now),
                 reason=reason,
             )
         )
@@ -313,14 +312,6 @@ def _moot(change: Change, deleted: Mask) -> bool:
     if change.action not in ("fill", "to missing") or change.first_row is None or change.last_row is None:
         return False
     return bool(deleted[change.first_row : change.last_row + 1].all())
-
-
-def _filled(values: Floats, source: Mask) -> Floats:
-    """Each row's last value at or before it that is a source; before the first one, the first."""
-    rows = np.where(source, np.arange(len(values)), -1)
-    last = np.maximum.accumulate(rows)
-    last[last < 0] = int(np.argmax(source))
-    return values[last]
 
 
 def _in_types(table: pa.Table, source: Source, types: Mapping[str, pa.DataType], transformed: set[str]) -> pa.Table:

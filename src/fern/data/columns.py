@@ -136,43 +136,63 @@ def join_columns(table: pa.Table, joined: str | None, *, name: str) -> pa.Table:
     return table.drop_columns(parts).add_column(0, str(joined), names)
 
 
-def find_roles(
-    table: pa.Table,
-    *,
-    name: str,
-    id_col: Sequence[str] | None = None,
-    time_col: str | None = None,
-    target_col: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    forecast: bool = False,
-    ignore_columns: bool = False,
-    guess_id: bool = False,
-    like: Roles | None = None,
-    covariates: Sequence[str] = (),
-    partial: bool = False,
-) -> Roles:
-    """Decide which column is what, from the names and types of a table or of its first rows.
+@dataclass(frozen=True)
+class Reading:
+    """What a reader need not guess.
+
+    Arguments:
+        time_col: the time column; ``id_col`` the columns that name the series.
+        ignore: columns to leave out.
+        encoding: how a CSV file is written; so too ``separator`` and ``decimal``.
+        target_col: the columns to forecast.
+        forecast: only targets are values.
+        ignore_columns: leave out columns that have no role.
+        guess_id: the only column of text may name the series.
+        like: a table whose columns have the same names and roles; they come before all guesses.
+        covariates: columns that are no targets.
+    """
+
+    time_col: str | None = None
+    id_col: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    encoding: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    target_col: tuple[str, ...] | None = None
+    forecast: bool = False
+    ignore_columns: bool = False
+    guess_id: bool = False
+    like: Roles | None = None
+    covariates: tuple[str, ...] = ()
+
+
+GUESSED = Reading()
+"""Everything is the reader's guess."""
+
+
+def find_roles(table: pa.Table, reading: Reading = GUESSED, *, name: str, partial: bool = False) -> Roles:
+    """Decide which column is what, from the names and types of a table or of its first rows (``partial``).
 
     Time is ``ds``, else the first column of dates or timestamps (text that reads as such included), else a column of
     integers whose name says time (``t``, ``year``, …). The series are named by ``unique_id``, or by the columns in
     ``id_col``. All others are values and must be numbers. With ``forecast`` only targets are values: ``target_col``,
     else ``y`` of a long table, else every column of numbers whose name does not say time or identifier; columns that
     are none of these are an error, or left out with ``ignore_columns``. Series are then also named by columns whose
-    names say so (`says_id`), and with ``guess_id`` by the only column of text; see `find_identifiers`. Columns of the
-    same name and role as in the table ``like`` come before all guesses. ``partial``: more rows follow.
+    names say so (`says_id`), and with ``guess_id`` by the only column of text; see `find_identifiers`.
 
     Example:
         >>> find_roles(pa.table({"date": ["2020-01-01"], "load": [1.5]}), name="f.csv").time
         'date'
     """
+    id_col, ignore, forecast, covariates = reading.id_col, reading.ignore, reading.forecast, reading.covariates
     names = table.column_names
     if not names:
         raise FernError("has no columns", where=name)
     require_distinct(names, name=name)
-    known = like or Roles(())
+    known = reading.like or Roles(())
     naming = _given_identifiers(names, id_col, known, ignore)
-    time_col = time_col or (known.time if known.time in names else None)
-    wanted = target_col or (known.values if not naming and known.series is None else ())
+    time_col = reading.time_col or (known.time if known.time in names else None)
+    wanted = reading.target_col or (known.values if not naming and known.series is None else ())
     asked = {"time_col": [time_col], "id_col": id_col or (), "target_col": wanted, "ignore": ignore}
     for argument, columns in asked.items():
         for column in columns:
@@ -183,9 +203,9 @@ def find_roles(
     time, form = find_time(table, free, name=name, asked=time_col)
     if time is None and id_col and forecast and find_time(table, id_col, name=name)[0] is not None:
         raise FernError("it is the only column of times", argument="id_col", got=id_col, where=name)
-    if not naming and forecast and (like is None or like.series is not None):
+    if not naming and forecast and (reading.like is None or known.series is not None):
         others = table.select([column for column in left if column in free or column == time])
-        naming = find_identifiers(others, time, text=guess_id, name=name, partial=partial)
+        naming = find_identifiers(others, time, text=reading.guess_id, name=name, partial=partial)
         left = [column for column in left if column not in naming]
     series = JOINT.join(naming) if naming else None
     targets = None
@@ -199,7 +219,7 @@ def find_roles(
     values = others
     if forecast:
         values, extra = _choose_values(
-            table, others, targets, time=time, long=bool(naming), ignored=ignore_columns, where=name
+            table, others, targets, time=time, long=bool(naming), ignored=reading.ignore_columns, where=name
         )
         aside += extra
     if not values and not covariates:
@@ -213,17 +233,9 @@ def find_roles(
             expected="one of them",
             where=name,
         )
+    joint = tuple(naming) if len(naming) > 1 else ()
     notes = _describe_reading(table, time, form)
-    return Roles(
-        tuple(values),
-        time,
-        form,
-        series,
-        (*ignore, *aside),
-        tuple(covariates),
-        tuple(naming) if len(naming) > 1 else (),
-        notes,
-    )
+    return Roles(tuple(values), time, form, series, (*ignore, *aside), covariates, joint, notes)
 
 
 def _given_identifiers(
@@ -254,17 +266,13 @@ def _choose_values(
     named = [column for column in others if says_time(column) or says_id(column)]
     if time is None and targets is None:
         _refuse_parts_of_time(table, others, where=where)
-    if targets is not None:
-        extra = [column for column in others if column not in targets]
-        unnamed = [column for column in extra if column not in named]
-        if unnamed and not ignored:
-            _refuse_columns(table, unnamed, where=where)
-        return list(targets), extra
-    values = [column for column in others if column not in named and _holds_values(table, column)]
+    values = targets or [column for column in others if column not in named and _holds_values(table, column)]
     extra = [column for column in others if column not in values]
     unnamed = [column for column in extra if column not in named]
     if unnamed and not ignored:
         _refuse_columns(table, unnamed, where=where)
+    if targets is not None:
+        return list(targets), extra
     covariates = [column for column in values if _says_covariate(column)]
     if not long and 0 < len(covariates) < len(values):
         rest = [column for column in values if column not in covariates]
@@ -289,7 +297,7 @@ def _choose_values(
             expected="the column to forecast",
             where=where,
         )
-    return values, extra
+    return list(values), extra
 
 
 def _why_no_series(table: pa.Table, time: str | None) -> str:

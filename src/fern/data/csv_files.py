@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv as pcsv
 
+from fern.data.columns import Reading
 from fern.data.number_marks import Marks, choose_marks, find_marks, is_number, parse_numbers
 from fern.errors import FernError, NotWritten
 
@@ -75,22 +76,17 @@ DAMAGED_IN_CIRCULATION = ("SWDR (W/m²)", "PAR (µmol/m²/s)", "max. PAR (µmol/
 """Names of Weather. Its header was Latin-1, read as UTF-8 and saved again: the ² and µ of every copy are lost."""
 
 
-def repair_names(names: Sequence[str]) -> list[str]:
-    """Column names with their damaged characters restored, where it is known what they were.
+def repair_name(name: str) -> str:
+    """A column's name with its damaged characters restored, where it is known what they were.
 
     Example:
-        >>> repair_names(["date", "SWDR (W/m\\ufffd)"])
-        ['date', 'SWDR (W/m²)']
+        >>> repair_name("SWDR (W/m\\ufffd)")
+        'SWDR (W/m²)'
     """
-    return [_repair_name(name) if DAMAGED in name else name for name in names]
-
-
-def _repair_name(name: str) -> str:
-    return next((whole for whole in DAMAGED_IN_CIRCULATION if _same_but_damage(name, whole)), name)
-
-
-def _same_but_damage(damaged: str, whole: str) -> bool:
-    return len(damaged) == len(whole) and all(a in (DAMAGED, b) for a, b in zip(damaged, whole, strict=True))
+    if DAMAGED not in name:
+        return name
+    pattern = re.compile(re.escape(name).replace(DAMAGED, "."))
+    return next((whole for whole in DAMAGED_IN_CIRCULATION if pattern.fullmatch(whole)), name)
 
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
@@ -296,18 +292,16 @@ class CsvFile:
         cls,
         path: Path,
         start: bytes,  # the first bytes
+        reading: Reading,
         *,
         name: Path,  # what messages call it
         complete: bool,  # they are all
-        encoding: str | None = None,
-        separator: str | None = None,
-        decimal: str | None = None,
     ) -> "CsvFile":
         """Find out how the file is written; what is given is not guessed."""
-        encoding, text = decode(start, name=str(name), complete=complete, encoding=encoding)
+        encoding, text = decode(start, name=str(name), complete=complete, encoding=reading.encoding)
         if not complete and "\n" in text:
             text = text[: text.rindex("\n") + 1]
-        dialect = sniff(text, name=str(name), separator=separator, decimal=decimal)
+        dialect = sniff(text, name=str(name), separator=reading.separator, decimal=reading.decimal)
         try:
             head = pcsv.read_csv(
                 io.BytesIO((text if text.endswith("\n") else text + "\n").encode()),
@@ -318,7 +312,7 @@ class CsvFile:
         except pa.ArrowInvalid as error:
             raise _explain(name, error, []) from None
         raw = tuple(head.column_names)
-        head = head.rename_columns(repair_names([column.strip() for column in raw]))
+        head = head.rename_columns([repair_name(column.strip()) for column in raw])
         if head.num_rows == 0:
             raise FernError("has a header but no rows", where=name)
         if dialect.grouped:

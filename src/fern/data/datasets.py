@@ -13,8 +13,7 @@ from typing import Any, Literal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fern.data.csv_files import DAMAGED_IN_CIRCULATION
-from fern.data.native import FrameKind, Native
-from fern.data.reading import open_source
+from fern.data.reading import FrameKind, Native, open_source
 from fern.errors import FernError, NotWritten, unknown_name
 from fern.files import DISK_TROUBLE, make_folder, write_whole
 from fern.text import terminal

@@ -87,6 +87,7 @@ class Frequency:
 
 
 ROWS = Frequency("row", 1)
+"""The step of a table without a time column: its rows are taken as equally spaced."""
 
 
 def to_frequency(duration: timedelta) -> Frequency:
@@ -183,6 +184,18 @@ def local_times(stamps: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
         return as_integers(pc.local_timestamp(stamps))
     except pa.ArrowException as error:
         raise FernError(f"time zone {zone!r}: cannot be used ({error})") from None
+
+
+def count_units(
+    local: NDArray[np.int64],  # nanoseconds on the wall clock
+    unit: Unit,
+    weekmask: str = WORKDAYS,
+) -> NDArray[np.int64]:
+    """The number of calendar units since 1970 of each time."""
+    days = (local // DAY).astype("datetime64[D]")
+    if unit == "business day":
+        return np.asarray(np.busday_count(np.datetime64(0, "D"), days, weekmask=weekmask))
+    return (days if unit == "day" else days.astype("datetime64[M]")).astype(np.int64)
 
 
 def _on_calendar(local: np.int64, frequency: Frequency, steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -330,12 +343,8 @@ class GridScan:
         self._elapsed = _Steps()
         self._integer = False
         # Calendar readings, each followed as long as every stamp fits it.
-        self._calendar: dict[Unit, _Steps] = {
-            "day": _Steps(),
-            "month": _Steps(),
-            "month end": _Steps(),
-            "business day": _Steps(),
-        }
+        units: tuple[Unit, ...] = ("day", "month", "month end", "business day")
+        self._calendar: dict[Unit, _Steps] = {unit: _Steps() for unit in units}
         self._days: list[NDArray[np.int64]] | None = []  # all days of a calendar; None where they are too many to keep
         self._first: tuple[int, int] | None = None  # time of day and day of month of the first stamp
         self._first_problem: int | None = None
@@ -400,7 +409,7 @@ class GridScan:
         if mask == WORKDAYS:
             return []  # has a reading already
         steps = _Steps()
-        steps.add(np.busday_count(np.datetime64(0, "D"), days.astype("datetime64[D]"), weekmask=mask))
+        steps.add(count_units(days * DAY, "business day", mask))
         return [_grid(base, "business day", steps, mask)] if steps.base() is not None else []
 
     def _note(self, row: int) -> None:
@@ -417,25 +426,17 @@ class GridScan:
         if (clock != self._first[0]).any():
             self._calendar.clear()
             return
-        ends = (
-            day_of_month == ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64) - 1
-        )
-        if not ends.all():
+        if ((days + 1).astype("datetime64[M]") == months).any():  # not the last day of its month
             self._calendar.pop("month end", None)
         if (day_of_month != self._first[1]).any():
             self._calendar.pop("month", None)
         if not np.is_busday(days).all():
             self._calendar.pop("business day", None)
-        numbers = {
-            "day": days.astype(np.int64),
-            "month": months.astype(np.int64),
-            "month end": months.astype(np.int64),
-        }
         if self._days is not None:
-            self._days.append(numbers["day"])
+            self._days.append(days.astype(np.int64))
             self._days = self._days if sum(map(len, self._days)) <= _KEPT_DAYS else None
         for unit, steps in self._calendar.items():
-            steps.add(np.busday_count(np.datetime64(0, "D"), days) if unit == "business day" else numbers[unit])
+            steps.add(count_units(local, unit))
 
 
 def grid_by(stamps: pa.Array, frequency: Frequency) -> TimeGrid | None:
@@ -451,15 +452,7 @@ def grid_by(stamps: pa.Array, frequency: Frequency) -> TimeGrid | None:
         return None
     numbers = as_integers(stamps)
     if frequency.unit not in ("nanosecond", "integer"):
-        local = local_times(stamps)
-        days = (local // DAY).astype("datetime64[D]")
-        months = days.astype("datetime64[M]").astype(np.int64)
-        count = {"day": days.astype(np.int64), "month": months, "month end": months}
-        numbers = (
-            np.busday_count(np.datetime64(0, "D"), days, weekmask=frequency.weekmask)
-            if frequency.unit == "business day"
-            else count[frequency.unit]
-        )
+        numbers = count_units(local_times(stamps), frequency.unit, frequency.weekmask)
         again = next_stamps(stamps[0], frequency, int((numbers.max() - numbers[0]) // frequency.count + 1))
         known = np.concatenate([as_integers(stamps[:1]), as_integers(again)])
         if not np.isin(as_integers(stamps), known).all():
@@ -475,11 +468,6 @@ def grid_by(stamps: pa.Array, frequency: Frequency) -> TimeGrid | None:
     if gaps > max(_MIXED_SHARE * len(sizes), 2):
         return None
     return replace(base, frequency=frequency, gaps=gaps, missing_rows=missing)
-
-
-def make_row_grid(rows: int) -> TimeGrid:
-    """The grid of a table without a time column: its rows are taken as equally spaced."""
-    return TimeGrid(frequency=ROWS, rows=rows)
 
 
 def _grid(base: TimeGrid, unit: Unit, steps: _Steps, weekmask: str = WORKDAYS) -> TimeGrid:

@@ -1,6 +1,6 @@
 """SeriesTable: the series of a wide or long table, checked, and frames of the same kind as answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fern.data.columns import Roles
+from fern.data.columns import Reading, Roles
 from fern.data.covariates import Encoding
 from fern.data.frequency import (
     DAY,
@@ -20,15 +20,14 @@ from fern.data.frequency import (
     Frequency,
     GridScan,
     TimeGrid,
+    count_units,
     grid_by,
     local_times,
-    make_row_grid,
     next_stamps,
     to_frequency,
 )
-from fern.data.native import Native, readable, restore_names, unwrap
-from fern.data.reading import Reading, Source, open_source, table_source
-from fern.data.timestamps import as_integers, as_text, combine_chunks, in_type
+from fern.data.reading import Native, Source, open_source, readable, restore_names, table_source, unwrap
+from fern.data.timestamps import as_integers, as_text, combine_chunks, in_type, is_text
 from fern.errors import FernError, require_memory, unknown_name
 
 Missing = Literal["error", "interpolate", "ffill", "drop"]
@@ -255,7 +254,8 @@ def read_series(
     A series of a few rows has the step of the longest one, or of the table before (``like``). With ``lone`` a table of
     nothing but single rows is read, too: as days, or steps of 1.
     """
-    require_missing(missing)
+    if missing not in get_args(Missing):
+        raise unknown_name("missing", missing, get_args(Missing), argument="missing")
     if grid not in ("time", "rows"):
         raise FernError(argument="grid", got=grid, expected="'time' or 'rows'")
     roles, types = source.roles, source.types
@@ -270,7 +270,16 @@ def read_series(
     make = partial(_series, source=source, by_rows=grid == "rows", step=step, missing=missing, lone=lone or longest > 1)
     first = make(*parts[place], shared=like)
     shared = None if roles.time is None or grid == "rows" else first.frequency
-    series = _share_frequency([first if i == place else make(*part, shared=shared) for i, part in enumerate(parts)])
+    series = tuple(first if i == place else make(*part, shared=shared) for i, part in enumerate(parts))
+    for one in series:
+        if one.frequency != first.frequency:
+            raise FernError(
+                f"mixed frequencies: series {first.name!r} steps by {first.frequency}, series {one.name!r} by "
+                f"{one.frequency}; forecast them separately"
+            )
+    native = native or Native("pyarrow")
+    if roles.named_by:  # answers have these columns in the types they came in
+        native = replace(native, named_by={name: types.get(name) for name in roles.named_by})
     single = types and all(types[name] in (pa.float32(), pa.float16()) for name in roles.values)
     return SeriesTable(
         series=series,
@@ -282,16 +291,10 @@ def read_series(
         id_type=None if roles.series is None else types.get(roles.series),
         value_type=pa.float32() if single else pa.float64(),
         time_format=source.time_format,
-        native=_with_names(native or Native("pyarrow"), source),
+        native=native,
         ignored=roles.ignored,
         notes=(*roles.notes, *_describe_changes(series, empty, missing)),
     )
-
-
-def _with_names(native: Native, source: Source) -> Native:
-    """Answers have the columns that name a series together in the types they came in."""
-    named_by = source.roles.named_by
-    return replace(native, named_by={name: source.types.get(name) for name in named_by}) if named_by else native
 
 
 def _is_empty(rows: pa.Table, columns: Sequence[str]) -> bool:
@@ -376,7 +379,7 @@ def _series(
 ) -> Series:
     where = f"{source.name}, series {name!r}" if name else source.name
     stamps = None if source.roles.time is None else combine_chunks(table[source.roles.time])
-    grid = make_row_grid(table.num_rows)
+    grid = TimeGrid(ROWS, table.num_rows)
     on_grid = stamps is not None and not by_rows
     order: Rows | None = None
     if stamps is not None:
@@ -443,8 +446,7 @@ def _count_missing(series: Series, frequency: Frequency) -> list[int]:
 
 def count_open_days(stamps: pa.Array, frequency: Frequency) -> NDArray[np.int64]:  # (T - 1,)
     """Open days from each stamp to the next."""
-    days = (local_times(stamps) // DAY).astype("datetime64[D]")
-    return np.asarray(np.diff(np.busday_count(np.datetime64(0, "D"), days, weekmask=frequency.weekmask)))
+    return np.diff(count_units(local_times(stamps), "business day", frequency.weekmask))
 
 
 def _values(table: pa.Table, names: Sequence[str]) -> NDArray[np.float64]:  # (T, C)
@@ -513,23 +515,9 @@ def _breaks(stamps: pa.Array, frequency: Frequency | None, *, gaps: bool = True)
     return tuple(i + 1 for i, stamp in enumerate(expected) if stamp != stamps[i + 1])
 
 
-def _share_frequency(series: Sequence[Series]) -> tuple[Series, ...]:
-    """The series, which must have one frequency."""
-    longest = max(series, key=lambda one: len(one.values))
-    for one in series:
-        if one.frequency != longest.frequency:
-            raise FernError(
-                f"mixed frequencies: series {longest.name!r} steps by {longest.frequency}, "
-                f"series {one.name!r} by {one.frequency}; forecast them separately"
-            )
-    return tuple(series)
-
-
 def restore_stamps(stamps: pa.Array, type_: pa.DataType | None) -> pa.Array:
     """Stamps in the type of the time column that came in (text comes back as time stamps)."""
-    if type_ is None or pa.types.is_string(type_) or pa.types.is_large_string(type_):
-        return stamps
-    if pa.types.is_dictionary(type_) or pa.types.is_string_view(type_):
+    if type_ is None or is_text(type_) or pa.types.is_dictionary(type_):
         return stamps
     if pa.types.is_integer(type_) and not pa.types.is_integer(stamps.type):
         return stamps
@@ -537,12 +525,6 @@ def restore_stamps(stamps: pa.Array, type_: pa.DataType | None) -> pa.Array:
 
 
 # --- missing values and rows --------------------------------------------------------------------------------
-
-
-def require_missing(rule: str) -> None:
-    """Refuse a rule that is not known."""
-    if rule not in get_args(Missing):
-        raise unknown_name("missing", rule, get_args(Missing), argument="missing")
 
 
 def complete_grid(
@@ -576,7 +558,12 @@ def interpolate(values: Floats) -> Floats:  # (T, C)
         >>> interpolate(np.array([[np.nan], [1.0], [np.nan], [3.0]]))[:, 0].tolist()
         [1.0, 1.0, 2.0, 3.0]
     """
-    return _by_column(values, lambda rows, known, column: np.interp(rows, known, column[known]))
+    filled, rows = values.copy(), np.arange(len(values))
+    for column in filled.T:
+        known = np.flatnonzero(np.isfinite(column))
+        if 0 < len(known) < len(column):
+            column[:] = np.interp(rows, known, column[known])
+    return filled
 
 
 def fill_forward(values: Floats) -> Floats:  # (T, C)
@@ -586,44 +573,23 @@ def fill_forward(values: Floats) -> Floats:  # (T, C)
         >>> fill_forward(np.array([[np.nan], [1.0], [np.nan], [3.0]]))[:, 0].tolist()
         [1.0, 1.0, 1.0, 3.0]
     """
-
-    def fill(rows: Rows, known: Rows, column: Floats) -> Floats:
-        return column[known[np.maximum(np.searchsorted(known, rows, side="right") - 1, 0)]]
-
-    return _by_column(values, fill)
-
-
-def _by_column(values: Floats, fill: Callable[[Rows, Rows, Floats], Floats]) -> Floats:
-    result = values.copy()
-    rows = np.arange(len(values))
-    for c in range(values.shape[1]):
-        known = np.flatnonzero(np.isfinite(values[:, c]))
-        if 0 < len(known) < len(values):
-            result[:, c] = fill(rows, known, values[:, c])
-    return result
-
-
-def find_missing(values: Floats) -> tuple[int, int, int] | None:
-    """How many values of which column are missing or infinite, and in which row first: the worst column's."""
-    absent = ~np.isfinite(values)
-    if not absent.any():
-        return None
-    counts = absent.sum(axis=0)
-    column = int(np.argmax(counts))
-    return int(counts[column]), column, int(np.flatnonzero(absent[:, column])[0])
+    known = np.isfinite(values)
+    last = np.maximum.accumulate(np.where(known, np.arange(len(values))[:, None], -1), axis=0)
+    return np.take_along_axis(values, np.where(last < 0, known.argmax(axis=0), last), axis=0)
 
 
 def refuse_missing(values: Floats, names: tuple[str, ...], *, where: str) -> None:
-    """An error that says how many values are missing, where first, and what to do."""
-    worst = find_missing(values)
-    if worst is None:
+    """An error that says how many values of the worst column are missing, where first, and what to do."""
+    absent = ~np.isfinite(values)
+    if not absent.any():
         return
-    count, column, row = worst
+    column = int(np.argmax(absent.sum(axis=0)))
+    count, row = int(absent[:, column].sum()), int(np.argmax(absent[:, column]))
     if count == len(values):
         raise FernError(f"column {names[column]!r} has no values; ignore it", where=where)
-    what = "value" if count == 1 else "values"
     raise FernError(
-        f"column {names[column]!r} has {count:,} missing or infinite {what} (first in data row {row + 1:,})",
+        f"column {names[column]!r} has {count:,} missing or infinite value{'s' * (count > 1)} (first in data row "
+        f"{row + 1:,})",
         argument="missing",
         expected="'interpolate', 'ffill' or 'drop' (or clean the table first)",
         where=where,

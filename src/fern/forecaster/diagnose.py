@@ -148,54 +148,55 @@ def _profile(state: State, profiled: Sequence[Profiled]) -> Any:
 
 def _warnings(state: State, profiled: Sequence[Profiled]) -> Any:
     """One row for each stretch that a rule flags."""
-    rows: list[dict[str, Any]] = []
-    begins: list[Any] = []
-    ends: list[Any] = []
+    table, rows = state.table, []
     for one in profiled:
         for alarm in detect_alarms(one.profile, one.rules) if one.rules is not None else ():
-            measured = one.measured.get(alarm.rule)
-            row: dict[str, Any] = {state.table.id_col: one.name} if state.table.id_col is not None else {}
-            row |= {} if state.table.long else {"channel": state.channel_names[alarm.channel]}
-            row |= {
-                "rule": alarm.rule,
-                "rows": alarm.last_row - alarm.first_row + 1,
-                "hit_rate": alarm.hit_rate if measured is None else measured.hit_rate,
-                "false_alarm_rate": alarm.false_alarm_rate if measured is None else measured.false_alarm_rate,
-            }
-            rows.append(row)
-            stamps = one.stamps
-            for edge, place in ((begins, alarm.first_row), (ends, alarm.last_row)):
-                edge.append(place if stamps is None else stamps[place - one.profile.first_row].as_py())
-    kinds = {"rule": pa.string(), "rows": pa.int64(), "hit_rate": pa.float64(), "false_alarm_rate": pa.float64()}
-    if not state.table.long:
-        kinds = {"channel": pa.string(), **kinds}
-    if state.table.id_col is not None:
-        kinds = {state.table.id_col: pa.string(), **kinds}
-    table = {name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}
+            rates = one.measured.get(alarm.rule, alarm)
+            edges = [alarm.first_row, alarm.last_row]
+            if one.stamps is not None:
+                edges = [one.stamps[row - one.profile.first_row].as_py() for row in edges]
+            rows.append(
+                {
+                    table.id_col: one.name,
+                    "channel": state.channel_names[alarm.channel],
+                    "rule": alarm.rule,
+                    "rows": alarm.last_row - alarm.first_row + 1,
+                    "hit_rate": rates.hit_rate,
+                    "false_alarm_rate": rates.false_alarm_rate,
+                    "first": edges[0],
+                    "last": edges[1],
+                }
+            )
     stamp_type = pa.int64() if profiled[0].stamps is None else profiled[0].stamps.type
-    table |= {"first": pa.array(begins, stamp_type), "last": pa.array(ends, stamp_type)}
-    return state.table.native.wrap(pa.table(table))
+    types = {
+        "channel" if table.id_col is None else table.id_col: pa.string(),
+        "rule": pa.string(),
+        "rows": pa.int64(),
+        "hit_rate": pa.float64(),
+        "false_alarm_rate": pa.float64(),
+        "first": stamp_type,
+        "last": stamp_type,
+    }
+    return table.native.wrap(pa.table({name: pa.array([row[name] for row in rows], types[name]) for name in types}))
 
 
 def _rates(state: State, profiled: Sequence[Profiled]) -> Any:
     """One row for each series and rule, where it was learnt and later."""
-    rows = []
-    for one in profiled:
-        for rule in one.rules.rules if one.rules is not None else ():
-            for where, rates in (("learnt", rule.rates), ("later", one.measured.get(rule.name))):
-                if rates is not None:
-                    named = {state.table.id_col: one.name} if state.table.id_col is not None else {}
-                    rows.append(
-                        {
-                            **named,
-                            "rule": rule.name,
-                            "rows": where,
-                            "hit_rate": rates.hit_rate,
-                            "false_alarm_rate": rates.false_alarm_rate,
-                            "lift": rates.lift,
-                            "spikes": rates.spikes,
-                        }
-                    )
+    rows = [
+        {
+            **({} if state.table.id_col is None else {state.table.id_col: one.name}),
+            "rule": rule.name,
+            "rows": where,
+            "hit_rate": rates.hit_rate,
+            "false_alarm_rate": rates.false_alarm_rate,
+            "lift": rates.lift,
+            "spikes": rates.spikes,
+        }
+        for one in profiled
+        for rule in (one.rules.rules if one.rules is not None else ())
+        for where, rates in (("learnt", rule.rates), ("later", one.measured.get(rule.name)))
+        if rates is not None
+    ]
     return state.table.native.wrap(pa.Table.from_pylist(rows))
 
 

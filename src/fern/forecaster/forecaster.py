@@ -13,22 +13,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fern.data.columns import TARGET, join_columns
+from fern.data.columns import TARGET, Reading, find_roles, join_columns
 from fern.data.covariates import Covariates, Encoding, learn_columns, read_statics
-from fern.data.native import FrameKind, Native, unwrap
-from fern.data.reading import Reading, open_source, read_columns, table_source
+from fern.data.reading import FrameKind, Native, open_source, read_columns, table_source, unwrap
 from fern.data.series_table import Missing, SeriesTable, column_names, read_series
 from fern.errors import (
     FernError,
-    is_whole,
     require_memory,
     require_number,
+    require_path,
     require_whole,
     show_value,
     suggest_arguments,
     unknown_name,
 )
-from fern.files import require_path
 from fern.forecaster.diagnose import describe_shortage
 from fern.forecaster.fit import PRETRAINED, FitSettings, fit_state
 from fern.forecaster.predict import (
@@ -626,20 +624,14 @@ class FernForecaster:
         state = self._fitted()
         table = state.table if df is None else self._read_like_fitted(df)
         recent = state.recent if df is None else state.recent_rows(table)
-        return tuple(self._ahead(recent, futr_df)), table
-
-    def _ahead(self, recent: Sequence[Recent], futr_df: Any) -> Sequence[Recent]:
-        """The rows with the known columns of the steps to forecast."""
-        state = self._fitted()
-        known = () if state.covariates is None else state.covariates.encoding.known
         if futr_df is None:
-            return recent
-        if not known:
+            return recent, table
+        if state.covariates is None or not state.covariates.encoding.known:
             raise FernError("the forecaster was fitted without known columns", argument="futr_df")
         from fern.forecaster.future import read_future
 
         ahead = read_future(state, recent, futr_df)
-        return [replace(one, ahead=ahead[one.name]) for one in recent]
+        return tuple(replace(one, ahead=ahead[one.name]) for one in recent), table
 
     def make_future_dataframe(self, df: Any = None) -> Any:
         """The frame to fill in for ``predict(futr_df=…)``: identifier and stamp of each step, known columns empty."""
@@ -661,13 +653,10 @@ class FernForecaster:
         Columns ``covariate``, ``importance``, ``stddev`` (over permutations), the most important first; no rows where
         the covariates have no part in the forecast.
         """
-        state = self._fitted()
-        entries = self._importances()
-        ordered = sorted(entries, key=lambda entry: -entry[1])
-        columns = {
-            name: [entry[k] for entry in ordered] for k, name in enumerate(("covariate", "importance", "stddev"))
-        }
-        return state.table.native.wrap(pa.table({**columns, "covariate": pa.array(columns["covariate"], pa.string())}))
+        ordered = sorted(self._importances(), key=lambda entry: -entry[1])
+        fields = [("covariate", pa.string()), ("importance", pa.float64()), ("stddev", pa.float64())]
+        columns = {name: pa.array([entry[k] for entry in ordered], type_) for k, (name, type_) in enumerate(fields)}
+        return self._fitted().table.native.wrap(pa.table(columns))
 
     def plot_importance(self) -> "Figure":
         """`importance` as a matplotlib figure, a bar for each covariate."""
@@ -702,16 +691,9 @@ class FernForecaster:
 
         OutputColumns.of(level=level, quantiles=None)
         require_whole("n_paths", n_paths, 2)
-        pair = [self._contexts(df, future) for future in (futr_a, futr_b)]
-        return compare_futures(
-            self._fitted(),
-            pair[0][0],
-            pair[1][0],
-            pair[0][1],
-            level=level,
-            n_paths=n_paths,
-            seed=self.seed if seed is None else seed,
-        )
+        (first, table), (second, _) = (self._contexts(df, future) for future in (futr_a, futr_b))
+        seed = self.seed if seed is None else seed
+        return compare_futures(self._fitted(), first, second, table, level=level, n_paths=n_paths, seed=seed)
 
     def _read_like_fitted(self, df: Any, *, grid: Literal["time", "rows"] = "time") -> SeriesTable:
         """The series of a frame that must have the columns of the fitted one."""
@@ -749,32 +731,32 @@ class FernForecaster:
         time_col = given.get("time_col", self.time_col)
         if time_col is not None and not isinstance(time_col, str):
             raise FernError(argument="time_col", got=time_col, expected="the name of a column")
-        targets = column_names("target_col", given.get("target_col", self.target_col))
-        encoding, statics = None, dict[str, Floats]()
+        file = df if isinstance(df, str | Path) else None
         reading = Reading(
             time_col=time_col,
             id_col=None if naming == (ID_COL,) else naming,
-            target_col=targets,
+            target_col=column_names("target_col", given.get("target_col", self.target_col)),
             forecast=True,
             ignore_columns=self.ignore_columns,
-            guess_id=isinstance(df, str | Path),
+            guess_id=file is not None,
             like=None if like is None else like.table.roles,
+            **(dialect or {}),
         )
-        if self._has_covariates(static_df):
-            frame, native = self._open(df, reading, dialect, kind) if isinstance(df, str | Path) else unwrap(df)
-            frame, native, id_col = self._name_series(frame, native, reading)
-            roles = {"identifier": id_col, "time": time_col, "target": targets[0] if targets else TARGET}
+        names, encoding, statics = self._covariates(), None, dict[str, Floats]()
+        if static_df is not None and not names.static:
+            raise FernError("got a frame, but stat_exog_list names no columns", argument="static_df")
+        if names or self.calendar is True or self.holidays is not None:
             fitted = None if like is None or like.covariates is None else like.covariates.encoding
-            df, encoding, statics = self._covariates(frame, roles, fitted=fitted, static_df=static_df)
-            reading = replace(reading, covariates=encoding.dynamic_outputs)
-            reading = reading if id_col is None else replace(reading, id_col=(id_col,))
-        reading = replace(reading, **(dialect or {}))
-        if isinstance(df, str | Path):
-            source = open_source(df, reading, name=name)
-            native = _native_of_file(kind)
+            frame, native = unwrap(df) if file is None else (_read_raw(file, reading, names), _native_of_file(kind))
+            frame, native, id_col = _name_series(frame, native, reading, names)
+            frame, encoding, statics = self._encode(frame, reading, id_col, fitted=fitted, static_df=static_df)
+            named = reading.id_col if id_col is None else (id_col,)
+            reading = replace(reading, covariates=encoding.dynamic_outputs, id_col=named)
+            source = table_source(frame, name="frame", reading=reading)
+        elif file is not None:
+            source, native = open_source(file, reading, name=name), _native_of_file(kind)
         else:
-            frame, own = unwrap(df)
-            native = own if encoding is None else native
+            frame, native = unwrap(df)
             source = table_source(frame, name="frame", reading=reading)
         step = None if like is None else like.table.frequency
         table = read_series(source, grid=grid, missing=self.missing, native=native, lone=True, like=step)
@@ -792,57 +774,29 @@ class FernForecaster:
             warnings.warn(note, FernWarning, stacklevel=3)
         return table
 
-    def _open(
-        self, path: str | Path, reading: Reading, dialect: Mapping[str, Any] | None, kind: FrameKind | None
-    ) -> tuple[pa.Table, Native]:
-        """A file as a table with its covariates as they are."""
-        names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list).names
-        reading = replace(reading, ignore_columns=True, covariates=names, **(dialect or {}))
-        return read_columns(open_source(path, reading)), _native_of_file(kind)
+    def _covariates(self) -> Covariates:
+        return Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
 
-    def _name_series(self, frame: pa.Table, native: Native, reading: Reading) -> tuple[pa.Table, Native, str | None]:
-        """The frame with one column that names the series, and that column; None for a wide frame."""
-        names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list).names
-        naming = reading.id_col or ((ID_COL,) if ID_COL in frame.column_names else ())
-        if len(naming) == 1:
-            return frame, native, naming[0] if naming[0] in frame.column_names else None
-        there = tuple(name for name in names if name in frame.column_names)
-        roles = replace(reading, ignore_columns=True, covariates=there).roles(frame, name="frame")
-        types = {name: frame.schema.field(name).type for name in roles.named_by}
-        return join_columns(frame, roles.series, name="frame"), replace(native, named_by=types), roles.series
-
-    def _has_covariates(self, static_df: Any) -> bool:
-        names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
-        if static_df is not None and not names.static:
-            raise FernError("got a frame, but stat_exog_list names no columns", argument="static_df")
-        return bool(names) or self.calendar is True or self.holidays is not None
-
-    def _covariates(
-        self, frame: pa.Table, roles: Mapping[str, str | None], *, fitted: Encoding | None, static_df: Any
+    def _encode(
+        self, frame: pa.Table, reading: Reading, id_col: str | None, *, fitted: Encoding | None, static_df: Any
     ) -> tuple[pa.Table, Encoding, dict[str, Floats]]:
         """The frame with covariates as numbers, how they became that, and the static numbers of its series."""
-        names = Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
+        names = self._covariates()
+        roles = {"identifier": id_col, "time": reading.time_col, "target": (reading.target_col or (TARGET,))[0]}
         names.require_in(frame.column_names, roles=roles, where="frame")
-        statics = (
-            None if static_df is None else join_columns(unwrap(static_df)[0], roles["identifier"], name="static_df")
-        )
-        if statics is None and names.static:
-            for name in names.static:
-                if fitted is None and name not in frame.column_names:
-                    raise unknown_name("column", name, frame.column_names, argument="stat_exog_list", where="frame")
-        id_col = roles["identifier"]
-        if statics is not None and id_col not in statics.column_names:
-            raise unknown_name("column", id_col, statics.column_names, argument="id_col", where="static_df")
+        statics, where, own = None, "frame", frame
+        if static_df is not None:
+            where = "static_df"
+            statics = own = join_columns(unwrap(static_df)[0], id_col, name=where)
+            if id_col not in own.column_names:
+                raise unknown_name("column", id_col, own.column_names, argument="id_col", where=where)
+        lacking = [name for name in names.static if name not in own.column_names]
+        if lacking and statics is None and fitted is None:
+            raise unknown_name("column", lacking[0], frame.column_names, argument="stat_exog_list", where="frame")
         encoding = fitted or learn_columns(
             frame, names, statics=statics, calendar=self.calendar is not False, country=self.holidays, where="frame"
         )
-        own = frame if statics is None else statics
-        there = all(name in own.column_names for name in names.static)
-        read = (
-            read_statics(own, encoding, id_col=id_col, where="frame" if statics is None else "static_df")
-            if there
-            else {}
-        )
+        read = {} if lacking else read_statics(own, encoding, id_col=id_col, where=where)
         return encoding.encode(frame, where="frame"), encoding, read
 
     def _settings(self) -> FitSettings:
@@ -850,31 +804,26 @@ class FernForecaster:
         require_whole("horizon", self.horizon, 1)
         require_memory(f"horizon: {show_value(self.horizon)} steps", 64.0 * min(self.horizon, 10**30))
         require_whole("seed", self.seed, 0)
-        for name in ("context_length", "season", "epochs"):
+        for name, unset in (("context_length", "auto"), ("season", "auto"), ("epochs", "auto"), ("threads", None)):
             value = getattr(self, name)
-            if not (isinstance(value, str) and value == "auto") and not is_whole(value, least=1):
-                raise FernError(argument=name, got=value, expected="a whole number of at least 1")
-        for name, value, known in (
-            ("model", self.model, model_names()),
-            ("progress", self.progress, get_args(Mode)),
-            ("missing", self.missing, get_args(Missing)),
-        ):
+            if not isinstance(value, str | None) or value != unset:
+                require_whole(name, value, 1)
+        for name, known in (("model", model_names()), ("progress", get_args(Mode)), ("missing", get_args(Missing))):
+            value = getattr(self, name)
             if not isinstance(value, str) or value not in known:
                 raise unknown_name(name, value, known, argument=name)
-        if self.threads is not None and not is_whole(self.threads, least=1):
-            raise FernError(argument="threads", got=self.threads, expected="a whole number of at least 1")
-        Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
-        if self.calendar not in (True, False, "auto"):
-            raise FernError(argument="calendar", got=self.calendar, expected="True, False or 'auto'")
-        if self.holidays is not None and not isinstance(self.holidays, str):
-            raise FernError(argument="holidays", got=self.holidays, expected="a country code such as 'NO', or None")
         for name in ("ignore_columns", "classical", "pretrained"):
             if not isinstance(getattr(self, name), bool):
                 raise FernError(argument=name, got=getattr(self, name), expected="True or False")
+        for name in ("calendar", "positive"):
+            value = getattr(self, name)
+            if not isinstance(value, bool) and value != "auto":
+                raise FernError(argument=name, got=value, expected="True, False or 'auto'")
+        self._covariates()
+        if self.holidays is not None and not isinstance(self.holidays, str):
+            raise FernError(argument="holidays", got=self.holidays, expected="a country code such as 'NO', or None")
         if self.pretrained and self.model not in ("fern", PRETRAINED):
             raise FernError("only Fern comes with weights", argument="pretrained", expected=f"model {PRETRAINED!r}")
-        if not isinstance(self.positive, bool) and self.positive != "auto":
-            raise FernError(argument="positive", got=self.positive, expected="True, False or 'auto'")
         if not isinstance(self.model_settings, Mapping | None):
             raise FernError(argument="model_settings", got=self.model_settings, expected="a mapping of names to values")
         for name in ("context_length", "horizon", "channels"):
@@ -907,6 +856,24 @@ class FernForecaster:
         shortage = describe_shortage(calibration, sorted(levels))
         if shortage:
             warnings.warn(f"{shortage} Details: diagnose().notes", FernWarning, stacklevel=3)
+
+
+def _read_raw(path: str | Path, reading: Reading, names: Covariates) -> pa.Table:
+    """A file as a table with its covariates as they are."""
+    return read_columns(open_source(path, replace(reading, ignore_columns=True, covariates=names.names)))
+
+
+def _name_series(
+    frame: pa.Table, native: Native, reading: Reading, names: Covariates
+) -> tuple[pa.Table, Native, str | None]:
+    """The frame with one column that names the series, and that column; None for a wide frame."""
+    naming = reading.id_col or ((ID_COL,) if ID_COL in frame.column_names else ())
+    if len(naming) == 1:
+        return frame, native, naming[0] if naming[0] in frame.column_names else None
+    there = tuple(name for name in names.names if name in frame.column_names)
+    roles = find_roles(frame, replace(reading, ignore_columns=True, covariates=there), name="frame")
+    types = {name: frame.schema.field(name).type for name in roles.named_by}
+    return join_columns(frame, roles.series, name="frame"), replace(native, named_by=types), roles.series
 
 
 def _native_of_file(kind: FrameKind | None) -> Native:

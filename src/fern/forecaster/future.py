@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fern.data.columns import join_columns
+from fern.data.columns import Reading, join_columns
 from fern.data.covariates import align_future, encode_columns
-from fern.data.native import unwrap
-from fern.data.reading import Reading, open_source, read_columns
+from fern.data.reading import open_source, read_columns, unwrap
 from fern.data.series_table import SeriesTable
 from fern.data.timestamps import as_integers, time_format, to_stamps
 from fern.errors import FernError, unknown_name

@@ -4,9 +4,7 @@ Each chunk of whole series is read, forecast and written before the next. Chunks
 identifiers.
 """
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import pairwise
@@ -22,10 +20,12 @@ from numpy.typing import NDArray
 
 from fern.data.columns import is_row_number
 from fern.data.csv_files import first_line
+from fern.data.reading import refuse_damage
 from fern.data.timestamps import combine_chunks
 from fern.errors import FernError, unknown_name
 from fern.files import check_outputs, require_ending, write_whole
 from fern.forecaster.predict import OutputColumns
+from fern.forecaster.save import pack_forecaster, unpack_forecaster
 from fern.processes import unwind_on_signals
 from fern.training.runtime import RaySession
 
@@ -74,8 +74,7 @@ def predict_file(
     request: dict[str, Any] = {"h": h, "level": level, "quantiles": quantiles, "future": future, "id_col": id_col}
     chunks = _check(source, out, future, id_col=id_col, engine=engine)
     if engine == "ray":
-        saved = pack_folder(forecaster.save)
-        tables = predict_by_ray(chunks, type(forecaster).load, saved, request, address=address)
+        tables = predict_by_ray(forecaster, chunks, request, address=address)
     elif address is not None:
         raise FernError(f"got {address!r}, which is for engine='ray'", argument="address")
     else:
@@ -111,7 +110,7 @@ def _read_future(path: Path, identifiers: pa.ChunkedArray, *, id_col: str) -> pa
     """The rows of some series; names are compared as text, whatever the files' types are."""
     wanted = pc.unique(identifiers.cast(pa.string()))
     parts = []
-    with _open(path) as file, _readable(path):
+    with _open(path) as file, refuse_damage(path):
         for batch in file.iter_batches():
             rows = pa.Table.from_batches([batch])
             rows = rows.drop_columns([name for name in rows.column_names if is_row_number(rows, name)])
@@ -215,7 +214,7 @@ def _require_together(
 
 def read_chunk(chunk: Chunk) -> pa.Table:
     """The rows of a chunk; of the file no other row groups are read."""
-    with _open(Path(chunk.path)) as file, _readable(Path(chunk.path)):
+    with _open(Path(chunk.path)) as file, refuse_damage(Path(chunk.path)):
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
         ends = np.cumsum(sizes)
         groups = np.flatnonzero((ends > chunk.first) & (ends - sizes < chunk.first + chunk.rows)).tolist()
@@ -245,7 +244,7 @@ def _is_zoned(type_: pa.DataType) -> bool:
 
 
 def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
-    with _open(path) as file, _readable(path):
+    with _open(path) as file, refuse_damage(path):
         if id_col not in file.schema_arrow.names:
             raise unknown_name("column", id_col, file.schema_arrow.names, argument="id_col", where=str(path))
         type_ = file.schema_arrow.field(id_col).type
@@ -264,46 +263,18 @@ def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
 
 
 def _open(path: Path) -> pq.ParquetFile:
-    with _readable(path):
+    with refuse_damage(path):
         return pq.ParquetFile(path)
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """What Arrow cannot read is a mistake in the file; damage within it is met only where it is read."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise FernError(f"is not a readable Parquet file ({first_line(error)})", where=path) from None
 
 
 # --- over a cluster -----------------------------------------------------------------------------------------
 
-Folder = Mapping[str, bytes]
-"""A saved forecaster: the files of its folder by name."""
-
 TABLE, ERROR = "table", "error"
 """The columns of an actor's answer: a table as an Arrow stream, or why there is none."""
 
-Load = Callable[[str], Any]
-"""``FernForecaster.load``, which this module must not import."""
-
-
-def pack_folder(save: Callable[[Path], None]) -> Folder:
-    """What ``save`` writes to a folder."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "forecaster"
-        save(folder)
-        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
 
 def predict_by_ray(
-    chunks: list[Chunk],
-    load: Load,
-    forecaster: Folder,
-    request: Mapping[str, Any],
-    *,
-    address: str | None,
+    forecaster: "FernForecaster", chunks: list[Chunk], request: Mapping[str, Any], *, address: str | None
 ) -> Iterator[pa.Table]:
     """The forecasts of the chunks, in their order; every node must see the files by the same paths.
 
@@ -319,7 +290,7 @@ def predict_by_ray(
         items = [{**asdict(chunk), "path": str(Path(chunk.path).resolve())} for chunk in chunks]
         mapped = data.from_items(items, override_num_blocks=len(items)).map_batches(
             Actor,
-            fn_constructor_args=(load, dict(forecaster), dict(request)),
+            fn_constructor_args=(type(forecaster), pack_forecaster(forecaster), dict(request)),
             batch_size=1,
             batch_format="pyarrow",
             compute=data.ActorPoolStrategy(min_size=1, max_size=actors),
@@ -345,12 +316,8 @@ def _ray_data() -> ModuleType:
 class Actor:
     """A forecaster on a node, and what is asked of it."""
 
-    def __init__(self, load: Load, forecaster: Folder, request: Mapping[str, Any]) -> None:
-        with tempfile.TemporaryDirectory() as place:
-            for name, contents in forecaster.items():
-                (Path(place) / name).write_bytes(contents)
-            self._forecaster = load(place)
-        self._request = request
+    def __init__(self, cls: "type[FernForecaster]", files: Mapping[str, bytes], request: Mapping[str, Any]) -> None:
+        self._forecaster, self._request = unpack_forecaster(cls, files), request
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """The forecasts of one chunk, packed: Ray Data joins tables of one schema, and drops what an error says."""

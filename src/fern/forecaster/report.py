@@ -1,7 +1,7 @@
 """A forecast as an HTML page: the fan chart, its coverage, warnings of the diagnostics, and what is in the data."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fern.data.auditing.audit import AuditReport
 from fern.data.auditing.page import audit_part
-from fern.data.native import unwrap
+from fern.data.columns import is_numeric
+from fern.data.reading import unwrap
 from fern.data.writing import write_table
 from fern.diagnostics import Alarm, EigenProfile, detect_alarms
 from fern.errors import FernError
@@ -35,6 +36,11 @@ _MOST_DATA = 1_500_000
 _MOST_PROFILES = 4
 PIT = " PIT: where outcomes fall in the forecast's own probabilities, flat where it is right."
 TWO_STEPS = " Beside it: two steps of joint paths, and the ellipses that hold shares of them."
+HELD_OUT = (
+    "Measured while fitting, on rows that the model had not learnt from: radii from the earlier half of the "
+    "calibration windows, judged on the later half."
+)
+OWN_ROWS = "Measured on these rows; too good where the forecaster has learnt from them."
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,47 +53,78 @@ class Profile:
     alarms: tuple[Alarm, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class ForecastShown:
-    """All that a page shows of a forecast; what there is not is left empty, and the page says so.
-
-    ``rows``      the forecast, a mapping for each row; ``csv`` the same as a file.
-    ``rates``     how often each warning was right, a mapping for each rule.
-    ``measured``  where coverage and profile come from, in words.
-    ``course``    how coverage went along time; ``pit`` the shares of outcomes in equally probable stretches.
-    ``importance``  name, importance and standard deviation of each covariate.
-    """
-
-    name: str
-    lead: str
-    fan: Fans
-    fan_alt: str
-    rows: Sequence[Mapping[str, Any]]
-    csv: bytes
-    notes: tuple[str, ...] = ()
-    command: str = ""
-    measured: str = ""
-    covered: tuple[Covered, ...] = ()
-    course: CoverageOverTime | None = None
-    pit: NDArray[np.floating[Any]] | None = None
-    profiles: tuple[Profile, ...] = ()
-    rates: tuple[Mapping[str, Any], ...] = ()
-    audit: AuditReport | None = None
-    importance: tuple[tuple[str, float, float], ...] = ()
-
-
-def forecast_page(shown: ForecastShown) -> str:
-    """The whole page of a forecast."""
+def report_forecast(
+    forecaster: "FernForecaster",
+    df: Any,
+    *,
+    futr_df: Any = None,
+    level: Sequence[float] | float,
+    h: int | None,
+    name: str,
+    audit: AuditReport | None,
+    command: str,
+) -> Page:
+    """The page of `FernForecaster.report`; what there is not is left out, and the page says so."""
+    if not isinstance(audit, AuditReport | None):
+        raise FernError(argument="audit", got=audit, expected="what fern.audit gives")
+    state, steps = forecaster._fitted(), forecaster._steps(h)
+    rows, _ = unwrap(forecaster.predict(df, futr_df=futr_df, h=h, level=level))
+    findings, measured = state.findings, HELD_OUT
+    if findings is None and df is not None:
+        table = forecaster._read_like_fitted(df)
+        findings, measured = examine(state, table), OWN_ROWS
+        scales = {one.name: state.scale(one.name, one.values) for one in table.series}
+        state = replace(state, table=table.without_rows(), scales=scales)
+    findings = findings or Findings()
+    # The middle of the forecast and its end: how far an error stays with it.
+    fans = make_fans(
+        forecaster, df, futr_df=futr_df, level=level, h=h, joint=(steps // 2, steps) if steps > 1 else None
+    )
+    coverage = element("p", {}, "There is no coverage to show: too few rows were held out to measure it.")
+    if findings.coverage:
+        covered = [Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in findings.coverage]
+        pit = None if findings.course is None else findings.course.pit
+        drawn = render_coverage(covered, name="coverage-figure", course=_course(findings), pit=pit)
+        coverage = joined([element("p", {}, measured), drawn])
+    rates = make_frames(state, findings).rates
     sections = [
-        Section("forecast", "Forecast", _forecast(shown)),
-        Section("coverage", "Coverage", _coverage(shown)),
-        Section("diagnostics", "Diagnostics", _diagnostics(shown)),
+        Section("forecast", "Forecast", render_forecast(fans, rows, notes=state.notes, made_by=command)),
+        Section("coverage", "Coverage", coverage),
+        Section("diagnostics", "Diagnostics", render_diagnostics(_profiles(state, findings), rates)),
     ]
-    if shown.importance:
-        sections.insert(1, Section("covariates", "Covariates", render_importance(shown.importance)))
-    if shown.audit is not None:
-        sections.append(Section("data", "The data", audit_part(shown.audit)))
-    return page(f"Forecast of {shown.name}", sections, lead=shown.lead)
+    importance = forecaster._importances()
+    if importance:
+        sections.insert(1, Section("covariates", "Covariates", render_importance(importance)))
+    if audit is not None:
+        sections.append(Section("data", "The data", audit_part(audit)))
+    lead = f"{state.label}, {rows.num_rows:,} rows ahead; each forecast sees {state.context_length:,} rows."
+    return Page(page(f"Forecast of {name}", sections, lead=lead))
+
+
+def render_forecast(fans: Fans, rows: pa.Table, *, notes: Sequence[str] = (), made_by: str = "") -> Html:
+    """The fan, and the rows of the forecast as a table and as a file."""
+    left = f"; {rows.num_rows - _MOST_ROWS:,} more are in the file" if rows.num_rows > _MOST_ROWS else ""
+    parts = [
+        draw_live(
+            fans,
+            name="fan",
+            alt=_describe_fan(rows),
+            caption="Shaded: intervals of each step. Dashed: the band that a whole path stays within."
+            + (TWO_STEPS if fans.wide else ""),
+        ),
+        listed(notes, kind="notes"),
+        details(f"The {rows.num_rows:,} rows", _listing(rows.slice(0, _MOST_ROWS), f"The forecast{left}", tall=True)),
+    ]
+    held = io.BytesIO()
+    write_table(rows, held, format="csv")
+    if len(held.getvalue()) <= _MOST_DATA:
+        link = download("forecast.csv", "forecast.csv", held.getvalue(), "text/csv;charset=utf-8")
+        parts.append(element("p", {}, link))
+    else:
+        parts.append(element("p", {}, "The forecast is too large for a link; fern forecast writes it to a file."))
+    if made_by:
+        parts.append(element("p", {}, "Made by ", command(made_by)))
+    return joined(parts)
 
 
 def render_coverage(
@@ -99,14 +136,8 @@ def render_coverage(
 ) -> Html:
     """Coverage as a figure and as a table, and how it went along time."""
     described = ", ".join(f"{row.kind} {row.level:g} %: {row.coverage:.1%}" for row in covered)
-    heads = [
-        Head("region"),
-        Head("level", numeric=True),
-        Head("coverage", numeric=True),
-        Head("by chance, ±", numeric=True),
-        Head("n_eff", numeric=True),
-        Head("verdict"),
-    ]
+    numbers = [Head(title, numeric=True) for title in ("level", "coverage", "by chance, ±", "n_eff")]
+    heads = [Head("region"), *numbers, Head("verdict")]
     rows = [
         [
             Entry(row.kind),
@@ -123,12 +154,7 @@ def render_coverage(
         name=name,
         alt=f"Coverage beside the level. {described}.",
         caption="Dots: the share of outcomes inside. Bars: where it should lie 19 times in 20, as many independent "
-        "windows as there are (n_eff)."
-        + (
-            " PIT: where outcomes fall in the forecast's own probabilities, flat where it is right."
-            if pit is not None
-            else ""
-        ),
+        "windows as there are (n_eff)." + (PIT if pit is not None else ""),
     )
     parts = [drawn, listing(heads, rows, caption="Coverage of each kind of region")]
     if course is not None:
@@ -175,130 +201,31 @@ def render_profile(shown: Profile, *, name: str) -> Html:
     )
 
 
-def render_rates(rates: Sequence[Mapping[str, Any]]) -> Html:
-    """How often warnings were right."""
-    names = list(dict.fromkeys(name for row in rates for name in row))
-    heads = [Head(name.replace("_", " "), numeric=isinstance(rates[0].get(name), float | int)) for name in names]
-    return listing(heads, [[_entry(row.get(name)) for name in names] for row in rates], caption="Rates of the warnings")
-
-
-def _forecast(shown: ForecastShown) -> Html:
-    names = list(dict.fromkeys(name for row in shown.rows[:1] for name in row))
-    heads = [Head(name, numeric=isinstance(shown.rows[0][name], float | int)) for name in names]
-    rows = [[_entry(row[name]) for name in names] for row in shown.rows[:_MOST_ROWS]]
-    left = f"; {len(shown.rows) - _MOST_ROWS:,} more are in the file" if len(shown.rows) > _MOST_ROWS else ""
-    parts = [
-        draw_live(
-            shown.fan,
-            name="fan",
-            alt=shown.fan_alt,
-            caption="Shaded: intervals of each step. Dashed: the band that a whole path stays within."
-            + (
-                " Beside it: two steps of joint paths, and the ellipses that hold shares of them."
-                if shown.fan.wide
-                else ""
-            ),
-        ),
-        listed(shown.notes, kind="notes"),
-        details(f"The {len(shown.rows):,} rows", listing(heads, rows, caption=f"The forecast{left}", tall=True)),
-    ]
-    if len(shown.csv) <= _MOST_DATA:
-        parts.append(element("p", {}, download("forecast.csv", "forecast.csv", shown.csv, "text/csv;charset=utf-8")))
-    else:
-        parts.append(element("p", {}, "The forecast is too large for a link; fern forecast writes it to a file."))
-    if shown.command:
-        parts.append(element("p", {}, "Made by ", command(shown.command)))
-    return joined(parts)
-
-
-def _coverage(shown: ForecastShown) -> Html:
-    if not shown.covered:
-        return element("p", {}, "There is no coverage to show: too few rows were held out to measure it.")
-    return joined(
-        [
-            element("p", {}, shown.measured),
-            render_coverage(shown.covered, name="coverage-figure", course=shown.course, pit=shown.pit),
-        ]
-    )
-
-
-def _diagnostics(shown: ForecastShown) -> Html:
-    if not shown.profiles:
+def render_diagnostics(profiles: Sequence[Profile], rates: Any) -> Html:
+    """The diagnostic stacks, and how often warnings were right."""
+    if not profiles:
         return element("p", {}, "There is no eigen-profile: the model has no distribution of its own, or too few rows.")
-    parts = [render_profile(one, name=f"profile-{place}") for place, one in enumerate(shown.profiles[:_MOST_PROFILES])]
-    if len(shown.profiles) > _MOST_PROFILES:
-        parts.append(element("p", {}, f"{len(shown.profiles) - _MOST_PROFILES:,} more series are not drawn."))
-    if shown.rates:
-        parts.append(render_rates(shown.rates))
+    parts = [render_profile(one, name=f"profile-{place}") for place, one in enumerate(profiles[:_MOST_PROFILES])]
+    if len(profiles) > _MOST_PROFILES:
+        parts.append(element("p", {}, f"{len(profiles) - _MOST_PROFILES:,} more series are not drawn."))
+    if rates is not None:
+        table, _ = unwrap(rates)
+        shown = table.rename_columns([name.replace("_", " ") for name in table.column_names])
+        parts.append(_listing(shown, "Rates of the warnings"))
     lead = "How the model sees these rows, in its own units; a forecast can be read without it."
     return joined([element("p", {}, lead), details("Eigen-profile and warnings", *parts)])
+
+
+def _listing(rows: pa.Table, caption: str, *, tall: bool = False) -> Html:
+    heads = [Head(name, numeric=is_numeric(rows[name].type)) for name in rows.column_names]
+    entries = [[_entry(value) for value in row.values()] for row in rows.to_pylist()]
+    return listing(heads, entries, caption=caption, tall=tall)
 
 
 def _entry(value: Any) -> Entry:
     if isinstance(value, float):
         return Entry(number(value), value)
     return Entry("" if value is None else str(value))
-
-
-HELD_OUT = (
-    "Measured while fitting, on rows that the model had not learnt from: radii from the earlier half of the "
-    "calibration windows, judged on the later half."
-)
-OWN_ROWS = "Measured on these rows; too good where the forecaster has learnt from them."
-
-
-def report_forecast(
-    forecaster: "FernForecaster",
-    df: Any,
-    *,
-    futr_df: Any = None,
-    level: Sequence[float] | float,
-    h: int | None,
-    name: str,
-    audit: AuditReport | None,
-    command: str,
-) -> Page:
-    """The page of `FernForecaster.report`."""
-    if not isinstance(audit, AuditReport | None):
-        raise FernError(argument="audit", got=audit, expected="what fern.audit gives")
-    state = forecaster._fitted()
-    made, _ = unwrap(forecaster.predict(df, futr_df=futr_df, h=h, level=level))
-    rows = made.to_pylist()
-    findings, measured = state.findings, HELD_OUT
-    if findings is None and df is not None:
-        table = forecaster._read_like_fitted(df)
-        findings, measured = examine(state, table), OWN_ROWS
-        scales = {one.name: state.scale(one.name, one.values) for one in table.series}
-        state = replace(state, table=table.without_rows(), scales=scales)
-    findings = findings or Findings()
-    text = forecast_page(
-        ForecastShown(
-            name=name,
-            lead=f"{state.label}, {len(rows):,} rows ahead; each forecast sees {state.context_length:,} rows.",
-            fan=make_fans(forecaster, df, futr_df=futr_df, level=level, h=h, joint=_two_steps(forecaster._steps(h))),
-            fan_alt=_describe_fan(state, made),
-            rows=rows,
-            csv=_csv(made),
-            notes=state.notes,
-            command=command,
-            measured=measured,
-            covered=tuple(
-                Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in findings.coverage
-            ),
-            course=_course(findings),
-            pit=None if findings.course is None else findings.course.pit,
-            profiles=_profiles(state, findings),
-            rates=_rates(state, findings),
-            audit=audit,
-            importance=forecaster._importances(),
-        )
-    )
-    return Page(text)
-
-
-def _two_steps(steps: int) -> tuple[int, int] | None:
-    """The middle of the forecast and its end: how far an error stays with it."""
-    return (steps // 2, steps) if steps > 1 else None
 
 
 def _course(findings: Findings) -> CoverageOverTime | None:
@@ -322,21 +249,7 @@ def _profiles(state: State, findings: Findings) -> tuple[Profile, ...]:
     return tuple(shown)
 
 
-def _rates(state: State, findings: Findings) -> tuple[dict[str, Any], ...]:
-    rates = make_frames(state, findings).rates
-    if rates is None:
-        return ()
-    table, _ = unwrap(rates)
-    return tuple(table.to_pylist())
-
-
-def _csv(table: pa.Table) -> bytes:
-    held = io.BytesIO()
-    write_table(table, held, format="csv")
-    return held.getvalue()
-
-
-def _describe_fan(state: State, made: pa.Table) -> str:
+def _describe_fan(made: pa.Table) -> str:
     """The fan for those who do not see it: where each column of the forecast begins and ends."""
     columns = [name for name in made.column_names if pa.types.is_floating(made[name].type) and "-lo-" not in name]
     described = [

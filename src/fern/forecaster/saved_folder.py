@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from safetensors import SafetensorError
 
 from fern._version import __version__
 from fern.errors import FernError
-from fern.files import make_folder, write_whole
+from fern.files import make_folder, read_plain, write_whole
 from fern.settings import read_json
 
 Arrays = dict[str, NDArray[Any]]
@@ -128,29 +127,17 @@ def _entry(body: Mapping[str, Any], part: str, *, where: str) -> dict[str, Any]:
 
 def _bytes(path: Path, *, most: int, where: str, size: int | None = None) -> bytes:
     """The contents of a regular file: links, pipes and devices are refused before anything is read."""
-    # Without NONBLOCK opening a pipe would wait for a writer; NOFOLLOW refuses a link at the last step.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if path.is_symlink():
         raise FernError(f"{where} is a link; a saved forecaster has none")
     try:
-        handle = os.open(path, flags)
+        data = read_plain(path, most=most)
     except FileNotFoundError:
         raise Missing(f"{where}: no such file") from None
     except OSError as error:
         raise FernError(f"{where} cannot be opened ({error.strerror})") from None
-    status = os.fstat(handle)
-    trouble = ""
-    if not stat.S_ISREG(status.st_mode):  # asked before it is a file of Python, which a directory cannot be
-        trouble = "is not a plain file"
-    elif status.st_size > most:
-        trouble = f"has {status.st_size:,} bytes, at most {most:,} are read"
-    elif size is not None and status.st_size != size:
-        trouble = f"has {status.st_size:,} bytes, the manifest says {size!r}; it was changed or damaged"
-    if trouble:
-        os.close(handle)
-        raise FernError(f"{where} {trouble}")
-    with os.fdopen(handle, "rb") as file:
-        return file.read(most + 1)
+    if size is not None and len(data) != size:
+        raise FernError(f"{where} has {len(data):,} bytes, the manifest says {size!r}; it was changed or damaged")
+    return data
 
 
 class Missing(FernError):  # noqa: N818 - what a file is

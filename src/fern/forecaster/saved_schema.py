@@ -10,7 +10,7 @@ from fern.calibration.coverage import CoverageRow
 from fern.calibration.radii import Kind
 from fern.calibration.settings import OnlineSettings
 from fern.data.frequency import WORKDAYS, Unit
-from fern.data.native import FrameKind
+from fern.data.reading import FrameKind
 from fern.diagnostics import Rules
 from fern.diagnostics.alarms import Rates
 from fern.errors import FernError

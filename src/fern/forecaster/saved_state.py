@@ -18,7 +18,7 @@ from fern.calibration.calibration import read_array
 from fern.calibration.coverage import BINS, CoverageByOrigin, CoverageRow
 from fern.calibration.online import STATE
 from fern.data.frequency import Frequency, local_times, next_stamps, require_reach
-from fern.data.native import Native
+from fern.data.reading import Native
 from fern.data.series_table import SeriesTable, restore_stamps
 from fern.data.timestamps import in_type
 from fern.diagnostics import EigenProfile, Rules

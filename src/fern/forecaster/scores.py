@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,25 +102,30 @@ def score_backtest(
     """
     columns = list_columns(table, rows.column_names)
     probabilities = list_quantiles(levels)
-    shape = (len(table.series), -1, horizon)
-    truth = _stack([rows[column] for _, column in columns], shape)
-    quantiles = np.stack(
-        [_stack([rows[_column(mean, p)] for mean, _ in columns], shape) for p in probabilities]
-    )  # (Q, S, W, H, C)
+
+    def stack(names: Sequence[str]) -> Floats:  # (S, W, H, C)
+        shape = (len(table.series), -1, horizon)
+        return np.stack([np.asarray(rows[one].to_numpy(), dtype=np.float64).reshape(shape) for one in names], axis=-1)
+
+    truth = stack([column for _, column in columns])
+    quantiles = np.stack([stack([_column(mean, p) for mean, _ in columns]) for p in probabilities])
     windows = truth.shape[1]
     needed = horizon + (windows - 1) * step
-    scales = np.stack([_naive_error(series.values[: len(series.values) - needed], season) for series in table.series])
-    own = _Forecasts(name, _stack([rows[mean] for mean, _ in columns], shape), quantiles)
-    scorer = _Scorer(truth, scales, probabilities, tuple(levels))
     starts = [needed - window * step for window in range(windows)]
-    naive = _forecast_naive(table, starts, horizon, season, probabilities)
-    classical = _forecast_classical(table, starts, horizon, season, probabilities)
-    methods = tuple(scorer.score(forecasts) for forecasts in (own, naive, classical))
+    scales = np.stack([_naive_error(one.values[: len(one.values) - needed], season) for one in table.series])
+    known = [[one.values[: len(one.values) - start] for start in starts] for one in table.series]
+    score = partial(_score, truth=truth, scales=scales, probabilities=probabilities, levels=levels)
+    own = (stack([mean for mean, _ in columns]), quantiles)
+    methods = (
+        score(name, *own),
+        score(NAIVE, *_forecast_naive(known, horizon, season, probabilities)),
+        score(CLASSICAL, *_forecast_classical(known, horizon, season, probabilities)),
+    )
     parts: list[Score] = []
     if len(table.series) > 1:
-        parts += [scorer.score(own, name=one.name, series=[place]) for place, one in enumerate(table.series)]
+        parts += [score(one.name, *own, series=[place]) for place, one in enumerate(table.series)]
     if len(columns) > 1:
-        parts += [scorer.score(own, name=one, channels=[c]) for c, one in enumerate(table.channel_names)]
+        parts += [score(one, *own, channels=[c]) for c, one in enumerate(table.channel_names)]
     return Backtest(methods, tuple(parts), tuple(levels), windows, season)
 
 
@@ -145,68 +151,52 @@ def list_columns(table: SeriesTable, names: Sequence[str]) -> list[tuple[str, st
     return [(names[list(names).index("cutoff") + 1], table.channel_names[0])]
 
 
-@dataclass(frozen=True, eq=False)
-class _Forecasts:
-    """A method's forecasts of all windows."""
-
-    name: str
-    mean: Floats  # (S, W, H, C)
-    quantiles: Floats  # (Q, S, W, H, C)
-
-
-@dataclass(frozen=True, eq=False)
-class _Scorer:
-    """What forecasts are compared with."""
-
-    truth: Floats  # (S, W, H, C)
-    scales: Floats  # (S, C)
-    probabilities: tuple[float, ...]
-    levels: tuple[float, ...]
-
-    def score(
-        self,
-        forecasts: _Forecasts,
-        *,
-        name: str | None = None,
-        series: Sequence[int] | None = None,
-        channels: Sequence[int] | None = None,
-    ) -> Score:
-        """The score over some series and channels; over all where none are named."""
-        rows = slice(None) if series is None else list(series)
-        own = slice(None) if channels is None else list(channels)
-        truth, mean = self.truth[rows][..., own], forecasts.mean[rows][..., own]
-        quantiles = forecasts.quantiles[:, rows][..., own]
-        error = mean - truth
-        scales = self.scales[rows][..., own]
-        scaled = np.abs(error).mean(axis=(1, 2)) / np.where(scales > 0, scales, np.nan)
-        place = {probability: number for number, probability in enumerate(self.probabilities)}
-        pinball = [np.maximum(p * (truth - quantiles[place[p]]), (p - 1) * (truth - quantiles[place[p]])) for p in GRID]
-        ends = _ends(self.levels)
-        inside = tuple(
-            float(((quantiles[place[low]] <= truth) & (truth <= quantiles[place[high]])).mean())
+def _score(
+    name: str,
+    mean: Floats,  # (S, W, H, C)
+    quantiles: Floats,  # (Q, S, W, H, C)
+    *,
+    truth: Floats,  # (S, W, H, C)
+    scales: Floats,  # (S, C)
+    probabilities: Sequence[float],
+    levels: Sequence[float],
+    series: Sequence[int] | None = None,
+    channels: Sequence[int] | None = None,
+) -> Score:
+    """The score over some series and channels; over all where none are named."""
+    rows = slice(None) if series is None else list(series)
+    own = slice(None) if channels is None else list(channels)
+    truth, mean, quantiles = truth[rows][..., own], mean[rows][..., own], quantiles[:, rows][..., own]
+    error, scales = mean - truth, scales[rows][..., own]
+    scaled = np.abs(error).mean(axis=(1, 2)) / np.where(scales > 0, scales, np.nan)
+    at = dict(zip(probabilities, quantiles, strict=True))
+    pinball = [np.maximum(p * (truth - at[p]), (p - 1) * (truth - at[p])) for p in GRID]
+    ends = _ends(levels)
+    return Score(
+        name,
+        truth.size,
+        float(np.square(error).mean()),
+        float(np.abs(error).mean()),
+        None if np.isnan(scaled).all() else float(np.nanmean(scaled)),
+        2 * float(np.mean(pinball)),
+        tuple(
+            float(((at[low] <= truth) & (truth <= at[high])).mean())
             for low, high in zip(ends[::2], ends[1::2], strict=True)
-        )
-        return Score(
-            forecasts.name if name is None else name,
-            truth.size,
-            float(np.square(error).mean()),
-            float(np.abs(error).mean()),
-            None if np.isnan(scaled).all() else float(np.nanmean(scaled)),
-            2 * float(np.mean(pinball)),
-            inside,
-        )
+        ),
+    )
+
+
+Known = Sequence[Sequence[Floats]]
+"""Of each series the rows (T, C) before each window."""
 
 
 def _forecast_naive(
-    table: SeriesTable, starts: Sequence[int], horizon: int, season: int, probabilities: Sequence[float]
-) -> _Forecasts:
-    """Seasonal naive from the rows before each window, with normal intervals from its own past errors."""
-    forecasts = [
-        [_repeat_season(one.values[: len(one.values) - start], horizon=horizon, season=season) for start in starts]
-        for one in table.series
-    ]
-    mean, stddev = (np.stack([[forecast[part] for forecast in own] for own in forecasts]) for part in (0, 1))
-    return _Forecasts(NAIVE, mean, np.stack([mean + ndtri(probability) * stddev for probability in probabilities]))
+    known: Known, horizon: int, season: int, probabilities: Sequence[float]
+) -> tuple[Floats, Floats]:  # (S, W, H, C), (Q, S, W, H, C)
+    """Seasonal naive with normal intervals from its own past errors."""
+    forecasts = [[_repeat_season(rows, horizon=horizon, season=season) for rows in own] for own in known]
+    mean, stddev = (np.array([[forecast[part] for forecast in own] for own in forecasts]) for part in (0, 1))
+    return mean, np.stack([mean + ndtri(probability) * stddev for probability in probabilities])
 
 
 def _repeat_season(values: Floats, *, horizon: int, season: int) -> tuple[Floats, Floats]:  # (T, C) -> (H, C) each
@@ -232,31 +222,21 @@ def _repeat_season(values: Floats, *, horizon: int, season: int) -> tuple[Floats
 
 
 def _forecast_classical(
-    table: SeriesTable, starts: Sequence[int], horizon: int, season: int, probabilities: Sequence[float]
-) -> _Forecasts:
-    """The classical ensemble from the rows before each window, channel by channel."""
-    channels, series = len(table.channel_names), len(table.series)
-    known = [
-        one.values[: len(one.values) - start, channel]
-        for one in table.series
-        for start in starts
-        for channel in range(channels)
-    ]
-    forecast = forecast_panel(known, horizon, ClassicalSettings(season=season))
-    shape = (series, len(starts), channels, horizon)
-    mean = forecast.mean.reshape(shape).swapaxes(2, 3)
-    quantiles = forecast.quantile(list(probabilities)).reshape(len(probabilities), *shape).swapaxes(3, 4)
-    return _Forecasts(CLASSICAL, mean, quantiles)
+    known: Known, horizon: int, season: int, probabilities: Sequence[float]
+) -> tuple[Floats, Floats]:  # (S, W, H, C), (Q, S, W, H, C)
+    """The classical ensemble, channel by channel."""
+    columns = [column for own in known for rows in own for column in rows.T]
+    forecast = forecast_panel(columns, horizon, ClassicalSettings(season=season))
+    shape = (len(known), len(known[0]), known[0][0].shape[1], horizon)
+    quantiles = forecast.quantile(list(probabilities)).reshape(len(probabilities), *shape)
+    return forecast.mean.reshape(shape).swapaxes(2, 3), quantiles.swapaxes(3, 4)
 
 
 def _naive_error(values: Floats, season: int) -> Floats:  # (T, C) -> (C,)
     """The mean absolute error of seasonal naive inside a series; of the last value where it is too short for that."""
     lag = season if len(values) > season else 1
-    return (
-        np.asarray(np.abs(values[lag:] - values[:-lag]).mean(axis=0))
-        if len(values) > lag
-        else np.zeros(values.shape[1])
-    )
+    steps = np.abs(values[lag:] - values[:-lag])
+    return steps.mean(axis=0) if len(steps) else np.zeros(values.shape[1])
 
 
 def _error(score: Score) -> float:
@@ -267,10 +247,6 @@ def _compare(ours: float, theirs: float, name: str) -> str:
     if theirs <= 0 or abs(ours / theirs - 1) < TIE:
         return f"as good as {name}"
     return f"{'better' if ours < theirs else 'worse'} than {name} by {abs(1 - ours / theirs):.0%}"
-
-
-def _stack(columns: Sequence[Any], shape: tuple[int, int, int]) -> Floats:
-    return np.stack([np.asarray(column.to_numpy(), dtype=np.float64).reshape(shape) for column in columns], axis=-1)
 
 
 def _ends(levels: Sequence[float]) -> list[float]:

@@ -15,7 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from fern._version import __version__
-from fern.files import require_ending, require_path, write_whole
+from fern.errors import require_path
+from fern.files import require_ending, write_whole
 from fern.html.figures import is_live, plotly_script
 from fern.html.markup import Html, element
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,6 +16,7 @@ from fern.data.series_table import SeriesTable, interpolate
 from fern.errors import FernError
 from fern.extras import import_optional
 from fern.forecaster.predict import OutputColumns, Prediction, Request, predict_series, simulate_series
+from fern.forecaster.save import pack_forecaster, unpack_forecaster
 from fern.forecaster.state import Recent, State, keep_recent, measure_scale
 from fern.forecaster.update import update_state
 from fern.integrations.tables import Columns, find_frequency, make_table
@@ -278,12 +277,14 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
 
     def __getstate__(self) -> dict[str, Any]:
         """Forecasters as the files of their folders, so that a pickle holds no live model."""
-        packed = {name: _pack(self.__dict__[name]) for name in FORECASTERS if name in self.__dict__}
+        packed = {name: pack_forecaster(self.__dict__[name]) for name in FORECASTERS if name in self.__dict__}
         return {**self.__dict__, **packed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.__dict__.update({name: _unpack(state[name]) for name in FORECASTERS if name in state})
+        for name in FORECASTERS:
+            if name in state:
+                self.__dict__[name] = unpack_forecaster(own.FernForecaster, state[name])
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -442,16 +443,3 @@ def _with_state(forecaster: own.FernForecaster, state: State) -> own.FernForecas
     other = copy(forecaster)
     other._state = state
     return other
-
-
-def _pack(forecaster: own.FernForecaster) -> dict[str, bytes]:
-    with TemporaryDirectory() as folder:
-        forecaster.save(folder)
-        return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
-
-
-def _unpack(files: Mapping[str, bytes]) -> own.FernForecaster:
-    with TemporaryDirectory() as folder:
-        for name, data in files.items():
-            (Path(folder) / Path(name).name).write_bytes(data)
-        return own.FernForecaster.load(folder)

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from fern._version import __version__
-from fern.errors import FernError, NotWritten, show_value
-from fern.files import require_path, write_whole
+from fern.errors import FernError, NotWritten, require_path, show_value
+from fern.files import write_whole
 from fern.models.base import Forecaster
 from fern.models.registry import build_outline, limit_registrations, model_entry, model_from_config, name_of
 from fern.settings import from_mapping

@@ -16,8 +16,8 @@ from torch.optim import AdamW
 
 from fern._version import __version__
 from fern.data.windows import Windows
-from fern.errors import FernError, require_number, require_whole, show_value
-from fern.files import make_folder, require_path
+from fern.errors import FernError, require_number, require_path, require_whole, show_value
+from fern.files import make_folder
 from fern.models import Forecaster
 from fern.models.registry import name_of
 from fern.models.storage import FORMAT as MODEL_FORMAT

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from fern.data.windows import Windows
-from fern.errors import FernError, unknown_name
-from fern.files import require_path
+from fern.errors import FernError, require_path, unknown_name
 from fern.metrics import MetricAccumulator, sphere_directions
 from fern.models import Forecaster
 from fern.settings import STRICT, from_mapping

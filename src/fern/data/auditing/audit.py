@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from fern.data.auditing.policy import PAPER_POLICY, ColumnVerdict, Policy, judge
 from fern.data.auditing.scan import OUTLIER_LIMIT, ColumnScan, ColumnStatistics
-from fern.data.columns import Roles
-from fern.data.frequency import Frequency, GridScan, TimeGrid, make_row_grid
-from fern.data.native import readable, unwrap
-from fern.data.reading import BATCH_ROWS, Reading, Source, open_source, table_source
+from fern.data.columns import Reading, Roles
+from fern.data.frequency import ROWS, Frequency, GridScan, TimeGrid
+from fern.data.reading import BATCH_ROWS, Source, open_source, readable, table_source, unwrap
 from fern.data.series_table import resolve_frequency, split_by_series
 from fern.data.splits import Part
 from fern.data.timestamps import to_numbers
@@ -159,7 +158,7 @@ def _scan(
             time.add(batch[source.roles.time])
         for future in work:
             future.result()
-    grid = time.result() if source.roles.time is not None else make_row_grid(rows)
+    grid = time.result() if source.roles.time is not None else TimeGrid(ROWS, rows)
     return grid, [scan.finish(outlier_limit=outlier_limit) for scan in scans]
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from fern.data.auditing.audit import AuditReport, ColumnAudit, SeriesAudit
 from fern.data.auditing.policy import Policy, in_words
 from fern.data.auditing.scan import Picture
+from fern.data.auditing.scan_runs import RunLengths
 from fern.data.auditing.scan_values import CommonValue
 from fern.data.frequency import Frequency
 from fern.text import safe_text
@@ -35,59 +36,45 @@ def to_dict(report: AuditReport) -> dict[str, Any]:
             name: value.total_seconds() if isinstance(value, timedelta) else value
             for name, value in asdict(report.policy).items()
         },
-        "series": [_series(series, report.policy) for series in report.series],
+        "series": [_finite(_series(series, report.policy)) for series in report.series],
     }
 
 
 def _series(series: SeriesAudit, policy: Policy) -> dict[str, Any]:
-    grid = series.grid
-    return {
-        "name": series.name or None,
-        "time": {
-            "frequency": str(series.frequency),
-            "step_seconds": None if series.frequency.nanoseconds is None else series.frequency.nanoseconds / 1e9,
-            "first": grid.first,
-            "last": grid.last,
-            "rows": grid.rows,
-            "empty": grid.empty,
-            "duplicates": grid.duplicates,
-            "unordered": grid.unordered,
-            "gaps": grid.gaps,
-            "missing_rows": grid.missing_rows,
-            "irregular": grid.irregular,
-            "mixed": grid.mixed,
-            "common_steps": [{"step": step, "count": count} for step, count in grid.common_steps],
-            "first_problem_row": grid.first_problem_row,
-        },
-        "columns": [_column(column, series.frequency, policy) for column in series.columns],
+    step = series.frequency.nanoseconds
+    time = {
+        **asdict(series.grid),
+        "frequency": str(series.frequency),
+        "step_seconds": None if step is None else step / 1e9,
+        "common_steps": [{"step": step, "count": count} for step, count in series.grid.common_steps],
     }
+    columns = [_column(column, series.frequency, policy) for column in series.columns]
+    return {"name": series.name or None, "time": time, "columns": columns}
 
 
 def _column(column: ColumnAudit, frequency: Frequency, policy: Policy) -> dict[str, Any]:
-    statistics, verdict = column.statistics, column.verdict
+    statistics, verdict, walk = column.statistics, column.verdict, column.statistics.walk
+    zeros, flat = statistics.zeros, statistics.values
     sentinels = sentinel_values(column, frequency, policy)
-    outliers, walk = statistics.outliers, statistics.walk
     return {
         "name": statistics.name,
         "rows": statistics.rows,
-        "mean": _number(statistics.mean),
-        "std": _number(statistics.deviation),
-        "min": _number(statistics.low),
-        "max": _number(statistics.high),
+        "mean": statistics.mean,
+        "std": statistics.deviation,
+        "min": statistics.low,
+        "max": statistics.high,
         "distinct": statistics.distinct,
         "zeros": {
-            "total": statistics.zeros.total,
-            "share": statistics.zeros.total / statistics.rows,
-            "isolated": statistics.zeros.isolated,
-            "clustered": statistics.zeros.total - statistics.zeros.isolated,
-            "longest_run": statistics.zeros.longest,
-            "longest_run_start": statistics.zeros.longest_start if statistics.zeros.longest else None,
+            "total": zeros.total,
+            "share": zeros.total / statistics.rows,
+            "isolated": zeros.isolated,
+            "clustered": zeros.total - zeros.isolated,
+            **_longest(zeros),
         },
         "missing": {
             "total": statistics.missing.total,
             "infinite": statistics.infinite,
-            "longest_run": statistics.missing.longest,
-            "longest_run_start": statistics.missing.longest_start if statistics.missing.longest else None,
+            **_longest(statistics.missing),
         },
         "sentinels": {
             "entries": verdict.sentinel_entries,
@@ -98,32 +85,32 @@ def _column(column: ColumnAudit, frequency: Frequency, policy: Policy) -> dict[s
             "values": [asdict(value) for value in statistics.common],
             "count_too_low_by_at_most": statistics.slack,
         },
-        "flat": {
-            "longest_run": statistics.values.longest,
-            "longest_run_start": statistics.values.longest_start if statistics.values.longest else None,
-            "value": _number(statistics.values.longest_value) if statistics.values.longest else None,
-        },
-        "outliers": None
-        if outliers is None
-        else {
-            "limit": outliers.limit,
-            "median": _number(outliers.median),
-            "mad": _number(outliers.mad),
-            "count": outliers.count,
-            "largest_z": _number(outliers.largest_z),
-            "exact": outliers.exact,
-        },
+        "flat": {**_longest(flat), "value": flat.longest_value if flat.longest else None},
+        "outliers": None if statistics.outliers is None else asdict(statistics.outliers),
         "random_walk": None
         if walk is None
         else {
             "near": walk.near,
             "variance_ratios": dict(zip(("2", "4", "8", "16"), walk.variance_ratios, strict=True)),
-            "dickey_fuller": _number(walk.dickey_fuller),
+            "dickey_fuller": walk.dickey_fuller,
         },
         "actions": [
             {"action": action.kind, "entries": action.entries, "reason": action.reason} for action in verdict.actions
         ],
     }
+
+
+def _longest(runs: RunLengths) -> dict[str, int | None]:
+    return {"longest_run": runs.longest, "longest_run_start": runs.longest_start if runs.longest else None}
+
+
+def _finite(value: Any) -> Any:
+    """The value with None for what is not a finite number."""
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def sentinel_values(column: ColumnAudit, frequency: Frequency, policy: Policy) -> list[tuple[str, CommonValue]]:
@@ -132,10 +119,6 @@ def sentinel_values(column: ColumnAudit, frequency: Frequency, policy: Policy) -
     limit = policy.stuck_after(frequency)
     stuck = [v for v in column.statistics.stuck if v.longest_run > limit and v.value not in codes]
     return [*(("code", value) for value in column.statistics.codes), *(("stuck", value) for value in stuck)]
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
 
 
 def headline(report: AuditReport) -> str:
@@ -235,27 +218,26 @@ def actions(column: ColumnAudit) -> list[tuple[str, str]]:
 
 def remarks(report: AuditReport) -> list[str]:
     """What a reader should know beside the table."""
-    said = []
-    walks = [column.name for series in report.series for column in series.columns if walk(column) == "near"]
+    said, columns = [], [column for series in report.series for column in series.columns]
+    walks = [column.name for column in columns if walk(column) == "near"]
     if walks:
         said.append(
             f"Close to a random walk: {_listed(walks)}. Steps of a random walk are independent, so no point forecast "
             "beats the last value; look at spread and coverage instead."
         )
-    infinite = [c.name for s in report.series for c in s.columns if c.statistics.infinite]
+    infinite = [column.name for column in columns if column.statistics.infinite]
     if infinite:
         said.append(f"Infinite values, counted as missing: {_listed(infinite)}.")
     if report.roles.ignored:
         said.append(f"Ignored: {_listed([name or '(unnamed)' for name in report.roles.ignored])}.")
     zeros = [
         column.name
-        for series in report.series
-        for column in series.columns
+        for column in columns
         if any(action.kind in ("drop", "asinh") and "zeros" in action.reason for action in column.verdict.actions)
     ]
     if zeros:
         said.append(f"Where zeros are true values, as of counts and demand, use --policy counts: {_listed(zeros)}.")
-    undecided = [c.name for s in report.series for c in s.columns if "undecided" in c.verdict.kinds]
+    undecided = [column.name for column in columns if "undecided" in column.verdict.kinds]
     if undecided:
         said.append(
             f"Undecided for {_listed(undecided)}: the policy judges runs by their duration, and the time column does "
@@ -342,11 +324,8 @@ def _section(title: str, table: Table) -> list[RenderableType]:
 
 
 def _facts(rows: list[tuple[SeriesAudit, ColumnAudit]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("column")
-    table.add_column("shape", no_wrap=True)
-    for name in _NUMBERS:
-        table.add_column(name, justify="right")
+    numbers = [Column(name, justify="right") for name in _NUMBERS]
+    table = Table("column", Column("shape", no_wrap=True), *numbers, box=None, pad_edge=False, header_style="bold")
     if len(rows) > _SHOWN:  # those the policy touches first, then as in the file
         rows = sorted(rows, key=lambda row: row[1].verdict.kinds == ("keep",))
     for series, column in rows[:_SHOWN]:
@@ -376,10 +355,8 @@ def _fact(series: SeriesAudit, column: ColumnAudit) -> list[Text]:
 
 
 def _sentinels(report: AuditReport, rows: list[tuple[SeriesAudit, ColumnAudit]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name, justify in (("column", "left"), ("value", "right"), ("kind", "left"), ("times", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    table.add_column("longest run", justify="right")
+    right = [Column(name, justify="right") for name in ("value", "times", "longest run")]
+    table = Table("column", right[0], "kind", *right[1:], box=None, pad_edge=False, header_style="dim")
     for series, column in rows[:_SHOWN]:
         for kind, value in sentinel_values(column, series.frequency, report.policy)[:3]:
             table.add_row(

@@ -169,20 +169,9 @@ def _when(source: Source, table: pa.Table) -> NDArray[Any]:
 
 
 _WIDTH, _HEIGHT = 260, 56
-_HEADS = (
-    Head("Column"),
-    Head("Along the rows"),
-    Head("Least", numeric=True),
-    Head("Greatest", numeric=True),
-    Head("Zeros", numeric=True),
-    Head("Longest zero run", numeric=True),
-    Head("Longest flat run", numeric=True),
-    Head("Stuck, code or commonest"),
-    Head("Missing", numeric=True),
-    Head("Outliers", numeric=True),
-    Head("Random walk"),
-    Head("What the policy does, and why"),
-)
+_NUMBERS = ("Least", "Greatest", "Zeros", "Longest zero run", "Longest flat run", "Missing", "Outliers")
+_TITLES = ("Column", "Along the rows", *_NUMBERS[:5], "Stuck, code or commonest", *_NUMBERS[5:], "Random walk")
+_HEADS = [Head(title, numeric=title in _NUMBERS) for title in (*_TITLES, "What the policy does, and why")]
 
 
 def audit_page(report: AuditReport, *, repairs: Repairs | None = None) -> str:
