@@ -200,7 +200,7 @@ def errors() -> "Figure":
     shown = [
         ModelErrors(
             model,
-            tuple(row.metrics["mse"] for row in board.runs(case, model) if row.status == "done"),
+            tuple(row.metrics["mse"] for row in board.grid.runs(case, model) if row.status == "done"),
             board.paper(Spot(*case, model, "mse")),
         )
         for model in board.lines(case)

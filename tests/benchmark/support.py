@@ -38,6 +38,13 @@ def row_for(run: Run, **changes) -> RunResult:
     return RunResult(**{**asdict(run.settings), "status": "done", "metrics": {"mse": 1.0}, **changes})
 
 
+def reproducible(result: RunResult) -> dict[str, Any]:
+    """What two runs of the same settings must agree on: all but timings, the machine and the commit."""
+    whole = {name: value for name, value in asdict(result).items() if name not in ("seconds", "machine", "finished")}
+    whole["versions"] = {name: value for name, value in result.versions.items() if name != "commit"}
+    return whole
+
+
 class InlineEngine:
     """Executes runs within this process, one at a time."""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.benchmark.support import tiny_plan
+from tests.benchmark.support import reproducible, tiny_plan
 
 from fern.benchmark import execute as module
 from fern.benchmark.execute import LOCK, RunCache, RunContext, execute_run, fail_run
@@ -71,7 +71,7 @@ def test_a_fitted_model_chooses_its_settings_on_all_validation_windows(model):
 
 def test_the_same_run_gives_the_same_row():
     rows = [execute_run(run_of("fern"), RunContext(), RunCache()).result for _ in range(2)]
-    assert rows[0].reproducible() == rows[1].reproducible()
+    assert reproducible(rows[0]) == reproducible(rows[1])
 
 
 @pytest.mark.parametrize("model", ["last-value", "training-mean", "oracle"])
@@ -99,7 +99,7 @@ def test_an_interrupted_run_goes_on_where_it_was_to_the_same_row(tmp_path, model
     again = execute_run(run, replace(place, progress=second), bench)
     assert second.done > 0
     assert second.epochs == [2, 3]
-    assert again.result.reproducible() == whole.result.reproducible()
+    assert reproducible(again.result) == reproducible(whole.result)
     np.testing.assert_array_equal(again.windows["mse"], whole.windows["mse"])
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_checkpoint_is_thrown_away(tmp_path, damage):
     watched = Watched()
     row = execute_run(run, RunContext(checkpoints=tmp_path, progress=watched), bench).result
     assert watched.epochs == [1, 2, 3]
-    assert row.reproducible() == execute_run(run, RunContext(), bench).result.reproducible()
+    assert reproducible(row) == reproducible(execute_run(run, RunContext(), bench).result)
 
 
 def test_a_failure_of_another_kind_leaves_the_checkpoint_where_it_was(tmp_path, monkeypatch):
@@ -133,16 +133,15 @@ def test_a_failure_of_another_kind_leaves_the_checkpoint_where_it_was(tmp_path, 
     watched = Watched()
     again = execute_run(run, RunContext(checkpoints=tmp_path, progress=watched), bench).result
     assert watched.done > 0
-    assert again.reproducible() == execute_run(run, RunContext(), bench).result.reproducible()
+    assert reproducible(again) == reproducible(execute_run(run, RunContext(), bench).result)
 
 
 def test_a_finished_run_whose_row_was_lost_is_scored_again_only(tmp_path):
     run, bench, watched = run_of(), RunCache(), Watched()
     first = execute_run(run, RunContext(checkpoints=tmp_path), bench).result
-    assert (
-        execute_run(run, RunContext(checkpoints=tmp_path, progress=watched), bench).result.reproducible()
-        == first.reproducible()
-    )
+    assert reproducible(
+        execute_run(run, RunContext(checkpoints=tmp_path, progress=watched), bench).result
+    ) == reproducible(first)
     assert watched.epochs == []
 
 

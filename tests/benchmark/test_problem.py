@@ -94,7 +94,7 @@ def test_a_file_that_bears_the_id_of_a_premade_scenario_is_told_apart_from_it(tm
         ("none.toml", {}, r"none\.toml: no such file"),
         ("OU_BASE", {"cleaning": "paper"}, "has nothing to clean"),
         ("ETTh1", {"steps": 5}, "steps applies to scenarios only"),
-        ("ETTh1", {"noise": 0.01}, "noise applies to scenarios only; of a published dataset the truth is not known"),
+        ("ETTh1", {"noise": 0.01}, "noise applies to scenarios only"),
         ("OU_BASE", {"noise": -0.01}, "noise: got -0.01, needs a share of the standard deviation, at least 0"),
     ],
 )

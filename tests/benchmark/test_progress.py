@@ -8,7 +8,7 @@ from tests.benchmark.support import ScriptedEngine, row_for, tiny_plan
 
 from fern.benchmark.engines.base import Finished, Lost
 from fern.benchmark.execute import Outcome
-from fern.benchmark.progress import Lines, LiveTable, Pace, format_duration, make_watcher
+from fern.benchmark.progress import Lines, LiveBars, Pace, format_duration, make_watcher
 from fern.benchmark.store import Damaged
 from fern.benchmark.sweep import run_sweep
 
@@ -26,20 +26,13 @@ def on_terminal():
     return Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
 
 
-def seen(watcher):
-    """The live table as it stands."""
-    console = Console(file=io.StringIO(), width=120)
-    console.print(watcher.render())
-    return console.file.getvalue()
-
-
 def timed(run, seconds, **changes):
     return row_for(run, seconds={"total": seconds}, **changes)
 
 
-def test_a_terminal_gets_the_table_and_a_file_gets_lines():
-    assert isinstance(make_watcher(on_terminal()), LiveTable)
-    assert isinstance(make_watcher(on_file()), Lines)
+def test_a_terminal_gets_bars_and_a_file_gets_lines():
+    assert isinstance(make_watcher(on_terminal()), LiveBars)
+    assert type(make_watcher(on_file())) is Lines
 
 
 def test_lines_tell_each_run_with_its_error_and_the_time_left(plan, store):
@@ -58,28 +51,28 @@ def test_lines_tell_each_run_with_its_error_and_the_time_left(plan, store):
     assert lines[4] == "[4/4]  training-mean on OU_PARAM, 24 to 12, seed 2: mse 1, 30 s"
 
 
-def test_the_table_shows_what_is_under_way_what_was_done_and_how_far_it_is(plan):
-    watcher = LiveTable(on_terminal())
+def test_bars_show_the_epochs_of_active_runs_and_how_far_the_sweep_is(plan):
+    watcher = LiveBars(on_terminal())
     watcher.start(runs=plan.runs, results=(), damaged=(), slots=2)
     try:
         watcher.on_run_start(plan.runs[0])
         watcher.on_run_start(plan.runs[1])
         watcher.on_epoch(plan.runs[1], epoch=3, epochs=50)
-        assert "3/50" in seen(watcher)
-        assert "0/4 runs" in seen(watcher)
-        assert "left" not in seen(watcher)  # nothing is known yet
+        bars = {bar.description: (bar.completed, bar.total) for bar in watcher.bars.tasks}
+        assert bars == {
+            "runs": (0, 4),
+            "last-value on OU_PARAM, 24 to 12, seed 1": (0, None),
+            "training-mean on OU_PARAM, 24 to 12, seed 1": (3, 50),
+        }
         watcher.on_run_end(plan.runs[0], timed(plan.runs[0], 100.0), elsewhere=False)
-        shown = seen(watcher)
-        assert "last-value on OU_PARAM, 24 to 12, seed 1: mse 1, 1 min 40 s" in shown
-        assert "1/4 runs" in shown
-        assert "about 2 min 30 s remaining" in shown  # three runs of 100 s, two at a time
-        watcher.on_run_end(
-            plan.runs[1], timed(plan.runs[1], 1.0, status="failed", error="boom", metrics={}), elsewhere=True
-        )
-        assert "1 failed" in seen(watcher)
-        assert "failed: boom (by another process)" in seen(watcher)
+        assert [bar.completed for bar in watcher.bars.tasks] == [1, 3]
+        failed = timed(plan.runs[1], 1.0, status="failed", error="boom", metrics={})
+        watcher.on_run_end(plan.runs[1], failed, elsewhere=True)
     finally:
         watcher.stop()
+    text = watcher.console.file.getvalue()
+    assert "seed 1: mse 1, 1 min 40 s  about 2 min 30 s remaining" in text  # three runs of 100 s, two at a time
+    assert "failed: boom (by another process)" in text
 
 
 def test_damaged_and_failed_rows_are_told_at_the_start(plan, tmp_path):

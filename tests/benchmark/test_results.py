@@ -65,8 +65,6 @@ def test_the_key_does_not_depend_on_the_order_of_settings():
 def test_rows_of_equal_results_agree_whatever_the_time_and_the_machine():
     other = replace(ROW, seconds={"total": 9.0}, machine={"cores": 4}, finished="later", versions={"commit": "x"})
     assert other != ROW
-    assert other.reproducible() == ROW.reproducible()
-    assert replace(ROW, metrics={"mse": 0.4}).reproducible() != ROW.reproducible()
     mine, theirs = (json.loads(result_to_json(row)) for row in (replace(other, versions={}), ROW))
     assert mine["checksum"] == theirs["checksum"]
 

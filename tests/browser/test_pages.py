@@ -66,8 +66,8 @@ def of_live():
     shown = [
         Attractor.of(cloud, cloud, np.arange(300.0), channel_names=(HOSTILE, "y", "z")),
         Attractor.of(cloud[:, :2], cloud[:, :2], np.arange(300.0), channel_names=(HOSTILE, LINK)),
-        ErrorGrowth({HOSTILE: steps, LINK: 2 * steps}, steps / 9, lyapunov_times_a_step=0.1, label=HOSTILE),
-        CoverageOverTime(90.0, np.arange(12), 0.8 + steps / 100, 0.06, 40, 25.0, axis=LINK),
+        ErrorGrowth({HOSTILE: steps, LINK: 2 * steps}, steps / 9, lyapunov_times_a_step=0.1),
+        CoverageOverTime(90.0, np.arange(12), 0.8 + steps / 100, 0.06, 40, 25.0),
         Fans((fan, fan), label=LINK, left_out=3),
     ]
     parts = [draw_live(one, name=f"live-{place}", alt=HOSTILE, caption=LINK) for place, one in enumerate(shown)]

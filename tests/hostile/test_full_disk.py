@@ -13,7 +13,6 @@ from tests.hostile.support import SCENARIO, Case, cases, check, hourly, run, sna
 from fern.benchmark.engines.local import LocalEngine
 from fern.benchmark.execute import RunCache, RunContext, execute_run
 from fern.benchmark.store import Store
-from fern.benchmark.sweep import run_sweep
 from fern.errors import FernError, NotWritten
 from fern.files import make_folder, write_whole
 from fern.forecaster.saved_folder import write_folder
@@ -135,13 +134,6 @@ def test_a_run_without_room_for_its_checkpoint_leaves_no_row_that_says_failed() 
     with room_for(300), pytest.raises(NotWritten, match="safetensors: was not written"):
         execute_run(work, RunContext(checkpoints=store.checkpoint_path(work.key)), RunCache())
     assert store.contents().results == ()
-
-
-def test_a_sweep_without_room_for_a_claim_ends() -> None:
-    store = Store("runs").for_writing()
-    with room_for(0), pytest.raises(NotWritten, match=r"claims/.*was not written"):
-        run_sweep(tiny_plan(models=["last-value"]), store, InlineEngine(store.folder))
-    assert not list((store.folder / "claims").iterdir())
 
 
 def test_a_worker_hands_on_that_the_disk_is_full(monkeypatch) -> None:

@@ -1,6 +1,5 @@
 """Limits that are said: how far a forecast reaches, how equal two are, how long a claim lives, what a page runs."""
 
-import os
 import re
 import time
 from pathlib import Path
@@ -13,7 +12,6 @@ from tests.benchmark.support import row_for, tiny_plan
 from tests.errors import raises_error
 from tests.hostile.support import run
 
-from fern.benchmark.locks import Claims
 from fern.benchmark.store import Store
 from fern.forecaster import FernForecaster
 from fern.models import build_model, model_names
@@ -97,15 +95,6 @@ def test_a_long_horizon_of_a_short_series_is_forecast() -> None:
 
 
 # --- claims of sweeps -----------------------------------------------------------------------------------------
-
-
-def test_a_claim_of_this_machine_lives_as_long_as_its_owner_with_a_sign_or_without(tmp_path: Path) -> None:
-    with Claims(tmp_path, renew_every=1000.0, stale_after=0.0) as mine, Claims(tmp_path, stale_after=0.0) as theirs:
-        assert mine.take("run")
-        os.utime(tmp_path / "run", (0, 0))  # the owner is so starved that it has not been heard of for decades
-        assert not theirs.take("run")
-        mine.release("run")
-        assert theirs.take("run")
 
 
 # --- what a page runs -----------------------------------------------------------------------------------------

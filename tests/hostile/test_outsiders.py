@@ -81,21 +81,18 @@ class FakePipe:
 @pytest.mark.parametrize(
     ("body", "trouble"),
     [
-        ("sys.exit(0)", f"called sys.exit(0) {PLANNED}"),
-        ("sys.exit('bye')", f"called sys.exit('bye') {PLANNED}"),
-        ("raise KeyboardInterrupt", f"raised KeyboardInterrupt {PLANNED}"),
+        ("sys.exit(0)", f"raised SystemExit(0) {PLANNED}"),
+        ("raise KeyboardInterrupt", f"raised KeyboardInterrupt() {PLANNED}"),
         ("pass", None),
     ],
 )
-def test_a_model_that_leaves_is_in_trouble_and_its_source_is_known(body, trouble, monkeypatch) -> None:
+def test_a_model_that_leaves_is_in_trouble(body, trouble, monkeypatch) -> None:
     name = f"leaver_{abs(hash(body))}"
     write_files({f"{name}.py": forecaster(body)})
     monkeypatch.setattr("fern.benchmark.plan.serve_alone", lambda: None)
     pipe = FakePipe((f"{name}:forecast", SIZES))
     _serve_inspections(pipe)
-    fingerprint, sight = pipe.sent
-    assert len(fingerprint) == 12
-    assert sight == Inspection(fingerprint, trouble=trouble)
+    assert [sight.trouble for sight in pipe.sent] == [trouble]
 
 
 @pytest.mark.usefixtures("on_the_path")

@@ -55,7 +55,7 @@ EXCEPT = {
     # Predictions for fev in a temporary folder of its own.
     "benchmark/adapters/windowwise.py": {"file.parent.mkdir", "write_table(_as_series(contexts"},
     # Gives a text back.
-    "html/figures.py": {"plot_of(shown).to_json()"},
+    "html/figures.py": {"draw_plot(shown).to_json()"},
     # Takes an open file; those who open one are searched.
     "data/writing.py": {"pq.write_table(table, file", "pcsv.write_csv(table, file"},
 }

@@ -11,7 +11,7 @@ from fern.errors import FernError
 from fern.plot.attractor import trajectory_figure
 from fern.plot.canvas import save_figure
 from fern.plot.diagnostics import diagnostics_figure
-from fern.plot.forecasts import Band, forecast_figure
+from fern.plot.forecasts import Interval, forecast_figure
 from fern.systems import StateShock, scenario, simulate
 
 
@@ -39,9 +39,9 @@ def test_a_forecast_is_drawn_beside_the_truth_with_its_band():
         future,
         {"fern": future, "naive": 0 * future},
         channel_names=("x", "y"),
-        band=Band(future - 1, future + 1, 0.9),
+        band=Interval(future - 1, future + 1, 90),
     )
-    assert labels(drawn.axes[0]) == ["truth", "90%", "fern", "naive"]
+    assert labels(drawn.axes[0]) == ["truth", "90 %", "fern", "naive"]
     assert len(drawn.axes) == 2
 
 

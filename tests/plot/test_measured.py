@@ -127,12 +127,12 @@ def test_an_attractor_of_another_length_is_refused():
 def test_the_image_of_the_ball_has_the_covariance_of_the_distribution():
     covariance = np.array([[2.0, 1.2], [1.2, 1.0]])
     patch = PatchMap("patch 1", (1, 24), np.array([3.0, -1.0]), covariance, np.array([4.0, 0.0]))
-    edge = mechanism_figure([patch], source_deviation=0.5, deviations=2.0).axes[1].lines[0].get_xydata()
+    edge = mechanism_figure([patch], source_deviation=0.5).axes[1].lines[0].get_xydata()
     distance = np.einsum("ni,ij,nj->n", edge - patch.centre, np.linalg.inv(covariance), edge - patch.centre)
     assert np.allclose(distance, 4.0)
 
 
 def test_the_ball_has_the_radius_of_the_prior():
     patch = PatchMap("patch 1", (1, 24), np.zeros(2), np.eye(2))
-    ball = mechanism_figure([patch], source_deviation=0.5, deviations=2.0).axes[0].lines[0].get_xydata()
+    ball = mechanism_figure([patch], source_deviation=0.5).axes[0].lines[0].get_xydata()
     assert np.allclose(np.linalg.norm(ball, axis=1), 1.0)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fern.benchmark.problem import NOISE, Dataset, Problem, find_scenario, load_dataset
-from fern.benchmark.tasks import DatasetChoice, Task
+from fern.benchmark.tasks import Task
 from fern.errors import FernError, require_whole, show_value
 from fern.files import check_folder, make_folder, write_whole
 
@@ -46,7 +46,9 @@ def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[d
     if not chosen:
         raise FernError(f"task {task.name}: has no simulated dataset; only those can be exported")
     folder = Path(folder)
-    _require_empty(folder)
+    check_folder(folder)
+    if folder.is_dir() and list(folder.iterdir()):
+        raise FernError("is not empty; give a new or an empty folder", where=folder)
     tables: dict[str, pa.Table] = {}
     tasks: list[dict[str, Any]] = []
     floors: dict[str, dict[str, float]] = {}
@@ -55,7 +57,8 @@ def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[d
         label = _label(dataset, task=task, taken=tables)
         tables[label] = _as_table(dataset)
         for horizon in choice.horizons or task.horizons:
-            problem = _problem(task, choice, horizon, dataset)
+            length = choice.context_length or task.context_length
+            problem = Problem(dataset, choice.split or task.split, "none", length, horizon)
             name = f"{label}_{horizon}"
             starts = _starts(problem, windows)
             tasks.append(_described(problem, starts, file=_file(folder, label).resolve(), name=name))
@@ -108,11 +111,6 @@ def _as_table(dataset: Dataset) -> pa.Table:
     return pa.table(columns)
 
 
-def _problem(task: Task, choice: DatasetChoice, horizon: int, dataset: Dataset) -> Problem:
-    length = choice.context_length or task.context_length
-    return Problem(dataset, choice.split or task.split, "none", length, horizon)
-
-
 def _starts(problem: Problem, windows: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
     """The first rows of the forecasts, evenly spread over the test part."""
     part, horizon = problem.split.test, problem.horizon
@@ -144,12 +142,6 @@ def _floor(problem: Problem, starts: Any) -> dict[str, float]:
     truth = np.stack([problem.values[start : start + problem.horizon] for start in starts])
     errors = problem.best_forecasts(starts) - truth
     return {"oracle_mse": float(np.square(errors).mean()), "train_variance": float(np.square(problem.train_std).mean())}
-
-
-def _require_empty(folder: Path) -> None:
-    check_folder(folder)
-    if folder.is_dir() and list(folder.iterdir()):
-        raise FernError("is not empty; give a new or an empty folder", where=folder)
 
 
 def _write_json(path: Path, values: object) -> None:

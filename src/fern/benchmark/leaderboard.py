@@ -1,19 +1,18 @@
 """The leaderboard of a task: who is ahead, and every figure beside the paper's and the oracle's."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fern.benchmark.results import RunResult, direction_of, title_of
-from fern.benchmark.tables.build import KINDS, kind_of
-from fern.benchmark.tables.cells import Case, Cell, Grid, Spot, fill_grid, mark_best
+from fern.benchmark.tables.build import KINDS, in_lyapunov_times, kind_of
+from fern.benchmark.tables.cells import Case, Cell, Grid, Spot, fill_grid, mark_best, score_cell
 from fern.benchmark.tables.labels import seen_by
 from fern.benchmark.tables.published import beside_paper, compared_figures, has_table
 from fern.benchmark.tables.ranking import AgainstBest, Standings
 from fern.benchmark.tables.rendering import cell_text
 from fern.benchmark.tasks import ORACLE, Task
 from fern.html.figures import drawing
-from fern.html.markup import Entry, Head, Html, element, joined, listing, number
+from fern.html.markup import Entry, Head, Html, element, figure_entry, joined, listing, number
 from fern.plot.scores import critical_difference_figure
 
 _MARKS = {1: "best", 2: "second best"}
@@ -47,16 +46,6 @@ class Board:
         """Planned runs of these cases, models and seeds that have no result yet."""
         return sum(cell.missing for spot, cell in self.cells.items() if spot.metric == self.metrics[0])
 
-    def runs(self, case: Case, model: str) -> list[RunResult]:
-        """The runs of a model on a case, by seed."""
-        names = self.grid.names
-        mine = [
-            result
-            for result in self.grid.results
-            if (names[result.key].dataset, result.horizon, names[result.key].model) == (*case, model)
-        ]
-        return sorted(mine, key=lambda result: result.seed)
-
     def paper(self, spot: Spot) -> float | None:
         """The paper's number."""
         cell = self.cells.get(spot)
@@ -68,10 +57,7 @@ def board_of(name: str, results: Sequence[RunResult], task: Task | None) -> Boar
     kind = kind_of(name, results)
     grid = fill_grid(results, expected=task)
     known = {metric for result in grid.results for metric in Grid.figures_of(result)}
-    metrics = tuple(metric for metric in KINDS[kind].metrics if metric in known) or ("mse",)
-    if "ept_lyapunov" in known and "ept" in metrics:
-        place = metrics.index("ept") + 1
-        metrics = (*metrics[:place], "ept_lyapunov", *metrics[place:])
+    metrics = tuple(metric for metric in in_lyapunov_times(KINDS[kind], results) if metric in known) or ("mse",)
     cells = mark_best(grid.cells((*metrics, *_FLOORS, *compared_figures(kind))))
     return Board(name, kind, grid, metrics, beside_paper(kind, cells) if has_table(kind) else cells)
 
@@ -88,19 +74,14 @@ def standings_part(ranking: Standings, *, name: str) -> Html:
     rows = [
         [
             Entry(standing.model),
-            Entry(
-                "–" if standing.rank is None else f"{standing.rank:.2f}", "" if standing.rank is None else standing.rank
-            ),
+            figure_entry(standing.rank, f"{standing.rank:.2f}" if standing.rank else None, blank="–"),
             Entry(str(standing.wins)),
             Entry(str(standing.cases)),
-            Entry(
-                "–" if standing.relative is None else f"×{standing.relative:.3g}",
-                "" if standing.relative is None else standing.relative,
-            ),
+            figure_entry(standing.relative, f"×{standing.relative:.3g}" if standing.relative else None, blank="–"),
         ]
         for standing in ranking.models
     ]
-    parts = [listing(heads, rows, caption=f"Standings by {title_of(ranking.metric)}"), element("p", {}, ranking.words)]
+    parts = [listing(heads, rows, caption="Standings by MSE"), element("p", {}, ranking.words)]
     if ranking.critical_difference is not None:
         ranks = [(standing.model, standing.rank) for standing in ranking.models if standing.rank is not None]
         drawn = critical_difference_figure(ranks, critical_difference=ranking.critical_difference, alike=ranking.alike)
@@ -188,7 +169,7 @@ def _line(
     anchors: Mapping[str, str],
 ) -> list[Entry]:
     dataset, horizon = case
-    runs = board.runs(case, model)
+    runs = board.grid.runs(case, model)
     line = [
         Entry(element("a", {"href": f"#{anchors[dataset]}"}, dataset), dataset),
         Entry(str(horizon)),
@@ -201,11 +182,11 @@ def _line(
         line.append(_figure(board, case, metric, cell))
         if printed[metric]:
             ratio = None if cell is None else cell.ratio
-            line.append(Entry("" if paper is None else number(paper), "" if paper is None else paper))
-            line.append(Entry("" if ratio is None else f"×{ratio:.2f}", "" if ratio is None else ratio))
-    line += [_plain(board.cells.get(Spot(dataset, horizon, model, metric))) for metric in board.floors]
+            line += [figure_entry(paper), figure_entry(ratio, f"×{ratio:.2f}" if ratio else None)]
+    floors = [board.cells.get(Spot(dataset, horizon, model, metric)) for metric in board.floors]
+    line += [figure_entry(None if cell is None else cell.mean) for cell in floors]
     rank, verdict = ranks.get(model), against.get((case, model))
-    line.append(Entry("" if rank is None else str(rank), "" if rank is None else float(rank)))
+    line.append(figure_entry(rank))
     if rank == 1:
         line.append(Entry("the best", "", "short"))
     elif verdict is None:
@@ -234,10 +215,6 @@ def _tested(verdict: AgainstBest) -> Entry:
     return Entry(f"{verdict_text}, p = {verdict.p_value:.2g}", None, "short", verdict.words)
 
 
-def _plain(cell: Cell | None) -> Entry:
-    return Entry("", "") if cell is None or cell.mean is None else Entry(number(cell.mean), float(cell.mean))
-
-
 def _shade(board: Board, case: Case, metric: str, cell: Cell) -> str | None:
     """How close a figure is to the best of its case, where it is an error above 0."""
     others = [board.cells.get(Spot(*case, model, metric)) for model in board.grid.models if model != ORACLE]
@@ -254,10 +231,6 @@ def _ranks(board: Board, case: Case) -> dict[str, int]:
     direction = direction_of(metric)
     if direction == 0:
         return {}
-    scores = {}
-    for model in board.grid.models:
-        cell = board.cells.get(Spot(*case, model, metric))
-        if model == ORACLE or cell is None or (cell.mean is None and not cell.diverged):
-            continue
-        scores[model] = math.inf if cell.diverged or cell.mean is None else -direction * cell.mean
+    cells = {model: board.cells.get(Spot(*case, model, metric)) for model in board.grid.models if model != ORACLE}
+    scores = {model: score for model, cell in cells.items() if (score := score_cell(cell, direction)) is not None}
     return {model: 1 + sum(other < own for other in scores.values()) for model, own in scores.items()}

@@ -19,7 +19,7 @@ from fern.benchmark.tables.ranking import AgainstBest, against_best, standings
 from fern.benchmark.tasks import ORACLE, Task, is_outside, read_task, task_names
 from fern.errors import FernError
 from fern.html.figures import drawing
-from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
+from fern.html.markup import Entry, Head, Html, element, figure_entry, joined, listed, listing, number
 from fern.html.page import Section, command, details, download, page
 from fern.plot.scores import (
     BY_TEST,
@@ -81,7 +81,7 @@ def commands_part(board: Board, cases: Sequence[Case]) -> Html:
         [Entry(model), Entry(str(case[1])), Entry(command(command_for(runs)), kind="short")]
         for case in cases
         for model in board.lines(case)
-        if (runs := board.runs(case, model))
+        if (runs := board.grid.runs(case, model))
     ]
     return listing(heads, rows, caption="Commands that make these numbers again")
 
@@ -97,8 +97,7 @@ def runs_part(board: Board, cases: Sequence[Case]) -> Html:
     rows = []
     for case in cases:
         for model in board.lines(case):
-            for result in board.runs(case, model):
-                mse, seconds = result.metrics.get("mse"), result.seconds.get("total")
+            for result in board.grid.runs(case, model):
                 status = result.status if result.error is None else f"{result.status}: {result.error}"
                 rows.append(
                     [
@@ -106,10 +105,10 @@ def runs_part(board: Board, cases: Sequence[Case]) -> Html:
                         Entry(str(result.horizon)),
                         Entry(str(result.seed)),
                         Entry(status, kind="short" if result.status == "done" else "trouble"),
-                        _number(mse),
-                        _number(result.windows),
-                        _number(result.epochs),
-                        _number(seconds),
+                        figure_entry(result.metrics.get("mse")),
+                        figure_entry(result.windows),
+                        figure_entry(result.epochs),
+                        figure_entry(result.seconds.get("total")),
                         Entry(result.code_version, kind="short"),
                         Entry(result.versions.get("commit", "")),
                         Entry(result.versions.get("torch", "")),
@@ -157,10 +156,6 @@ def figures_csv(results: Sequence[RunResult]) -> str:
         record += [result.versions.get(name) if name == "commit" else getattr(result, name) for name in last]
         writer.writerow([safe_text(value, "csv") if isinstance(value, str) else value for value in record])
     return out.getvalue()
-
-
-def _number(value: float | None) -> Entry:
-    return Entry("", "") if value is None else Entry(number(float(value)), float(value))
 
 
 _MOST_PROBLEMS = 20
@@ -348,7 +343,7 @@ def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Htm
         curves = [
             TrainingCurve.of(model, history)
             for model in board.lines((dataset, horizon))
-            for result in board.runs((dataset, horizon), model)
+            for result in board.grid.runs((dataset, horizon), model)
             if (history := result.epoch_history()) and all("mse" in (epoch.test or {}) for epoch in history)
         ]
         if not curves:
@@ -373,10 +368,10 @@ def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Htm
 def _errors(board: Board, case: tuple[str, int]) -> CaseErrors:
     """The test MSE of every run that is done; the oracle's, from its own run or from what another's result says."""
     models = []
-    runs = [result for model in board.lines(case) for result in board.runs(case, model)]
+    runs = [result for model in board.lines(case) for result in board.grid.runs(case, model)]
     floors = [result.metrics["oracle_mse"] for result in runs if "oracle_mse" in result.metrics]
     for model in board.lines(case):
-        values = tuple(result.metrics["mse"] for result in board.runs(case, model) if result.status == "done")
+        values = tuple(result.metrics["mse"] for result in board.grid.runs(case, model) if result.status == "done")
         if model == ORACLE:
             floors = [*values, *floors]
         elif values:

@@ -4,10 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from importlib.util import find_spec
 from multiprocessing.connection import Connection
-from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fern.benchmark.adapters.outside import build_outside_model, source_fingerprint
@@ -55,9 +52,7 @@ class IsolatedInspector:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._end()
 
     def __call__(self, text: str, sizes: ModelConfig) -> Inspection:
@@ -65,21 +60,18 @@ class IsolatedInspector:
         if self._servant is None:
             self._servant = Servant(_serve_inspections, name="fern plan")
         self._servant.send((text, sizes))
-        fingerprint = hashlib.sha256(text.encode()).hexdigest()[:12]
         try:
-            while True:
-                message = self._servant.take(self._limit)
-                if isinstance(message, FernError):
-                    raise message
-                if isinstance(message, Inspection):
-                    return message
-                fingerprint = message
+            answer = self._servant.take(self._limit)
+            if isinstance(answer, FernError):
+                raise answer
+            known: Inspection = answer
+            return known
         except TimeoutError:
             trouble = f"was not ready within {self._limit:g} s of being asked"
         except EOFError as death:
             trouble = str(death)
         self._end()
-        return Inspection(fingerprint, trouble=f"{trouble} while the run was planned")
+        return _in_trouble(text, trouble)
 
     def _end(self) -> None:
         if self._servant is not None:
@@ -88,36 +80,24 @@ class IsolatedInspector:
 
 
 def _serve_inspections(pipe: Connection) -> None:
-    """The life of that process: first the fingerprint, which needs nothing executed, then the model itself."""
+    """The life of that process: an answer for each model that it is asked about."""
     serve_alone()
     with suppress(EOFError, OSError):
         while True:
             text, sizes = pipe.recv()
-            fingerprint = _unexecuted_fingerprint(text)
-            if fingerprint is not None:
-                pipe.send(fingerprint)
             try:
                 answer: Inspection | FernError = inspect_here(text, sizes)
             except FernError as error:
                 answer = FernError(str(error))
-            except SystemExit as error:
-                answer = Inspection(
-                    fingerprint or "", trouble=f"called sys.exit({error.code!r}) while the run was planned"
-                )
-            except KeyboardInterrupt:
-                answer = Inspection(fingerprint or "", trouble="raised KeyboardInterrupt while the run was planned")
+            except (SystemExit, KeyboardInterrupt) as error:
+                answer = _in_trouble(text, f"raised {error!r}")
             pipe.send(answer)
 
 
-def _unexecuted_fingerprint(text: str) -> str | None:
-    """`source_fingerprint` without importing the module; None where its file is not found that way."""
-    try:
-        spec = find_spec(text.partition(":")[0])
-        if spec is None or spec.origin is None:
-            return None
-        return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:12]
-    except Exception:  # noqa: BLE001  a package around the module may do anything when it is imported
-        return None
+def _in_trouble(text: str, reason: str) -> Inspection:
+    """Of a model whose source was not read; its name stands for it."""
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return Inspection(name, trouble=f"{reason} while the run was planned")
 
 
 @dataclass(frozen=True)

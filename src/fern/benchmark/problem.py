@@ -80,14 +80,9 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
         return _by_author(choice)
     if plan is not None:
         return _simulated(plan, choice)
-    if choice.noise:
-        raise FernError(
-            "noise applies to scenarios only; of a published dataset the truth is not known", argument=choice.dataset
-        )
-    if choice.start:
-        raise FernError("start applies to scenarios only; this is a published dataset", argument=choice.dataset)
-    if choice.steps is not None:
-        raise FernError("steps applies to scenarios only; this is a published dataset", argument=choice.dataset)
+    for name, given in (("noise", choice.noise), ("start", choice.start), ("steps", choice.steps is not None)):
+        if given:
+            raise FernError(f"{name} applies to scenarios only; this is a published dataset", argument=choice.dataset)
     return _published(choice.dataset, choice.cleaning)
 
 

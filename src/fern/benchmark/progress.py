@@ -1,19 +1,16 @@
-"""Progress of a sweep: a live table on a terminal, a line per finished run elsewhere, and the remaining time."""
+"""Progress of a sweep: a line per finished run with the remaining time, and on a terminal bars of the active ones."""
 
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from fern.benchmark.results import RunResult
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Damaged
 from fern.benchmark.sweep import Watcher
+from fern.text import safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,24 +68,20 @@ def format_duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-_RECENT = 8  # finished runs that a live table keeps in sight
-
-
 def make_watcher(console: "Console") -> Watcher:
-    """The live table where the console is a terminal, lines elsewhere."""
-    return LiveTable(console) if console.is_terminal else Lines(console)
+    """Lines, and bars below them where the console is a terminal."""
+    return LiveBars(console) if console.is_terminal else Lines(console)
 
 
-class _Counting(Watcher):
-    """What both kinds of display know: what is waiting, under way and done."""
+class Lines(Watcher):
+    """A plain line for each finished run."""
 
     def __init__(self, console: "Console") -> None:
         self.console = console
         self.pace = Pace()
         self.waiting: dict[str, Run] = {}
         self.under_way: dict[str, tuple[Run, float]] = {}
-        self.epochs: dict[str, str] = {}
-        self.total = self.done = self.bad = 0
+        self.total = self.done = 0
         self.slots = 1
 
     def start(
@@ -97,11 +90,12 @@ class _Counting(Watcher):
         """Count the remaining runs, and say what is skipped."""
         self.pace = Pace(results)
         self.waiting = {run.key: run for run in runs}
-        self.done, self.bad, self.slots = len(results), sum(result.status != "done" for result in results), slots
+        self.done, self.slots = len(results), slots
+        bad = sum(result.status != "done" for result in results)
         self.total = len(runs) + len(results) + len(damaged)
         self.say(f"{self.total} runs: {len(results)} done, {len(runs)} remaining, {slots} in parallel")
-        if self.bad:
-            self.say(f"{self.bad} of the finished runs failed or diverged; use --retry-failed to rerun them")
+        if bad:
+            self.say(f"{bad} of the finished runs failed or diverged; use --retry-failed to rerun them")
         for file in damaged:
             self.say(f"skipped: {file.problem} (use --retry-failed to rerun it)")
 
@@ -110,21 +104,18 @@ class _Counting(Watcher):
         self.waiting.pop(run.key, None)
         self.under_way[run.key] = (run, time.monotonic())
 
-    def on_epoch(self, run: Run, *, epoch: int, epochs: int) -> None:
-        """Note the epoch."""
-        self.epochs[run.key] = f"{epoch}/{epochs}"
-
     def on_run_taken(self, run: Run) -> None:
         """Say that another process is doing the run."""
         self.say(f"{run.settings.describe()}: being run by another process")
 
     def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
-        """A run is done."""
+        """The run's line."""
         self.waiting.pop(run.key, None)
         self.under_way.pop(run.key, None)
         self.done += 1
-        self.bad += result.status != "done"
         self.pace.add(result)
+        parts = (f"[{self.done}/{self.total}]", _line(result, elsewhere), self.left())
+        self.say("  ".join(part for part in parts if part))
 
     def on_worker_lost(self, run: Run, reason: str, *, again: bool) -> None:
         """Say what happened."""
@@ -142,65 +133,43 @@ class _Counting(Watcher):
         return "" if seconds is None else f"about {format_duration(seconds)} remaining"
 
 
-class Lines(_Counting):
-    """A plain line for each finished run."""
-
-    def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
-        """The run's line."""
-        super().on_run_end(run, result, elsewhere=elsewhere)
-        self.say(
-            "  ".join(part for part in (f"[{self.done}/{self.total}]", _line(result, elsewhere), self.left()) if part)
-        )
-
-
-class LiveTable(_Counting):
-    """A live table: active runs, recently finished runs, a progress bar and the remaining time."""
+class LiveBars(Lines):
+    """Below the lines a bar for each active run, with its epochs, and one for the sweep."""
 
     def __init__(self, console: "Console") -> None:
         super().__init__(console)
-        self._recent: list[Text] = []
-        self._live = Live(console=console, get_renderable=self.render, refresh_per_second=2, transient=True)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        self.bars = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._sweep = self.bars.add_task("runs", total=None)
+        self._active: dict[str, TaskID] = {}
 
     def start(
         self, *, runs: Sequence[Run], results: Sequence[RunResult], damaged: Sequence[Damaged], slots: int
     ) -> None:
-        """Show the table."""
+        """Show the bars."""
         super().start(runs=runs, results=results, damaged=damaged, slots=slots)
-        self._live.start()
+        self.bars.update(self._sweep, completed=self.done, total=self.total)
+        self.bars.start()
+
+    def on_run_start(self, run: Run) -> None:
+        """A bar for the run."""
+        super().on_run_start(run)
+        self._active[run.key] = self.bars.add_task(safe_text(run.settings.describe(), "line"), total=None)
+
+    def on_epoch(self, run: Run, *, epoch: int, epochs: int) -> None:
+        """Move the run's bar."""
+        self.bars.update(self._active[run.key], completed=epoch, total=epochs)
 
     def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
-        """Add the run to the recently finished ones."""
+        """The run's line in place of its bar."""
         super().on_run_end(run, result, elsewhere=elsewhere)
-        style = "" if result.status == "done" else "red"
-        self._recent = [*self._recent, Text(_line(result, elsewhere), style=style)][-_RECENT:]
+        if run.key in self._active:
+            self.bars.remove_task(self._active.pop(run.key))
+        self.bars.update(self._sweep, completed=self.done)
 
     def stop(self) -> None:
-        """Remove the table; the summary follows."""
-        self._live.stop()
-
-    def render(self) -> Group:
-        """The table as it is now."""
-        now = time.monotonic()
-        table = Table("model", "dataset", "horizon", "seed", "epoch", "time", box=None, header_style="bold")
-        for run, began in self.under_way.values():
-            settings = run.settings
-            variant = "" if settings.preset in ("paper", "default") else f":{settings.preset}"
-            table.add_row(
-                settings.model + variant,
-                settings.dataset,
-                str(settings.horizon),
-                str(settings.seed),
-                self.epochs.get(run.key, "-"),
-                format_duration(now - began),
-            )
-        failed = f", {self.bad} failed" if self.bad else ""
-        bar = Table.grid(padding=(0, 1))
-        bar.add_row(
-            ProgressBar(total=max(1, self.total), completed=self.done, width=40),
-            Text(f"{self.done}/{self.total} runs{failed}"),
-            Text(self.left()),
-        )
-        return Group(*self._recent, table, bar)
+        """Remove the bars; the summary follows."""
+        self.bars.stop()
 
 
 def _line(result: RunResult, elsewhere: bool) -> str:

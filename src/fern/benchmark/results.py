@@ -148,12 +148,6 @@ class RunResult(RunSettings):
             if record["epoch"] > 0
         )
 
-    def reproducible(self) -> dict[str, Any]:
-        """What two runs of the same settings must agree on: all but timings, the machine and the commit."""
-        whole = {name: value for name, value in asdict(self).items() if name not in _CIRCUMSTANCES}
-        whole["versions"] = {name: value for name, value in self.versions.items() if name != "commit"}
-        return whole
-
 
 def _check_epoch(where: str, record: Mapping[str, Any]) -> None:
     """Refuse figures of an epoch that are none: a table of epochs could not be made of them."""

@@ -12,36 +12,14 @@ from fern.errors import FernError, require_number, require_whole
 
 Floats = NDArray[np.float64]
 
-BLOCK_HORIZONS = 2
-"""Blocks and lags reach over so many horizons, where the series is long enough."""
-
-_CHUNK = 2_000_000  # places gathered at a time by the bootstrap: 16 MB
-
 
 @dataclass(frozen=True)
-class Interval:
-    """The mean difference, and its interval at ``level`` percent.
-
-    ``block`` is the windows in a block; ``blocks`` how many such the series holds.
-    """
+class EqualAccuracy:
+    """The mean difference with its interval, the Diebold-Mariano statistic and its two-sided p-value."""
 
     difference: float
     low: float
     high: float
-    level: float
-    block: int
-    blocks: float
-
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether the interval lies on one side of 0."""
-        return self.low > 0.0 or self.high < 0.0
-
-
-@dataclass(frozen=True)
-class EqualAccuracy:
-    """The Diebold-Mariano statistic, its degrees of freedom and its two-sided p-value."""
-
     statistic: float
     p_value: float
     degrees: float
@@ -64,60 +42,13 @@ class Ranks:
     scenarios: int
 
 
-def block_bootstrap(
-    first: ArrayLike,  # (n,) errors of successive windows
-    second: ArrayLike,  # (n,) of another forecaster on the same windows
-    *,
-    horizon: int,
-    generator: np.random.Generator,
-    block: int | None = None,
-    resamples: int = 2000,
-    level: float = 95.0,
-) -> Interval:
-    """An interval for the mean of ``first - second``: circular blocks (Politis and Romano, 1992), paired by window.
-
-    ``block`` defaults to two horizons, one where the series holds fewer than four of those. Few blocks make a plain
-    percentile interval too short. Its arms are therefore stretched by what `diebold_mariano` allows for: Student's
-    quantile over the normal one at 3n / 2·block degrees of freedom, and the two factors on its statistic.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> noise = rng.normal(size=500)
-        >>> found = block_bootstrap(noise + 0.5, rng.normal(size=500), horizon=4, generator=rng)
-        >>> found.excludes_zero, found.block
-        (True, 8)
-    """
-    differences = _differences(first, second, horizon=horizon)
-    count = len(differences)
-    length = _block_length(count, horizon) if block is None else block
-    if not horizon <= length <= count:
-        raise FernError(
-            argument="block", got=length, expected=f"from {horizon} (the horizon) to {count:,} (the windows)"
-        )
-    require_whole("resamples", resamples, 100)
-    require_number("level", level, "a percentage of 1 to below 100", lambda value: 1 <= value < 100)
-    mean = float(differences.mean())
-    tail = (100.0 - level) / 200.0
-    means = _resampled_means(differences, length, resamples, generator)
-    low, high = np.quantile(means, [tail, 1.0 - tail])
-    stretch = float(special.stdtrit(_degrees(count, length), 1.0 - tail) / special.ndtri(1.0 - tail))
-    stretch /= _small_sample_factor(count, horizon) * _share_kept(horizon, length)
-    return Interval(
-        difference=mean,
-        low=mean - stretch * (mean - float(low)),
-        high=mean + stretch * (float(high) - mean),
-        level=level,
-        block=length,
-        blocks=count / length,
-    )
-
-
 def diebold_mariano(
     first: ArrayLike,  # (n,)
     second: ArrayLike,  # (n,)
     *,
     horizon: int,
     lag: int | None = None,
+    level: float = 95.0,
 ) -> EqualAccuracy:
     """The test that two forecasters are equally accurate (Diebold and Mariano, 1995), for overlapping windows.
 
@@ -125,7 +56,8 @@ def diebold_mariano(
     horizon - 1; default 2 horizons - 1). The statistic is shrunk by the factor of Harvey, Leybourne and Newbold (1997),
     sqrt((n + 1 - 2h + h(h-1)/n) / n), and compared with Student's t at 3n / 2(lag + 1) degrees of freedom, those of
     Bartlett's variance estimate, not n - 1: long lags leave few. Bartlett's weights also lose a known share of the
-    variance that overlap alone makes (1/3 at lag horizon - 1, 1/6 at the default); it is put back.
+    variance that overlap alone makes (1/3 at lag horizon - 1, 1/6 at the default); it is put back. The interval at
+    ``level`` percent holds the differences that the test would not reject.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -135,19 +67,20 @@ def diebold_mariano(
     """
     differences = _differences(first, second, horizon=horizon)
     count = len(differences)
-    lag = _block_length(count, horizon) - 1 if lag is None else lag
+    lag = _default_lag(count, horizon) if lag is None else lag
     if not horizon - 1 <= lag < count:
         raise FernError(argument="lag", got=lag, expected=f"from {horizon - 1} (horizon - 1) to {count - 1:,}")
-    degrees = _degrees(count, lag + 1)
+    require_number("level", level, "a percentage of 1 to below 100", lambda value: 1 <= value < 100)
+    # Degrees of freedom of Bartlett's variance estimate: n / ((lag + 1) ∫k²) with ∫k² = 2/3, at most n - 1.
+    degrees = max(1.0, min(count - 1.0, 1.5 * count / (lag + 1)))
     mean = float(differences.mean())
-    variance = long_run_variance(differences, lag) / count
-    if variance <= 0.0:  # the difference is the same in every window
-        statistic = math.copysign(math.inf, mean) if mean else 0.0
-    else:
-        factor = _small_sample_factor(count, horizon) * _share_kept(horizon, lag + 1)
-        statistic = mean / math.sqrt(variance) * factor
+    factor = _small_sample_factor(count, horizon) * _share_kept(horizon, lag + 1)
+    error = math.sqrt(long_run_variance(differences, lag) / count) / factor
+    certain = math.copysign(math.inf, mean) if mean else 0.0  # where the difference is the same in every window
+    statistic = mean / error if error > 0.0 else certain
     p_value = 2.0 * float(special.stdtr(degrees, -abs(statistic)))
-    return EqualAccuracy(statistic, p_value, degrees, lag)
+    half = error * float(special.stdtrit(degrees, 0.5 + level / 200.0))
+    return EqualAccuracy(mean, mean - half, mean + half, statistic, p_value, degrees, lag)
 
 
 def long_run_variance(
@@ -273,14 +206,9 @@ def _differences(first: ArrayLike, second: ArrayLike, *, horizon: int) -> Floats
     return differences
 
 
-def _block_length(count: int, horizon: int) -> int:
-    """Two horizons where four such blocks fit, else one."""
-    return BLOCK_HORIZONS * horizon if count >= 4 * BLOCK_HORIZONS * horizon else horizon
-
-
-def _degrees(count: int, length: int) -> float:
-    """Degrees of freedom of Bartlett's variance estimate: n / (length ∫k²) with ∫k² = 2/3, at most n - 1."""
-    return max(1.0, min(count - 1.0, 1.5 * count / length))
+def _default_lag(count: int, horizon: int) -> int:
+    """Two horizons where four stretches of that length fit, else one."""
+    return (2 * horizon if count >= 8 * horizon else horizon) - 1
 
 
 def _small_sample_factor(count: int, horizon: int) -> float:
@@ -296,20 +224,3 @@ def _share_kept(horizon: int, length: int) -> float:
     made = 1.0 - lags / horizon
     kept = made * (1.0 - lags / length)
     return math.sqrt((1.0 + 2.0 * float(kept.sum())) / (1.0 + 2.0 * float(made.sum())))
-
-
-def _resampled_means(differences: Floats, length: int, resamples: int, generator: np.random.Generator) -> Floats:
-    """Means of series put together from circular blocks; the last block is cut so that all are equally long."""
-    count = len(differences)
-    whole, rest = divmod(count, length)
-    running = np.concatenate([[0.0], np.cumsum(np.concatenate([differences, differences[:length]]))])
-    blocks = whole + (rest > 0)
-    means: list[Floats] = []
-    step = max(1, _CHUNK // blocks)
-    for done in range(0, resamples, step):
-        starts = generator.integers(0, count, size=(min(step, resamples - done), blocks))
-        ends = starts + length
-        if rest:
-            ends[:, -1] = starts[:, -1] + rest
-        means.append((running[ends] - running[starts]).sum(axis=1) / count)
-    return np.concatenate(means)

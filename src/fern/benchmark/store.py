@@ -11,13 +11,11 @@ import os
 import re
 import shutil
 import time
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 from numpy.typing import NDArray
 
 from fern.benchmark.results import RunResult, result_from_json, result_to_json
@@ -220,20 +218,11 @@ class Store:
 
 def _arrays(data: bytes) -> dict[str, NDArray[np.float32]]:
     """The arrays of an NPZ file: lists of finite float32, as `Store.write` writes them, and nothing else."""
-    arrays = {}
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for info in archive.infolist():
-            if info.file_size > _MOST_WINDOWS:
-                raise FernError(f"{info.filename} says it has {info.file_size:,} bytes")
-            content = archive.read(info)
-            stream = io.BytesIO(content)
-            reader = {(1, 0): read_array_header_1_0, (2, 0): read_array_header_2_0}[read_magic(stream)]
-            shape, _, kind = reader(stream)
-            # The size that a header claims is held against what is there before memory is taken for it.
-            if kind != np.float32 or shape != ((len(content) - stream.tell()) // 4,):
-                raise FernError(f"{info.filename} holds {kind} of shape {shape}", expected="a list of float32")
-            values = np.frombuffer(content, np.float32, offset=stream.tell())
-            if not np.isfinite(values).all():
-                raise FernError(f"{info.filename} holds values that are not finite")
-            arrays[info.filename.removesuffix(".npy")] = values
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        if sum(info.file_size for info in archive.zip.infolist()) > _MOST_WINDOWS:
+            raise FernError(f"says it has more than {_MOST_WINDOWS:,} bytes")
+        arrays = {name: archive[name] for name in archive.files}
+    for name, values in arrays.items():
+        if getattr(values, "dtype", None) != np.float32 or values.ndim != 1 or not np.isfinite(values).all():
+            raise FernError(f"{name} holds something else than a list of finite float32")
     return arrays

@@ -57,10 +57,10 @@ def run(
         typer.Option(
             "--with",
             metavar="MODULE:CALLABLE",
-            help="Also run your own model: a function (context, horizon) that returns forecasts, or one "
-            "(context_length, horizon, channels) that builds a torch model to train; or a forecaster of a known "
-            "library, 'statsforecast.models:AutoETS(season_length=24)' (see fern stress --list-adapters), or the "
-            "folder of a saved forecaster. Repeatable.",
+            help="Also run your own model: a function (context, horizon) that returns forecasts, a function "
+            "(context_length, horizon, channels) that builds a torch model to train, a forecaster of a known library "
+            "such as 'statsforecast.models:AutoETS(season_length=24)' (see fern stress --list-adapters), or the folder "
+            "of a saved forecaster. Repeatable.",
         ),
     ] = None,
     modules: Modules = None,
@@ -74,8 +74,8 @@ def run(
     noise: Annotated[
         list[str] | None,
         typer.Option(
-            help="Observation noise on every scenario, as shares of the standard deviation (comma-separated): "
-            "0.01 is 1 %. Models see noisy rows and are judged by the true ones."
+            help="Observation noise on every scenario, as a fraction of the standard deviation (comma-separated; "
+            "0.01 is 1 %). Models are trained on noisy values and scored against the true ones."
         ),
     ] = None,
     max_epochs: Annotated[int | None, typer.Option(help="Maximum epochs per run.")] = None,

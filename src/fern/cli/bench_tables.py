@@ -49,8 +49,8 @@ def table(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="shock, detailed, main (detailed, averaged over horizons), ablation, recency, footprint, real, noise "
-            "or long."
+            help="Layout: shock, detailed, main (detailed, averaged over horizons), ablation, recency, footprint, "
+            "real, noise, author, spread or long (default: the task's)."
         ),
     ] = None,
     metrics: Annotated[
@@ -98,13 +98,12 @@ def compare(
     other: Annotated[Path | None, typer.Option(help="Take the results of B from this results folder.")] = None,
     task: Annotated[str | None, typer.Option(help="Only results of this task.")] = None,
     metric: Annotated[str, typer.Option(help="mse or mae.")] = "mse",
-    seed: Annotated[int, typer.Option(help="Bootstrap seed.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Test whether model A differs significantly from model B.
 
-    For each dataset: a paired block bootstrap over test windows and the Diebold-Mariano test, both corrected for
-    overlapping windows. Across three or more datasets: the Friedman test and Nemenyi's critical difference.
+    For each dataset: the Diebold-Mariano test over all test windows, corrected for their overlap. Across three or more
+    datasets: the Friedman test and Nemenyi's critical difference.
     """
     from fern.benchmark.store import Store, default_folder
     from fern.benchmark.tables.comparison import compare as compare_models
@@ -118,7 +117,6 @@ def compare(
         other=None if other is None else Store(other),
         task=task,
         metric=metric,
-        seed=seed,
     )
     if as_json:
         echo_json(_finite(asdict(comparison)), indent=1)
@@ -235,15 +233,15 @@ def _show_comparison(found: "Comparison") -> None:
         header_style="bold",
     )
     for verdict in found.verdicts:
-        interval = verdict.interval
+        test = verdict.test
         shown.add_row(
             verdict.dataset,
             str(verdict.horizon),
             number(verdict.first),
             number(verdict.second),
             number(verdict.first - verdict.second),
-            "" if interval is None else f"{number(interval.low)} to {number(interval.high)}",
-            "" if verdict.test is None else f"{verdict.test.p_value:.2g}",
+            "" if test is None else f"{number(test.low)} to {number(test.high)}",
+            "" if test is None else f"{test.p_value:.2g}",
             f"{found.first} {verdict.words}",
         )
     console().print(shown)

@@ -24,7 +24,7 @@ from fern.models import Forecaster
 from fern.models.base import around
 from fern.plot.attractor import Attractor, trajectory_figure
 from fern.plot.coverage import CoverageOverTime, Covered
-from fern.plot.forecasts import Band, PatchMap, forecast_figure, mechanism_figure
+from fern.plot.forecasts import Interval, PatchMap, forecast_figure, mechanism_figure
 from fern.plot.scores import ErrorGrowth
 from fern.transport import Ellipsoid
 
@@ -109,7 +109,7 @@ def window_figures(
     forecasts = {name: model(past).mean[0].numpy() for name, model in models.items()}
     distribution = _distribution(models["fern"], past)
     low, high = found.calibration.apply(_spread(models["fern"], past)).interval(LEVEL)
-    band = Band(low[0], high[0], LEVEL / 100)
+    band = Interval(low[0], high[0], LEVEL)
     window = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=names, band=band, title=title)
     covariance, mean = distribution.covariance_matrix[0, 0].numpy(), distribution.mean[0, 0].numpy()
     patches = []

@@ -31,9 +31,9 @@ def stress(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="module:callable (the current folder is searched last), a forecaster of a known library (see "
-            "--list-adapters), the folder of a saved model or forecaster, or the name of a model, which is trained "
-            "briefly on each scenario.",
+            help="Forecaster to test: module:callable (the current folder is searched last), a forecaster of a known "
+            "library (see --list-adapters), the folder of a saved model or forecaster, or a model name (trained "
+            "briefly on each scenario).",
         ),
     ],
     scenarios: Annotated[
@@ -65,7 +65,8 @@ def stress(
     rivals: Annotated[
         bool,
         typer.Option(
-            "--rivals", help="Also show analog and polymap on the same windows: two models that are fitted in seconds."
+            "--rivals",
+            help="Also test analog and polymap, two baselines that are fitted in seconds, on the same windows.",
         ),
     ] = False,
     takes: Annotated[
@@ -87,7 +88,7 @@ def stress(
     The callable takes (context, horizon) and returns the forecast: (B, L, C) -> (B, H, C) or (L, C) -> (H, C).
     regret is (MSE - oracle MSE) / training variance; the oracle knows the equations.
 
-    Without a requirement the figures are measured beside the last value's and the oracle's, and there is no verdict.
+    Without --require the metrics are shown beside those of the last value and the oracle, and there is no verdict.
     The exit code is 0 if the forecaster returned forecasts for every scenario and every requirement holds, 1 if not
     (including exceptions, timeouts, NaN and wrong shapes), and 2 for a usage error.
     """

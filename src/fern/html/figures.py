@@ -3,7 +3,7 @@
 import io
 import re
 import warnings
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -15,7 +15,6 @@ from fern.plot.forecasts import Fans, fan_figure
 from fern.plot.interactive import (
     EXTRA,
     attractor_plot,
-    bundle,
     coverage_over_time_plot,
     error_growth_plot,
     fan_plot,
@@ -26,7 +25,6 @@ from fern.text import safe_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from matplotlib.figure import Figure as Still
     from plotly.graph_objects import Figure as Plot
 
 
@@ -119,6 +117,13 @@ def _rounded(number: re.Match[str]) -> str:
 
 Shown = Attractor | CoverageOverTime | ErrorGrowth | Fans
 
+_DRAWERS: Mapping[type, tuple[Callable[..., "Figure"], Callable[..., "Plot"]]] = {
+    Attractor: (attractor_figure, attractor_plot),
+    CoverageOverTime: (coverage_over_time_figure, coverage_over_time_plot),
+    ErrorGrowth: (error_growth_figure, error_growth_plot),
+    Fans: (fan_figure, fan_plot),
+}
+
 LIVE = "live"
 """The class of what holds the data of a live figure."""
 
@@ -132,46 +137,15 @@ def draw_live(shown: Shown, *, name: str, alt: str, caption: str) -> Html:
         >>> made.count("<svg"), is_live(made) == has_plotly()
         (1, True)
     """
-    still = still_of(shown)
+    draw_still, draw_plot = _DRAWERS[type(shown)]
+    still = draw_still(shown)
     if not has_plotly():
         note = f"{caption} To zoom and read off values: {EXTRA}, then make the page again."
         return drawing(still, name=name, alt=alt, caption=note)
-    held = data_element(LIVE, plot_of(shown).to_json())
+    held = data_element(LIVE, draw_plot(shown).to_json())
     return drawing(still, name=name, alt=alt, caption=caption, live=held)
 
 
 def is_live(content: str) -> bool:
     """Whether a piece of a page holds a live figure, and so needs Plotly's script."""
     return data_opening(LIVE) in content
-
-
-def still_of(shown: Shown) -> "Still":
-    """The figure as matplotlib draws it."""
-    match shown:
-        case Attractor():
-            return attractor_figure(shown)
-        case CoverageOverTime():
-            return coverage_over_time_figure(shown)
-        case ErrorGrowth():
-            return error_growth_figure(shown)
-        case Fans():
-            return fan_figure(shown)
-
-
-def plot_of(shown: Shown) -> "Plot":
-    """The figure as Plotly draws it."""
-    match shown:
-        case Attractor():
-            return attractor_plot(shown)
-        case CoverageOverTime():
-            return coverage_over_time_plot(shown)
-        case ErrorGrowth():
-            return error_growth_plot(shown)
-        case Fans():
-            return fan_plot(shown)
-
-
-@cache
-def plotly_script() -> str:
-    """Plotly's own script, once a page."""
-    return bundle()

@@ -125,6 +125,16 @@ class Entry:
     title: str | None = None
 
 
+def figure_entry(value: float | None, shown: str | None = None, *, blank: str = "") -> Entry:
+    """A cell with a number, sorted by it; one that is not there is blank and comes last.
+
+    Example:
+        >>> figure_entry(2.5).shown, figure_entry(2.5, "×2.50").shown, figure_entry(None, blank="–").shown
+        ('2.5', '×2.50', '–')
+    """
+    return Entry(blank, "") if value is None else Entry(number(value) if shown is None else shown, float(value))
+
+
 def listing(
     heads: Sequence[Head],
     rows: Sequence[Sequence[Entry | str]],

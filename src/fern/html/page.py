@@ -17,8 +17,9 @@ from pathlib import Path
 from fern._version import __version__
 from fern.errors import require_path
 from fern.files import require_ending, write_whole
-from fern.html.figures import is_live, plotly_script
+from fern.html.figures import is_live
 from fern.html.markup import Html, element
+from fern.plot.interactive import plotly_script
 
 
 class Page(str):

@@ -1,58 +1,22 @@
-"""Figures of results (matplotlib, the extra ``plots``). Names are imported when they are first used."""
+"""Figures of results (matplotlib, the extra ``plots``, which is imported when a figure is drawn)."""
 
-from typing import TYPE_CHECKING
-
-from fern._lazy import lazy_names
-
-if TYPE_CHECKING:
-    from fern.plot.attractor import Attractor, attractor_figure, trajectory_figure
-    from fern.plot.audit import Repaired, repair_figure
-    from fern.plot.canvas import save_figure
-    from fern.plot.coverage import CoverageOverTime, Covered, coverage_figure, coverage_over_time_figure
-    from fern.plot.diagnostics import diagnostics_figure
-    from fern.plot.families import families_figure
-    from fern.plot.forecasts import Fan, Fans, Interval, Joint, fan_figure, forecast_figure, mechanism_figure
-    from fern.plot.scores import (
-        ErrorGrowth,
-        TrainingCurve,
-        critical_difference_figure,
-        error_growth_figure,
-        errors_figure,
-        importance_figure,
-        shock_response_figure,
-        training_curves_figure,
-    )
-else:  # unseen by type checkers: a __getattr__ would make every name, misspelt ones too, an Any
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "fern.plot.attractor": ["Attractor", "attractor_figure", "trajectory_figure"],
-            "fern.plot.audit": ["Repaired", "repair_figure"],
-            "fern.plot.canvas": ["save_figure"],
-            "fern.plot.coverage": ["CoverageOverTime", "Covered", "coverage_figure", "coverage_over_time_figure"],
-            "fern.plot.diagnostics": ["diagnostics_figure"],
-            "fern.plot.families": ["families_figure"],
-            "fern.plot.forecasts": [
-                "Fan",
-                "Fans",
-                "Interval",
-                "Joint",
-                "fan_figure",
-                "forecast_figure",
-                "mechanism_figure",
-            ],
-            "fern.plot.scores": [
-                "ErrorGrowth",
-                "TrainingCurve",
-                "critical_difference_figure",
-                "error_growth_figure",
-                "errors_figure",
-                "importance_figure",
-                "shock_response_figure",
-                "training_curves_figure",
-            ],
-        },
-    )
+from fern.plot.attractor import Attractor, attractor_figure, trajectory_figure
+from fern.plot.audit import Repaired, repair_figure
+from fern.plot.canvas import save_figure
+from fern.plot.coverage import CoverageOverTime, Covered, coverage_figure, coverage_over_time_figure
+from fern.plot.diagnostics import diagnostics_figure
+from fern.plot.families import families_figure
+from fern.plot.forecasts import Fan, Fans, Interval, Joint, fan_figure, forecast_figure, mechanism_figure
+from fern.plot.scores import (
+    ErrorGrowth,
+    TrainingCurve,
+    critical_difference_figure,
+    error_growth_figure,
+    errors_figure,
+    importance_figure,
+    shock_response_figure,
+    training_curves_figure,
+)
 
 __all__ = [
     "Attractor",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.plot.canvas import AFTER, BEFORE, COLOURS, TRUTH, dated, figure, outline
+from fern.plot.canvas import AFTER, BEFORE, COLOURS, TRUTH, bare, dated, figure, outline
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def repair_figure(shown: Repaired) -> "Figure":
         axes[-1].legend(loc="upper right", ncols=2, fontsize="small", frameon=False)
     for axis in axes:
         axis.margins(x=0.005)
-        axis.tick_params(labelsize="small")
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
+        bare(axis)
     dated(axes[-1], shown.when)
     title = f"{shown.name}: {shown.verdict}" if shown.verdict else shown.name
     axes[0].set_title(safe_text(title, "figure"), loc="left", fontsize="medium")

@@ -51,6 +51,12 @@ def figure(width: float, height: float, *, arranged: bool = True) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained" if arranged else None)
 
 
+def bare(axis: "Axes", *, size: str = "small") -> None:
+    """Small ticks, and no frame above the axes and on their right."""
+    axis.tick_params(labelsize=size)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
 def dated(axis: "Axes", when: NDArray[Any]) -> None:
     """Few and short labels along the axis, where it shows dates."""
     if not np.issubdtype(when.dtype, np.datetime64):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.plot.canvas import AFTER, BEFORE, SHOCK, dated, figure
+from fern.plot.canvas import AFTER, BEFORE, SHOCK, bare, dated, figure
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def _histogram(axis: "Axes", shares: NDArray[np.float64]) -> None:
     axis.tick_params(labelsize="small")
 
 
+COVERAGE_AXIS = "row at which the forecast begins"
 Array = NDArray[np.floating[Any]]
 
 
@@ -112,7 +113,6 @@ class CoverageOverTime:
     error_bar: float
     windows: int
     n_eff: float
-    axis: str = "row at which the forecast begins"
 
     def __post_init__(self) -> None:
         if len(self.when) != len(self.coverage) or not len(self.when):
@@ -151,11 +151,9 @@ def coverage_over_time_figure(shown: CoverageOverTime) -> "Figure":
     axis.plot(shown.when, shown.coverage, color=AFTER, linewidth=1.5, marker=marker, label=name)
     axis.set_ylim(min(low, float(np.min(shown.coverage))) - 0.04, 1.02)
     axis.set_ylabel("share inside")
-    axis.set_xlabel(safe_text(shown.axis, "figure"))
+    axis.set_xlabel(COVERAGE_AXIS)
     axis.margins(x=0.01)
     dated(axis, shown.when)
     axis.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize="small", frameon=False)
-    axis.tick_params(labelsize="small")
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    bare(axis)
     return drawn

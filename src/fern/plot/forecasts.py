@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError, is_whole
-from fern.plot.canvas import AFTER, BEFORE, TRUTH, dated, figure
+from fern.plot.canvas import AFTER, BEFORE, TRUTH, bare, dated, figure
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -108,10 +108,10 @@ MOST_POINTS = 400
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """The ends of an interval of each step, and the percentage it should hold."""
+    """The ends of an interval of each step, and the percentage of outcomes it should hold."""
 
-    low: Values  # (h,)
-    high: Values  # (h,)
+    low: Array  # (h,), or (h, C) for several channels
+    high: Array  # (h,) or (h, C)
     level: float
 
 
@@ -133,13 +133,13 @@ class Fan:
     joint: Joint | None = None
 
     @property
-    def opened(self) -> tuple[NDArray[Any], Values]:  # (h + 1,) each, or (h,) without a past
+    def opened(self) -> tuple[NDArray[Any], Array]:  # (h + 1,) each, or (h,) without a past
         """Where the forecast is drawn, and the forecast; it opens at the last row, of which there is no doubt."""
         if not len(self.past):
             return self.after, self.mean
         return np.concatenate((self.before[-1:], self.after)), self.from_last(self.mean)
 
-    def from_last(self, values: Values) -> Values:
+    def from_last(self, values: Array) -> Array:
         """Values along the forecast, with the last row before them."""
         return np.concatenate((self.past[-1:], values)) if len(self.past) else values
 
@@ -158,7 +158,6 @@ class Fans:
     fans: tuple[Fan, ...]
     label: str = "forecast"
     left_out: int = 0
-    title: str = ""
 
     def __post_init__(self) -> None:
         if not self.fans:
@@ -200,8 +199,6 @@ def fan_figure(shown: Fans) -> "Figure":
     drawn.legend(handles, labels, loc="outside upper left", ncols=6, fontsize="small", frameon=False)
     if shown.left_out:
         drawn.supxlabel(f"and {shown.left_out:,} more series that are not drawn", fontsize="small", color="#555555")
-    if shown.title:
-        drawn.suptitle(safe_text(shown.title, "figure"))
     return drawn
 
 
@@ -223,9 +220,7 @@ def _joint(axis: "Axes", joint: Joint) -> None:
     axis.set_title("two steps together", loc="left", fontsize="small")
     axis.legend(loc="upper left", fontsize="x-small", frameon=False)
     axis.margins(0.12)
-    axis.tick_params(labelsize="x-small")
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    bare(axis, size="x-small")
 
 
 def _panel(axis: "Axes", fan: Fan, label: str) -> None:
@@ -254,10 +249,8 @@ def _panel(axis: "Axes", fan: Fan, label: str) -> None:
     axis.margins(x=0.01)
     axis.grid(axis="y", color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    bare(axis)
     dated(axis, fan.after)
-    axis.tick_params(labelsize="small")
 
 
 def shade(place: int, count: int) -> tuple[float, float, float]:
@@ -267,16 +260,9 @@ def shade(place: int, count: int) -> tuple[float, float, float]:
     return red, green, blue
 
 
+BALL = 2.0
+"""Standard deviations of the ball in `mechanism_figure`."""
 _COLOURS = ("#c8622c", "#3b6ea5", "#5a8f3c", "#8a5a9e", "#b0902a")
-
-
-@dataclass(frozen=True, eq=False)
-class Band:
-    """A central interval of each step, both ``(H, C)``, and the share of outcomes it should hold."""
-
-    low: Array
-    high: Array
-    level: float
 
 
 def forecast_figure(
@@ -285,7 +271,7 @@ def forecast_figure(
     forecasts: Mapping[str, Array],  # name -> (H, C)
     *,
     channel_names: Sequence[str],
-    band: Band | None = None,
+    band: Interval | None = None,
     title: str = "",
 ) -> "Figure":
     """The context, what came true and each forecast of it, one row a channel; ``band`` belongs to the first forecast.
@@ -312,7 +298,7 @@ def forecast_figure(
                 color=_COLOURS[0],
                 alpha=0.2,
                 linewidth=0,
-                label=f"{band.level:.0%}",
+                label=f"{band.level:g} %",
             )
         for (name, values), colour in zip(forecasts.items(), _COLOURS, strict=False):
             axis.plot(after, values[:, c], color=colour, linewidth=1.1, label=safe_text(name, "figure"))
@@ -338,13 +324,9 @@ class PatchMap:
     covariance: Array  # (2, 2)
     truth: Array | None = None  # (2,)
 
-    def image(self, deviations: float) -> Ellipse:
-        """The image of a ball of so many standard deviations."""
-        return Ellipse(self.centre, self.covariance, deviations)
 
-
-def mechanism_figure(patches: Sequence[PatchMap], *, source_deviation: float, deviations: float = 2.0) -> "Figure":
-    """The ball all patches start from, and its image in two steps of each patch, with its axes and the truth.
+def mechanism_figure(patches: Sequence[PatchMap], *, source_deviation: float) -> "Figure":
+    """The ball of two standard deviations that all patches start from, and its image in two steps of each patch.
 
     ``source_deviation`` is the standard deviation of the ball's distribution in each direction (√a).
 
@@ -358,13 +340,13 @@ def mechanism_figure(patches: Sequence[PatchMap], *, source_deviation: float, de
     drawn = figure(2.5 * (len(patches) + 1), 2.8)
     axes = drawn.subplots(1, len(patches) + 1, squeeze=False)[0]
     angle = np.linspace(0, 2 * np.pi, 100)
-    reach = deviations * source_deviation
+    reach = BALL * source_deviation
     axes[0].plot(reach * np.cos(angle), reach * np.sin(angle), color=BEFORE, linewidth=1.6)
     axes[0].scatter([0], [0], s=14, color=BEFORE)
     axes[0].set_title("y0, the ball", fontsize="medium")
     axes[0].set_aspect("equal", adjustable="datalim")
     for axis, patch in zip(axes[1:], patches, strict=True):
-        image = patch.image(deviations)
+        image = Ellipse(patch.centre, patch.covariance, BALL)
         axis.plot(*image.outline().T, color=AFTER, linewidth=1.6)
         axis.scatter(*np.asarray(patch.centre)[:, None], s=14, color=AFTER, label="mean")
         for half_axis in image.half_axes():

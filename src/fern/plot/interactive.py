@@ -1,6 +1,6 @@
 """Interactive figures (Plotly, the extra ``report``) of the data that the static ones are drawn from."""
 
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ import numpy as np
 from fern.errors import FernError
 from fern.plot.attractor import Attractor
 from fern.plot.canvas import AFTER, BEFORE, COLOURS, SHOCK, TRUTH
-from fern.plot.coverage import CoverageOverTime
+from fern.plot.coverage import COVERAGE_AXIS, CoverageOverTime
 from fern.plot.forecasts import BAND, COLUMNS, MEAN, MOST_POINTS, Fan, Fans, Joint, shade
 from fern.plot.scores import ErrorGrowth
 from fern.text import safe_text
@@ -42,7 +42,8 @@ def plotly() -> Any:
     return objects
 
 
-def bundle() -> str:
+@cache
+def plotly_script() -> str:
     """Plotly's script, which a page holds once."""
     plotly()
     from plotly.offline import get_plotlyjs
@@ -135,7 +136,7 @@ def coverage_over_time_plot(shown: CoverageOverTime) -> "Figure":
     )
     plain(drawn, height=320, showlegend=True)
     drawn.update_layout(
-        xaxis={"title": {"text": named(shown.axis)}},
+        xaxis={"title": {"text": COVERAGE_AXIS}},
         yaxis={"title": {"text": "share inside"}, "tickformat": ".0%", "range": [None, 1.02]},
     )
     return drawn
@@ -174,7 +175,7 @@ def error_growth_plot(shown: ErrorGrowth) -> "Figure":
     plain(drawn, height=420, **layout)
     drawn.update_layout(
         xaxis={"title": {"text": "steps ahead"}, "range": [1, max(shown.horizon, 2)]},
-        yaxis={"title": {"text": named(shown.label)}, "type": "log" if shown.logarithmic else "linear"},
+        yaxis={"title": {"text": "MSE"}, "type": "log" if shown.logarithmic else "linear"},
         legend={"orientation": "v", "x": 1.02, "y": 1.0, "yanchor": "top"},
         margin={"t": 60},
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.plot.canvas import AFTER, BEFORE, COLOURS, DASHES, SHOCK, TRUTH, figure
+from fern.plot.canvas import AFTER, BEFORE, COLOURS, DASHES, SHOCK, TRUTH, bare, figure
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class CaseErrors:
     oracle: float | None = None
 
 
-def errors_figure(cases: Sequence[CaseErrors], *, label: str = "MSE") -> "Figure":
+def errors_figure(cases: Sequence[CaseErrors]) -> "Figure":
     """A panel for each case: a line for each model, a dot for each seed, a bar at the mean.
 
     A diamond is the paper's number, the dashed line the error of the best possible forecast.
@@ -68,13 +68,13 @@ def errors_figure(cases: Sequence[CaseErrors], *, label: str = "MSE") -> "Figure
     )
     axes = drawn.subplots(1, len(cases), sharey=True, squeeze=False)[0]
     for axis, case in zip(axes, cases, strict=True):
-        _panel(axis, case, names, label)
+        _panel(axis, case, names)
     axes[0].set_yticks(range(len(names)), [safe_text(name, "figure") for name in names])
     axes[0].invert_yaxis()
     return drawn
 
 
-def _panel(axis: "Axes", case: CaseErrors, names: Sequence[str], label: str) -> None:
+def _panel(axis: "Axes", case: CaseErrors, names: Sequence[str]) -> None:
     from matplotlib.ticker import NullFormatter
 
     lines = {name: place for place, name in enumerate(names)}
@@ -97,14 +97,12 @@ def _panel(axis: "Axes", case: CaseErrors, names: Sequence[str], label: str) -> 
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter("{x:g}")
         axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.set_xlabel(label)
+    axis.set_xlabel("MSE")
     axis.set_title(safe_text(case.title, "figure"), loc="left", fontsize="medium")
     axis.set_ylim(-0.6, len(names) - 0.4)
     axis.grid(axis="x", color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)
-    axis.tick_params(labelsize="small")
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    bare(axis)
 
 
 def importance_figure(table: Sequence[tuple[str, float, float]]) -> "Figure":
@@ -207,7 +205,6 @@ class ErrorGrowth:
     errors: Mapping[str, Array]  # name -> (H,)
     oracle: Array | None = None  # (H,)
     lyapunov_times_a_step: float | None = None
-    label: str = "MSE"
 
     def __post_init__(self) -> None:
         lengths = {name: np.asarray(values).shape for name, values in self.errors.items()}
@@ -265,7 +262,7 @@ def error_growth_figure(shown: ErrorGrowth) -> "Figure":
         axis.set_yscale("log")
     axis.set_xlim(1, max(shown.horizon, 2))
     axis.set_xlabel("steps ahead")
-    axis.set_ylabel(safe_text(shown.label, "figure"))
+    axis.set_ylabel("MSE")
     if shown.lyapunov_times_a_step:
         scale = np.float64(shown.lyapunov_times_a_step)
         above = axis.secondary_xaxis(
@@ -275,8 +272,7 @@ def error_growth_figure(shown: ErrorGrowth) -> "Figure":
     axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small", frameon=False)
     axis.grid(color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)
-    for side in ("right",) if shown.lyapunov_times_a_step else ("top", "right"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["right"] if shown.lyapunov_times_a_step else ["top", "right"]].set_visible(False)
     return drawn
 
 
@@ -295,7 +291,7 @@ class TrainingCurve:
     chosen: Mapping[str, int]
 
     @classmethod
-    def of(cls, name: str, history: "History", *, metric: str = "mse") -> "TrainingCurve":
+    def of(cls, name: str, history: "History") -> "TrainingCurve":
         """Of a run that scored every epoch on test windows, too.
 
         Example:
@@ -306,14 +302,14 @@ class TrainingCurve:
             {'best by validation': 1, 'best by test': 3}
         """
         tested = [(record.epoch, record.validation, record.test) for record in history if record.test is not None]
-        if not tested or any(metric not in figures for _, *both in tested for figures in both):
-            raise FernError(f"{name} has no {metric} of every epoch on validation and test windows", argument="history")
-        chosen = {row.choice: row.epoch for row in history.recency(metric)}
+        if not tested or any("mse" not in figures for _, *both in tested for figures in both):
+            raise FernError(f"{name} has no mse of every epoch on validation and test windows", argument="history")
+        chosen = {row.choice: row.epoch for row in history.recency("mse")}
         return cls(
             name,
             np.array([epoch for epoch, _, _ in tested]),
-            np.array([figures[metric] for _, figures, _ in tested]),
-            np.array([figures[metric] for _, _, figures in tested]),
+            np.array([figures["mse"] for _, figures, _ in tested]),
+            np.array([figures["mse"] for _, _, figures in tested]),
             {choice: chosen[choice] for choice in (BY_VALIDATION, BY_TEST)},
         )
 
@@ -323,7 +319,7 @@ class TrainingCurve:
         return epoch, float(self.test[int(np.flatnonzero(self.epochs == epoch)[0])])
 
 
-def training_curves_figure(curves: Sequence[TrainingCurve], *, label: str = "MSE") -> "Figure":
+def training_curves_figure(curves: Sequence[TrainingCurve]) -> "Figure":
     """A panel for each name: validation dashed, test solid, a line for each run; the chosen epochs are marked.
 
     The distance between the two marks on the test line is what choosing by validation costs (paper, Table 2).
@@ -345,14 +341,12 @@ def training_curves_figure(curves: Sequence[TrainingCurve], *, label: str = "MSE
         for place, curve in enumerate(c for c in curves if c.name == name):
             _draw(axis, curve, first=place == 0)
         axis.set_title(safe_text(name, "figure"), loc="left", fontsize="medium")
-        axis.tick_params(labelsize="small")
         axis.xaxis.get_major_locator().set_params(integer=True)
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
+        bare(axis)
     for axis in axes[len(names) :]:
         axis.remove()
     for place in range(0, len(names), columns):
-        axes[place].set_ylabel(safe_text(label, "figure"))
+        axes[place].set_ylabel("MSE")
     for place in range(max(0, len(names) - columns), len(names)):
         axes[place].set_xlabel("epoch")
         axes[place].tick_params(labelbottom=True)

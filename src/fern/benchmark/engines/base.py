@@ -1,7 +1,6 @@
 """The interface of an engine and the events it reports to the sweep."""
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, Self
 
 from fern.benchmark.execute import Outcome
@@ -46,9 +45,7 @@ class Engine(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
 
     def submit(self, run: Run) -> None:
         """Start a run; at most ``slots`` run at the same time."""

@@ -9,7 +9,6 @@ import signal
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from fern.benchmark.engines.base import Advanced, Event, Finished, Lost
@@ -20,6 +19,7 @@ from fern.errors import FernError
 from fern.extras import import_modules, imported_modules
 from fern.processes import describe_exit, end_with_parent, spawn
 from fern.training.evaluation import EpochRecord
+from fern.training.logging import Silent
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Read by the libraries when they are loaded, so a worker must be born with them."""
@@ -38,9 +38,7 @@ class LocalEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for worker in self._workers:
             worker.dismiss()
         for worker in self._workers:
@@ -111,8 +109,8 @@ class _Worker:
         return f"the worker process {describe_exit(self._process.exitcode)}"
 
 
-class _Teller:
-    """Training progress, told to the sweep epoch by epoch."""
+class _Teller(Silent):
+    """Tells the sweep each finished epoch; a message a step would cost too much."""
 
     def __init__(self, pipe: Connection, key: str) -> None:
         self._pipe, self._key, self._epochs = pipe, key, 0
@@ -121,18 +119,9 @@ class _Teller:
         """Remember how many epochs there are."""
         self._epochs = epochs
 
-    def note(self, message: str) -> None:
-        """Nothing: a sweep shows progress alone."""
-
-    def step(self, *, epoch: int, loss: float) -> None:
-        """Nothing: a message a step would cost too much."""
-
     def epoch(self, record: EpochRecord, *, kept: bool) -> None:
         """Tell the epoch."""
         self._pipe.send(Advanced(self._key, record.epoch, self._epochs))
-
-    def stop(self, message: str) -> None:
-        """Nothing: the outcome follows."""
 
 
 def serve(pipe: Connection, folder: str, threads: int, modules: tuple[str, ...] = ()) -> None:

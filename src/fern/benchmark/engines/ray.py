@@ -9,7 +9,6 @@ import time
 import uuid
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fern.benchmark.engines.base import Event, Finished, Lost, share_threads
@@ -54,9 +53,7 @@ class RayEngine:
         (self._folder / "claims" / self._token).touch()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for reference in self._under_way:
             self._ray.cancel(reference, force=True)
         (self._folder / "claims" / self._token).unlink(missing_ok=True)

@@ -148,17 +148,16 @@ def shock_response(
     )
 
 
-def with_shock_at(plan: Scenario, at: int | float, *, shock: int = 0) -> Scenario:
-    """The scenario with one of its shocks at another place: a row, or a fraction such as 0.95 in the test part.
+def with_shock_at(plan: Scenario, at: int | float) -> Scenario:
+    """The scenario with its first shock at another place: a row, or a fraction such as 0.95 in the test part.
 
     Example:
         >>> from fern.systems import scenario
         >>> with_shock_at(scenario("OU_PARAM", steps=2000), 0.95).shock_rows
         (1900,)
     """
-    _shock_row(plan, shock)
-    moved = tuple(replace(former, at=at) if place == shock else former for place, former in enumerate(plan.shocks))
-    return replace(plan, shocks=moved)
+    _shock_row(plan, 0)
+    return replace(plan, shocks=(replace(plan.shocks[0], at=at), *plan.shocks[1:]))
 
 
 def window_errors(

@@ -123,7 +123,8 @@ def open_target(text: str, *, folder: str | None = None) -> Target:
         if folder is not None:
             add_search_folder(folder)
         return Target(text, import_object(text))
-    raise _unknown_target(text)
+    reason = unknown_name("model", text, model_names())
+    raise FernError(f"{reason}; or give a saved model's folder, or module:callable", argument="TARGET")
 
 
 def is_code(text: str) -> bool:
@@ -167,11 +168,6 @@ def _load_saved(path: Path) -> Forecaster | Builder:
             f"the folder {path} has no saved model ({' or '.join((*_SAVED, FORECASTER_MANIFEST))})", argument="TARGET"
         )
     return load_model(files[0])
-
-
-def _unknown_target(text: str) -> FernError:
-    reason = unknown_name("model", text, model_names())
-    return FernError(f"{reason}; or give a saved model's folder, or module:callable", argument="TARGET")
 
 
 def _train(source: str | Builder, data: ScenarioData) -> Forecaster:

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -50,9 +50,7 @@ class GuardedForecaster(Protocol):
     """The lengths and channels it has; None where it takes any."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
     def forecast_windows(self, data: ScenarioData, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts (n, H, C); the limits are in seconds, of the forecasts alone and of training before them."""
 
@@ -96,9 +94,7 @@ class SameProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         pass
 
     def forecast_windows(self, data: ScenarioData, *, time_limit: float, training_limit: float) -> Floats:
@@ -191,9 +187,7 @@ class ChildProcess:
         self._start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._end()
 
     def forecast_windows(self, data: ScenarioData, *, time_limit: float, training_limit: float) -> Floats:

@@ -1,32 +1,7 @@
 """From results to a table: means over seeds with standard errors, the best marked, the paper's numbers beside ours.
 
-A `Table` is what every renderer in `fern.benchmark.tables.rendering` takes. How one is laid out depends on its kind:
-
-==============  ====================  ======================================  =======================
-kind            a line is             columns                                 the paper's table
-==============  ====================  ======================================  =======================
-``shock``       a dataset             each model's MSE and WD                 ``tab:synthetic``
-``author``      a dataset             the same on the author's trajectories   ``tab:synthetic``
-``detailed``    dataset, horizon,     MSE, MAE, SWD, EPT                      ``app:table:*``
-                model
-``main``        dataset, model        MSE, MAE, SWD, means over horizons      ``tab:main_results``
-``ablation``    dataset, horizon,     MSE, MAE, WD, EPT, seconds of training  ``tab:app:ablations-…``
-                variant
-``recency``     dataset, horizon,     MSE after epoch 1 and at the best       ``tab:recency-etth1``
-                model                 epochs by validation and by test
-``footprint``   dataset, horizon,     parameters, multiply-adds, seconds      ``app:tab:compute_time``
-                model
-``real``        dataset, horizon,     MSE, MAE, processor seconds, means      the models' own papers
-                model                 over horizons
-``noise``       a dataset and its     each model's MSE and EPT in Lyapunov    none
-                noise                 times
-``spread``      a dataset and its     each model's MSE, its spread over       none
-                start                 starts in the notes
-``long``        dataset, horizon,     MSE, EPT                                none
-                model
-==============  ====================  ======================================  =======================
-
-Where models are lines, EPT in Lyapunov times follows EPT if the exponent of any dataset is known.
+A `Table` is what every renderer in `fern.benchmark.tables.rendering` takes. `KINDS` has the layout of each kind of
+table. Where models are lines, EPT in Lyapunov times follows EPT if the exponent of any dataset is known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +12,7 @@ from typing import Literal
 from fern.benchmark.problem import NOISE, START
 from fern.benchmark.results import RunResult, direction_of
 from fern.benchmark.significance import tied_ranks
-from fern.benchmark.tables.cells import LEAST_SHARE, Cell, Grid, Spot, fill_grid, mark_best, score_cell
+from fern.benchmark.tables.cells import Cell, Grid, Spot, fill_grid, mark_best, ranked_models, score_cell
 from fern.benchmark.tables.published import (
     averages_beside_paper,
     beside_paper,
@@ -171,7 +146,7 @@ def build_table(
     kind = kind_of(name, mine) if kind is None else kind
     if kind not in KINDS:
         raise unknown_name("kind of table", kind, KINDS)
-    shown = _known_metrics(metrics, mine) if metrics else _in_lyapunov_times(KINDS[kind], mine)
+    shown = _known_metrics(metrics, mine) if metrics else in_lyapunov_times(KINDS[kind], mine)
     layout = replace(KINDS[kind], metrics=shown)
     grid = fill_grid(mine, expected=None if isinstance(task, str) else task)
     printed = kind if paper and has_table(kind) else None
@@ -195,7 +170,7 @@ def _known_metrics(metrics: Sequence[str], results: Sequence[RunResult]) -> tupl
     return tuple(metrics)
 
 
-def _in_lyapunov_times(layout: Layout, results: Sequence[RunResult]) -> tuple[str, ...]:
+def in_lyapunov_times(layout: Layout, results: Sequence[RunResult]) -> tuple[str, ...]:
     """The metrics of a layout, where models are lines with EPT in Lyapunov times after EPT if any result has it."""
     known = any("ept_lyapunov" in Grid.figures_of(result) for result in results)
     if layout.across or not known or "ept" not in layout.metrics:
@@ -240,7 +215,7 @@ def _across(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line
         if _has_floor(grid, layout):
             cells_of_line += [_floor(grid, cells, dataset, horizon), _least_regret(cells, dataset, horizon, models)]
         lines.append(Line((dataset, str(horizon))[: len(keys)], tuple(cells_of_line)))
-    ranks = {metric: average_ranks(grid, cells, metric, models) for metric in layout.metrics}
+    ranks = {metric: _average_ranks(grid, cells, metric) for metric in layout.metrics}
     averaged: list[Cell | None] = [ranks[metric].get(model) for model in models for metric in layout.metrics]
     if any(averaged):
         padding: list[Cell | None] = [None] * (2 if _has_floor(grid, layout) else 0)
@@ -260,7 +235,7 @@ def _down(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | N
             lines.append(Line((dataset, str(horizon), model), line, starts_block=place == 0))
     if layout.averages != "no":
         lines += _means_over_horizons(grid, cells, layout, paper)
-    ranks = {metric: average_ranks(grid, cells, metric, _forecasters(grid)) for metric in layout.metrics}
+    ranks = {metric: _average_ranks(grid, cells, metric) for metric in layout.metrics}
     for place, model in enumerate(_forecasters(grid)):
         averaged = tuple(ranks.get(metric, {}).get(model) for metric in metrics)
         if any(averaged):
@@ -308,13 +283,13 @@ def _mean_cell(parts: Sequence[Cell | None]) -> Cell | None:
     )
 
 
-def average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: Sequence[str]) -> dict[str, Cell]:
+def _average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> dict[str, Cell]:
     """Each model's mean rank over the cases in which all have a figure or diverged (which ranks last).
 
     Models that have few cases are not ranked, see `ranked_models`.
     """
     direction = direction_of(metric)
-    models = ranked_models(grid, cells, metric, models)
+    models = ranked_models(grid, cells, metric)
     if direction == 0 or len(models) < 2:
         return {}
     ranks = []
@@ -328,16 +303,6 @@ def average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: S
         model: Cell(mean=float(sum(rank[place] for rank in ranks) / len(ranks)), done=len(ranks))
         for place, model in enumerate(models)
     }
-
-
-def ranked_models(grid: Grid, cells: Mapping[Spot, Cell], metric: str, models: Sequence[str]) -> list[str]:
-    """Those with at least `LEAST_SHARE` of the cases that the fullest one has."""
-    counts = {
-        model: sum(score_cell(cells.get(Spot(*case, model, metric)), 1) is not None for case in grid.cases)
-        for model in models
-    }
-    most = max(counts.values(), default=0)
-    return [model for model, count in counts.items() if count >= max(1, LEAST_SHARE * most)]
 
 
 def _floor(grid: Grid, cells: Mapping[Spot, Cell], dataset: str, horizon: int) -> Cell | None:
@@ -374,7 +339,7 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     if any(result.data_settings.get(NOISE) for result in grid.results):
         notes.append(NOISY)
     notes += _over_starts(grid, cells, layout)
-    ranked = ranked_models(grid, cells, layout.metrics[0], _forecasters(grid))
+    ranked = ranked_models(grid, cells, layout.metrics[0])
     complete = sum(
         all(score_cell(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in ranked)
         for case in grid.cases

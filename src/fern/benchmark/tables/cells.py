@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean, stdev
 from typing import NamedTuple, TypeVar
 
@@ -118,19 +119,27 @@ class Grid:
             figures["ept_lyapunov"] = step * result.metrics["ept"]
         return figures | _recency(result)
 
+    @cached_property
+    def _by_place(self) -> dict[tuple[Case, str], list[RunResult]]:
+        places: dict[tuple[Case, str], list[RunResult]] = {}
+        for result in sorted(self.results, key=lambda result: result.seed):
+            names = self.names[result.key]
+            places.setdefault(((names.dataset, result.horizon), names.model), []).append(result)
+        return places
+
+    def runs(self, case: Case, model: str) -> list[RunResult]:
+        """The runs of a model on a case, by seed."""
+        return self._by_place.get((case, model), [])
+
     def cells(self, metrics: Iterable[str]) -> dict[Spot, Cell]:
         """A cell for each case, model and metric; where no run was planned (an oracle of real data) there is none."""
-        grouped: dict[tuple[str, int, str], list[RunResult]] = {}
-        for result in self.results:
-            names = self.names[result.key]
-            grouped.setdefault((names.dataset, result.horizon, names.model), []).append(result)
         cells = {}
         for dataset, horizon in self.cases:
             known = any(
                 "oracle_mse" in result.metrics for result in self.results if self.names[result.key].dataset == dataset
             )
             for model in self.models:
-                runs = grouped.get((dataset, horizon, model), [])
+                runs = self.runs((dataset, horizon), model)
                 if not runs and (model == ORACLE and not known):
                     continue
                 for metric in dict.fromkeys(metrics):
@@ -278,6 +287,17 @@ def score_cell(cell: Cell | None, direction: int) -> float | None:
     if cell.diverged:
         return float("inf")
     return None if cell.mean is None else -direction * cell.mean
+
+
+def ranked_models(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> list[str]:
+    """The models, the oracle aside, with at least `LEAST_SHARE` of the cases that the fullest one has."""
+    counts = {
+        model: sum(score_cell(cells.get(Spot(*case, model, metric)), 1) is not None for case in grid.cases)
+        for model in grid.models
+        if model != ORACLE
+    }
+    most = max(counts.values(), default=0)
+    return [model for model, count in counts.items() if count >= max(1, LEAST_SHARE * most)]
 
 
 def mark_best(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:

@@ -9,16 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.benchmark.results import RunResult
-from fern.benchmark.significance import (
-    EqualAccuracy,
-    Interval,
-    Ranks,
-    block_bootstrap,
-    diebold_mariano,
-    friedman,
-    nemenyi,
-    tied_ranks,
-)
+from fern.benchmark.significance import EqualAccuracy, Ranks, diebold_mariano, friedman, nemenyi, tied_ranks
 from fern.benchmark.store import Store
 from fern.benchmark.tables.labels import name_results, newest
 from fern.benchmark.tasks import ORACLE
@@ -52,7 +43,7 @@ class SharedProblem(NamedTuple):
 class PairVerdict:
     """One dataset: both errors, and whether their difference is one.
 
-    ``interval`` and ``test`` are None where errors of the windows were not kept or are too few; ``words`` say so.
+    ``test`` is None where errors of the windows were not kept or are too few; ``words`` say so.
     """
 
     dataset: str
@@ -60,7 +51,6 @@ class PairVerdict:
     first: float
     second: float
     seeds: int
-    interval: Interval | None
     test: EqualAccuracy | None
     words: str
 
@@ -101,19 +91,23 @@ class Side:
 
     def windows(self, case: SharedProblem, metric: str, seeds: Sequence[int]) -> NDArray[np.float64]:  # (n,)
         """The error of each window, averaged over seeds; an error where it was not kept."""
-        gathered = []
-        for seed in seeds:
-            result = self.runs[case][seed]
-            errors = self.store.window_errors(result.key)
-            if errors is None:
-                raise FernError(f"per-window errors were not kept for {result.describe()}")
-            if metric not in errors or errors[metric].ndim != 1:
-                raise FernError(f"{self.store.windows_path(result.key)}: is damaged (no list {metric!r})")
-            gathered.append(np.asarray(errors[metric], dtype=np.float64))
-        if len({len(errors) for errors in gathered}) > 1:
-            raise FernError(f"the seeds of {self.model} were scored on different numbers of windows")
-        mean: NDArray[np.float64] = np.mean(gathered, axis=0)
-        return mean
+        return mean_window_errors(self.store, [self.runs[case][seed] for seed in seeds], metric)
+
+
+def mean_window_errors(store: Store, results: Sequence[RunResult], metric: str) -> NDArray[np.float64]:  # (n,)
+    """The error of each test window, averaged over the runs of several seeds; an error where one was not kept."""
+    gathered = []
+    for result in results:
+        errors = store.window_errors(result.key)
+        if errors is None:
+            raise FernError(f"per-window errors were not kept for {result.describe()}")
+        if metric not in errors:
+            raise FernError(f"{store.windows_path(result.key)}: is damaged (no list {metric!r})")
+        gathered.append(np.asarray(errors[metric], dtype=np.float64))
+    if len({len(errors) for errors in gathered}) > 1:
+        raise FernError(f"the seeds of {results[0].model} were scored on different numbers of windows")
+    mean: NDArray[np.float64] = np.mean(gathered, axis=0)
+    return mean
 
 
 def compare(
@@ -124,16 +118,12 @@ def compare(
     other: Store | None = None,
     task: str | None = None,
     metric: str = "mse",
-    seed: int = 0,
-    resamples: int = 2000,
 ) -> Comparison:
     """Model ``first`` against ``second``, both as tables name them, in one store or the second in ``other``.
 
-    On each dataset: the errors of each test window, averaged over the seeds both have, by `block_bootstrap` and
-    `diebold_mariano`. Over datasets: `friedman` and `nemenyi`, where at least three are shared; other models of the
-    store that have them all take part, because a critical difference depends on how many were tried.
-
-    ``seed`` draws the bootstrap.
+    On each dataset: the errors of each test window, averaged over the seeds both have, by `diebold_mariano`. Over
+    datasets: `friedman` and `nemenyi`, where at least three are shared; other models of the store that have them all
+    take part, because a critical difference depends on how many were tried.
     """
     if metric not in METRICS:
         raise unknown_name("metric with errors of every window", metric, METRICS)
@@ -154,8 +144,7 @@ def compare(
             ),
             argument="compare",
         )
-    generator = np.random.default_rng(seed)
-    verdicts = tuple(_verdict(a, b, case, metric, generator, resamples) for case in shared)
+    verdicts = tuple(_verdict(a, b, case, metric) for case in shared)
     alone = len(a.runs) + len(b.runs) - 2 * len(shared)
     if alone:
         notes.append(f"{alone} datasets that only one of the two has were skipped.")
@@ -215,21 +204,18 @@ def _named(side: Side) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
-def _verdict(
-    a: Side, b: Side, case: SharedProblem, metric: str, generator: np.random.Generator, resamples: int
-) -> PairVerdict:
+def _verdict(a: Side, b: Side, case: SharedProblem, metric: str) -> PairVerdict:
     common = sorted(set(a.runs[case]) & set(b.runs[case]))
     seeds_a, seeds_b = (common, common) if common else (sorted(a.runs[case]), sorted(b.runs[case]))
     first, second = a.figure(case, metric, seeds_a), b.figure(case, metric, seeds_b)
-    interval, test, trouble = None, None, ""
     try:
         errors = a.windows(case, metric, seeds_a), b.windows(case, metric, seeds_b)
-        interval = block_bootstrap(*errors, horizon=case.horizon, generator=generator, resamples=resamples)
         test = diebold_mariano(*errors, horizon=case.horizon)
+        certainty = "a real difference" if test.p_value < ALPHA else "not distinguishable"
     except FernError as problem:
-        trouble = str(problem)
-    words = f"{difference_in_words(first, second)}, {trouble or _certainty(interval, test)}"
-    return PairVerdict(case.dataset, case.horizon, first, second, len(seeds_a), interval, test, words)
+        test, certainty = None, str(problem)
+    words = f"{difference_in_words(first, second)}, {certainty}"
+    return PairVerdict(case.dataset, case.horizon, first, second, len(seeds_a), test, words)
 
 
 def difference_in_words(first: float, second: float) -> str:
@@ -247,17 +233,6 @@ def difference_in_words(first: float, second: float) -> str:
     if ratio >= 2.0:
         return f"{ratio:.3g} times as high"
     return f"{abs(ratio - 1.0) * 100:.2g} % {'lower' if ratio < 1.0 else 'higher'}"
-
-
-def _certainty(interval: Interval | None, test: EqualAccuracy | None) -> str:
-    if interval is None or test is None:
-        return "not tested"
-    significant = test.p_value < ALPHA
-    if significant and interval.excludes_zero:
-        return "a real difference"
-    if significant or interval.excludes_zero:
-        return "on the border: the two tests disagree"
-    return "not distinguishable"
 
 
 def _over_scenarios(

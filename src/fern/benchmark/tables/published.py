@@ -1,6 +1,7 @@
 """The paper's numbers as printed, and the metric of ours that each is compared with."""
 
 import csv
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -51,50 +52,6 @@ _SOURCES: Mapping[str, _Source] = {
     "real": _Source({}, None, "each model's own (PatchTST/42: table 3, DLinear: table 2; context 336)"),
 }
 
-_CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
-    "shock": (
-        "The MSE marked as second best is not on Rossler-Base, Rossler-Param, Lorenz96-Switch, SAR-Param, GARCH-Base, "
-        "GARCH-Param, DW-Param and OU-Base: another printed number, not marked best, is lower.",
-        "OU-Base and OU-Param print the same numbers for TimeMixer, PatchTST, Koopa and ModernTCN.",
-        "By the author's code and logs only DLinear saw the parameter shocks, Chua's aside: all others had the "
-        "parameters after the shock from the first step on (docs/paper_claims.md). Ours have the shock.",
-        "Fern's MSE on ETTh1 is 10.97 here and 10.96 in the table of ablations; the author's own list has 10.965.",
-        "The text says best MSE/WD in 19 of 21 scenarios; by the printed numbers Fern has the lowest MSE in 15, and "
-        "the lowest MSE or WD in 16.",
-        "The text says that under the parameter shock of Rossler DLinear's and Koopa's errors are 790 and 714 times "
-        "Fern's; the printed numbers give 798 and 696.",
-        "ETTh1 is said to have 140 entries of 8.28, 100 of 1.76 and 120 of 1.73. The file has 141 of 8.285 in a row "
-        "(LUFL); of 1.76, to two decimals, no column has more than 43, and of 1.73 none.",
-    ),
-    "detailed": (
-        "Five printed averages do not follow from the printed figures (EPT of Chua Fern and DLinear and of Rossler "
-        "PatchTST and DLinear, MAE of Lorenz TimeMixer); each is within what rounding the four figures allows.",
-        "The section on PFNN gives Fern's MSE on Lorenz-63 at 96 steps as about 1.2; the table prints 0.47.",
-    ),
-    "main": ("The column WD holds the averages of what the detailed tables call SWD.",),
-    "ablation": (
-        "The caption says a horizon of 192, but the base rows are those of the shock table (336) and EPT, which cannot "
-        "exceed the horizon, reaches 241. The numbers stand beside our runs at 336.",
-        "Fern's MSE on ETTh1 is 10.96 here and 10.97 in the shock table.",
-        "'No encoder' is given for Lorenz-63 alone.",
-        "The text says that more reflections, 0 to 24, improve MSE, SWD and EPT monotonically on all three datasets. "
-        "There are two datasets, and on Lorenz-63 the MSE is 21.66 with 8 reflections and 23.92 with 24.",
-    ),
-    "recency": (
-        "'Best' is the epoch that is best by test, not by validation: three of the four validation errors are higher "
-        "there than after epoch 1.",
-        "No horizon is said. DLinear's 7.39 is its MSE at 192 in the detailed tables, so the numbers stand beside ours "
-        "at 192.",
-    ),
-    "footprint": (
-        "One parameter count and one operation count are printed for 3 channels from 336 rows and for 7 channels "
-        "from 96.",
-        "The appendix on cost lets the encoder work on each patch, O(p·d_h) a layer. The printed counts rule that out: "
-        "they need a layer that reads all 336 rows at once.",
-        "Training times are of another machine and of an unknown number of epochs.",
-    ),
-}
-
 
 @dataclass(frozen=True)
 class Place:
@@ -105,6 +62,7 @@ class Place:
     horizon: int | None
 
 
+@cache
 def paper_figures(table: str) -> Mapping[Place, Mapping[str, float]]:
     """All figures of a table, by place and metric. What the paper leaves blank is left out.
 
@@ -114,7 +72,11 @@ def paper_figures(table: str) -> Mapping[Place, Mapping[str, float]]:
     """
     if table not in _SOURCES:
         raise unknown_name("paper table", table, _SOURCES)
-    return _read(table)
+    by_place: dict[Place, dict[str, float]] = {}
+    for record in _records(table):
+        figures = {name: float(value) for name, value in _metrics(table, record).items() if value}
+        by_place.setdefault(_place(table, record), {}).update(figures)
+    return MappingProxyType({place: MappingProxyType(figures) for place, figures in by_place.items()})
 
 
 def paper_value(table: str, model: str, dataset: str, horizon: int | None, metric: str) -> float | None:
@@ -132,9 +94,8 @@ def paper_value(table: str, model: str, dataset: str, horizon: int | None, metri
         fern.errors.FernError: unknown paper table 'shok': did you mean 'shock'? Known: ...
     """
     figures = paper_figures(table)
-    metrics = {name for number in figures.values() for name in number}
-    if metric not in metrics:
-        raise unknown_name(f"metric of the paper's table {table}", metric, metrics)
+    if metric not in paper_metrics(table):
+        raise unknown_name(f"metric of the paper's table {table}", metric, paper_metrics(table))
     number = figures.get(Place(model, dataset, horizon)) or figures.get(Place(model, dataset, None)) or {}
     return number.get(metric)
 
@@ -168,7 +129,8 @@ def contradictions(table: str) -> tuple[str, ...]:
         ('The column WD holds the averages of what the detailed tables call SWD.',)
     """
     paper_figures(table)
-    return _CONTRADICTIONS.get(table, ())
+    notes = files("fern.benchmark.tables") / "paper_numbers" / "contradictions.toml"
+    return tuple(tomllib.loads(notes.read_text(encoding="utf-8")).get(table, ()))
 
 
 def dataset_of(table: str, printed: str) -> str:
@@ -182,16 +144,6 @@ def dataset_of(table: str, printed: str) -> str:
     if dash:
         return f"{_SYSTEMS[system]}_{shock.upper()}"
     return _SOURCES[table].datasets.get(printed, printed)
-
-
-@cache
-def _read(table: str) -> Mapping[Place, Mapping[str, float]]:
-    by_place: dict[Place, dict[str, float]] = {}
-    for record in _records(table):
-        place = _place(table, record)
-        figures = {name: float(value) for name, value in _metrics(table, record).items() if value}
-        by_place.setdefault(place, {}).update(figures)
-    return MappingProxyType({place: MappingProxyType(figures) for place, figures in by_place.items()})
 
 
 def _records(table: str) -> list[dict[str, str]]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.benchmark.results import RunResult, direction_of, title_of
+from fern.benchmark.results import RunResult
 from fern.benchmark.significance import Ranks, diebold_mariano, friedman, nemenyi, tied_ranks
 from fern.benchmark.store import Store
-from fern.benchmark.tables.cells import LEAST_SHARE, Case, Grid, Spot, score_cell
-from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, METRICS
+from fern.benchmark.tables.cells import Case, Grid, Spot, ranked_models, score_cell
+from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, mean_window_errors
 from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError
 
@@ -22,8 +22,7 @@ class Standing:
 
     ``rank``      average over the datasets that all ranked models have; None where it has too few cases.
     ``wins``      cases in which it is the best, ties counted for each.
-    ``relative``  geometric mean of its error over the best one, over the cases it has; None for metrics that are no
-                  error, or that are 0 somewhere.
+    ``relative``  geometric mean of its error over the best one, over the cases it has; None where one is 0.
     """
 
     model: str
@@ -41,7 +40,6 @@ class Standings:
     ``alike``  groups of models whose ranks the critical difference cannot tell apart.
     """
 
-    metric: str
     models: tuple[Standing, ...]
     datasets: int
     cases: int
@@ -55,14 +53,14 @@ class Standings:
 
         Example:
             >>> models = (Standing("fern", 1.0, 4, 3, 1.02), Standing("dlinear", 2.0, 4, 1, 1.5))
-            >>> Standings("mse", models, 4, 4, None, None, (), "").conclude()
+            >>> Standings(models, 4, 4, None, None, (), "").conclude()
             'Best by MSE: fern, in 3 of 4 cases; dlinear follows with ×1.5 the best error. No test: too few datasets.'
         """
         ranked = [standing for standing in self.models if standing.rank is not None]
         if len(ranked) < 2:
             return "No comparison: fewer than two models have results on the same cases."
         best, second = ranked[:2]
-        sentence = f"Best by {title_of(self.metric)}: {best.model}, in {best.wins} of {best.cases} cases; "
+        sentence = f"Best by MSE: {best.model}, in {best.wins} of {best.cases} cases; "
         behind = "" if second.relative is None else f" with ×{second.relative:.3g} the best error"
         sentence += f"{second.model} follows{behind}."
         if self.ranks is None:
@@ -87,8 +85,8 @@ class AgainstBest:
         return self.p_value is not None and self.p_value < ALPHA
 
 
-def standings(grid: Grid, metric: str = "mse") -> Standings:
-    """Rank the models of a grid by one metric.
+def standings(grid: Grid) -> Standings:
+    """Rank the models of a grid by their MSE.
 
     Horizons and noises of one dataset are no independent scenarios: their ranks are averaged to one, as in `compare`.
 
@@ -102,21 +100,17 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
         >>> [(standing.model, standing.rank, standing.wins, standing.relative) for standing in found.models]
         [('fern', 1.0, 3, 1.0), ('dlinear', 2.0, 0, 2.0)]
     """
-    direction = direction_of(metric)
-    if direction == 0:
-        raise FernError(f"got {metric!r}, of which neither way is better", argument="metric")
-    cells = grid.cells([metric])
+    cells = grid.cells(["mse"])
     scores = {
         case: {
             model: score
             for model in grid.models
-            if model != ORACLE and (score := score_cell(cells.get(Spot(*case, model, metric)), direction)) is not None
+            if model != ORACLE and (score := score_cell(cells.get(Spot(*case, model, "mse")), -1)) is not None
         }
         for case in grid.cases
     }
     counts = {model: sum(model in scores[case] for case in grid.cases) for model in grid.models if model != ORACLE}
-    most = max(counts.values(), default=0)
-    ranked = [model for model, count in counts.items() if count >= max(1, LEAST_SHARE * most)]
+    ranked = ranked_models(grid, cells, "mse")
     by_dataset: dict[str, list[NDArray[np.float64]]] = {}
     for (dataset, _), found in scores.items():
         if len(ranked) > 1 and all(model in found for model in ranked):
@@ -130,7 +124,7 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
             rank=float(average[model]) if model in average else None,
             cases=counts[model],
             wins=sum(_wins(model, found) for found in scores.values()),
-            relative=_relative(model, scores) if direction < 0 else None,
+            relative=_relative(model, scores),
         )
         for model in counts
     ]
@@ -140,74 +134,41 @@ def standings(grid: Grid, metric: str = "mse") -> Standings:
     alike = _alike([(standing.model, standing.rank) for standing in models if standing.rank is not None], critical)
     shared = sum(map(len, by_dataset.values()))
     words = _words(len(ranked), len(table), shared, len(grid.cases), tested, critical)
-    return Standings(metric, tuple(models), len(table), shared, tested, critical, alike, words)
+    return Standings(tuple(models), len(table), shared, tested, critical, alike, words)
 
 
-def against_best(grid: Grid, store: Store, metric: str = "mse") -> Mapping[tuple[Case, str], AgainstBest]:
+def against_best(grid: Grid, store: Store) -> Mapping[tuple[Case, str], AgainstBest]:
     """For each case and model: whether its windows' errors differ from those of the best model (Diebold-Mariano).
 
     Needs the errors of every test window, which a store keeps beside its results; where they are not there, or damaged,
     ``words`` say so.
     """
-    if metric not in METRICS:
-        raise FernError(
-            argument="metric", got=metric, expected=f"one whose error of every window is kept: {', '.join(METRICS)}"
-        )
     tests: dict[tuple[Case, str], AgainstBest] = {}
-    cells = grid.cells([metric])
+    cells = grid.cells(["mse"])
     for case in grid.cases:
         done = {
             model: cell.mean
             for model in grid.models
-            if model != ORACLE and (cell := cells.get(Spot(*case, model, metric))) and cell.mean is not None
+            if model != ORACLE and (cell := cells.get(Spot(*case, model, "mse"))) and cell.mean is not None
         }
         if len(done) < 2:
             continue
         best = min(done, key=lambda model: done[model])
-        errors = {model: _windows(_runs(grid, case, model), store, metric) for model in done}
         for model in done:
             if model != best:
-                tests[case, model] = _tested(best, errors[best], errors[model], horizon=case[1])
+                runs = [[run for run in grid.runs(case, one) if run.status == "done"] for one in (best, model)]
+                tests[case, model] = _tested(best, runs, store, horizon=case[1])
     return tests
 
 
-def _tested(
-    best: str, first: NDArray[np.float64] | str, second: NDArray[np.float64] | str, *, horizon: int
-) -> AgainstBest:
-    for other in (first, second):
-        if isinstance(other, str):
-            return AgainstBest(best, None, other)
+def _tested(best: str, runs: Sequence[Sequence[RunResult]], store: Store, *, horizon: int) -> AgainstBest:
     try:
-        p_value = diebold_mariano(first, second, horizon=horizon).p_value
+        errors = [mean_window_errors(store, own, "mse") for own in runs]
+        p_value = diebold_mariano(*errors, horizon=horizon).p_value
     except FernError as error:
         return AgainstBest(best, None, f"not tested: {error}")
     words = f"differs from {best}" if p_value < ALPHA else f"not distinguishable from {best}"
     return AgainstBest(best, p_value, f"{words} (p = {p_value:.2g})")
-
-
-def _runs(grid: Grid, case: Case, model: str) -> list[RunResult]:
-    return [
-        result
-        for result in grid.results
-        if result.status == "done"
-        and (grid.names[result.key].dataset, result.horizon, grid.names[result.key].model) == (*case, model)
-    ]
-
-
-def _windows(results: Sequence[RunResult], store: Store, metric: str) -> NDArray[np.float64] | str:
-    """The errors of each window averaged over seeds, or why there are none."""
-    kept = []
-    for result in results:
-        try:
-            errors = store.window_errors(result.key)
-        except FernError as error:
-            return f"not tested: {error}"
-        if errors is None or metric not in errors:
-            return "not tested: the errors of each window were not kept"
-        kept.append(errors[metric])
-    if len({len(errors) for errors in kept}) != 1:
-        return "not tested: seeds were scored on different numbers of windows"
-    return np.asarray(np.mean(kept, axis=0), dtype=np.float64)
 
 
 def _wins(model: str, wins: Mapping[str, float]) -> bool:
