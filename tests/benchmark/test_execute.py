@@ -69,11 +69,6 @@ def test_a_fitted_model_chooses_its_settings_on_all_validation_windows(model):
     assert {name: row.metrics[name] for name in scored} == scored
 
 
-def test_the_same_run_gives_the_same_row():
-    rows = [execute_run(run_of("fern"), RunContext(), RunCache()).result for _ in range(2)]
-    assert reproducible(rows[0]) == reproducible(rows[1])
-
-
 @pytest.mark.parametrize("model", ["last-value", "training-mean", "oracle"])
 def test_what_is_not_trained_has_no_epochs(model, tmp_path):
     row = execute_run(run_of(model), RunContext(checkpoints=tmp_path / "run"), RunCache()).result

@@ -48,7 +48,7 @@ def test_a_class_of_a_known_library_is_a_model(needs: Callable[..., Any], text: 
 
 def test_a_new_version_of_a_library_is_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
     before = source_fingerprint("fern.metrics:mse")
-    monkeypatch.setattr(adapters, "ADAPTERS", (adapters.Adapter("fern", "fern", None, "", ""),))
+    monkeypatch.setattr(adapters, "ADAPTERS", (adapters.Adapter("fern", None, "", ""),))
     monkeypatch.setattr(metadata, "version", lambda name: "99")
     assert source_fingerprint("fern.metrics:mse") != before
 
@@ -106,7 +106,7 @@ def test_the_list_says_what_is_installed_and_names_the_extra_of_what_is_not(monk
     assert "9.9" in lines["sktime"]
     for adapter in ADAPTERS:
         if adapter.package != "sktime":
-            assert f"no: pip install 'fern-forecast[{adapter.extra}]'" in lines[adapter.package]
+            assert f"no: pip install 'fern-forecast[{adapter.package}]'" in lines[adapter.package]
 
 
 def test_the_benchmark_runs_forecasters_of_other_libraries_beside_ours(

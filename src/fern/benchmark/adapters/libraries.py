@@ -24,16 +24,16 @@ Builder = Callable[..., Forecaster]
 
 @dataclass(frozen=True)
 class Adapter:
-    """A library whose forecasters can be named.
+    """A library whose forecasters can be named; the extra that brings it has its name.
 
-    ``base``    the class that tells its forecasters from others; None where they are named by a folder.
-    ``wraps``   what makes one a model.
+    ``base``   the class that tells its forecasters from others; None where they are named by a folder.
+    ``wrap``   makes a forecaster of the library a model.
+    ``named``  an example of how one is named.
     """
 
     package: str
-    extra: str
     base: str | None
-    wraps: Builder
+    wrap: Builder
     named: str
 
     @property
@@ -51,37 +51,15 @@ class Adapter:
             for parent in kind.__mro__
         )
 
-    def wrap(self, forecaster: Any, *, context_length: int, horizon: int, channels: int) -> Forecaster:
-        """A forecaster of the library as a model."""
-        return self.wraps(forecaster, context_length=context_length, horizon=horizon, channels=channels)
-
 
 _DISTRIBUTIONS = {"chronos": "chronos-forecasting"}
 
 ADAPTERS = (
-    Adapter(
-        "statsforecast",
-        "statsforecast",
-        "_TS",
-        StatsForecastForecaster,
-        "statsforecast.models:AutoETS(season_length=24)",
-    ),
-    Adapter(
-        "sktime",
-        "sktime",
-        "BaseForecaster",
-        SktimeForecaster,
-        "sktime.forecasting.naive:NaiveForecaster(strategy='drift')",
-    ),
-    Adapter(
-        "neuralforecast",
-        "neuralforecast",
-        "BaseModel",
-        NeuralForecastForecaster,
-        "neuralforecast.models:NHITS",
-    ),
-    Adapter("fev", "fev", "ForecastingModel", FevForecaster, "my_models:MyFevModel"),
-    Adapter("chronos", "chronos", None, ChronosForecaster, "the folder of a Chronos model"),
+    Adapter("statsforecast", "_TS", StatsForecastForecaster, "statsforecast.models:AutoETS(season_length=24)"),
+    Adapter("sktime", "BaseForecaster", SktimeForecaster, "sktime.forecasting.naive:NaiveForecaster(strategy='drift')"),
+    Adapter("neuralforecast", "BaseModel", NeuralForecastForecaster, "neuralforecast.models:NHITS"),
+    Adapter("fev", "ForecastingModel", FevForecaster, "my_models:MyFevModel"),
+    Adapter("chronos", None, ChronosForecaster, "the folder of a Chronos model"),
 )
 
 
@@ -122,7 +100,7 @@ def extra_for(module: str) -> str | None:
         ('statsforecast', None)
     """
     adapter = _by_package(module)
-    return None if adapter is None else adapter.extra
+    return None if adapter is None else adapter.package
 
 
 def library_version(text: str) -> str:
@@ -168,7 +146,7 @@ def as_text() -> str:
     """A table of the libraries: what is installed, how a forecaster is named, and how to get what is missing."""
     rows = [("library", "installed", "as TARGET or --with")]
     for adapter in ADAPTERS:
-        missing = f"no: pip install 'fern-forecast[{adapter.extra}]'"
+        missing = f"no: pip install 'fern-forecast[{adapter.package}]'"
         rows.append((adapter.package, adapter.version or missing, adapter.named))
     rows += [
         ("fern", "yes", "a model's name, the folder of a saved model or FernForecaster"),

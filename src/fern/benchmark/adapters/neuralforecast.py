@@ -115,48 +115,37 @@ class NeuralForecastForecaster(PointForecaster):
 
 
 def neuralforecast_model(
-    model: str | type,
+    kind: Any,
     *,
     context_length: int,
     horizon: int,
     channels: int,
-    settings: Mapping[str, Any] | None = None,
-    generator: Generator | None = None,
+    settings: Mapping[str, Any],
 ) -> NeuralForecastForecaster:
-    """A new neuralforecast model by name, for instance ``"NHITS"`` or ``"iTransformer"``, or of a model class.
+    """A new model of a neuralforecast class, for instance ``NHITS`` or ``iTransformer``.
 
-    ``settings`` are those of the model's class; a misspelt one is an error, where neuralforecast would hand it to its
-    trainer. The starting values come from ``generator``, and no global random state is changed.
+    ``settings`` are those of the class; a misspelt one is an error, where neuralforecast would hand it to its trainer.
+    The seed of the starting values is drawn from torch's generator; Python's and NumPy's state is left as it was.
     """
-    kind = _model_class(model)
     name = kind.__name__
     known = [parameter for parameter in inspect.signature(kind).parameters if not parameter.endswith("kwargs")]
-    for setting in settings or {}:
+    for setting in settings:
         if setting not in known:
             raise FernError(f"{unknown_name('setting', setting, known)}", argument=name)
     sizes = {"h": horizon, "input_size": context_length}
     if kind.MULTIVARIATE:
         sizes["n_series"] = channels
-    twice = sorted(sizes.keys() & (settings or {}).keys())
+    twice = sorted(sizes.keys() & settings.keys())
     if twice:
         raise FernError(f"the setting {twice[0]!r} follows from context_length, horizon and channels", argument=name)
     ModelConfig(context_length=context_length, horizon=horizon, channels=channels)  # refuses impossible sizes
-    seed = int(torch.randint(2**32, (), generator=generator))
+    seed = int(torch.randint(2**32, ()))
     with _random_state_kept():
         try:
-            made = kind(**sizes, random_seed=seed, **{"max_steps": 1, "logger": False, **(settings or {})})
+            made = kind(**sizes, random_seed=seed, **{"max_steps": 1, "logger": False, **settings})
         except Exception as error:
-            raise FernError(f"cannot be built with {dict(settings or {})}: {error}", argument=name) from error
+            raise FernError(f"cannot be built with {dict(settings)}: {error}", argument=name) from error
     return NeuralForecastForecaster(made, channels=channels)
-
-
-def _model_class(model: str | type) -> Any:
-    models = import_optional("neuralforecast.models", extra=EXTRA)
-    if isinstance(model, type):
-        return model
-    if model not in models.__all__:
-        raise unknown_name("neuralforecast model", model, models.__all__)
-    return getattr(models, model)
 
 
 @contextmanager

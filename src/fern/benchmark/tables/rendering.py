@@ -22,8 +22,6 @@ from fern.text import safe_text
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-_BLANK = ""
-
 
 def render(table: Table, format_: str) -> str:
     """The table as text in one of ``FORMATS``.
@@ -72,7 +70,7 @@ def cell_text(cell: Cell | None) -> str:
         ('diverged', '', '1,025,000')
     """
     if cell is None:
-        return _BLANK
+        return ""
     parts = []
     if cell.mean is not None:
         error = "" if not cell.standard_error else f" ± {cell.standard_error:.2g}"
@@ -272,7 +270,7 @@ def to_rich(table: Table) -> "RichTable":
 
     def cell(content: Cell | None) -> Text:
         if content is None:
-            return Text(_BLANK)
+            return Text("")
         style = "red" if content.trouble() else {1: "bold green", 2: "underline"}.get(content.place or 0, "")
         return Text(cell_text(content), style=style)
 
