@@ -49,7 +49,7 @@ FEWEST_WINDOWS, FEWEST_TIMES = 8.0, 8
 """Windows from which the shape of errors is looked at, and stretches of time from which their bias is."""
 
 SYMMETRIC, SKEWED = 0.15, 0.3
-"""The distance of mean and median of the next step, in standard deviations, up to which a series' classical distribution
+"""The distance of mean and median of the next step, in standard deviations, up to which the classical distribution
 counts as symmetric, as the pretrained network's always is, and from which that network has no part in its forecast."""
 
 WILD = 8.0
