@@ -28,19 +28,24 @@ def test_it_equals_a_gaussian_process_with_the_same_kernel():
     price, load = prices(60)
     rows = 59 * S
     known = RegressionSeries(price[:rows], load[:rows])
-    model = fit_kernel_regression([known], CONFIG, phase=0)
+    model = fit_kernel_regression(known, CONFIG, phase=0)
     at = np.arange(7 * S, rows - S + 1, S)
-    level, unit = known.scale_of(rows)
-    y = (price - level) / unit
+
+    def level(t):
+        return np.median(price[t - 7 * S : t])
+
+    away = np.stack([price[t : t + S] - level(t) for t in at])
+    unit = 1.4826 * np.median(np.abs(away))
 
     def features(t):
-        lags = [y[t - k * S : t - k * S + S] for k in (1, 2, 3, 7)]
-        columns = [load[t + shift : t + shift + S, 0] for shift in (0, -S, -7 * S)]
-        return np.concatenate([*lags, *columns])
+        lags = [(price[t - k * S : t - k * S + S] - level(t)) / unit for k in (1, 2, 3, 7)]
+        now = load[t : t + S, 0]
+        return np.concatenate([*lags, [level(t)], now, now - load[t - S : t, 0]])
 
     x = np.stack([features(t) for t in at])
-    z = (x - x.mean(0)) / x.std(0)
-    new = (features(rows) - x.mean(0)) / x.std(0)
+    times = np.repeat([1.5, 0.5, 0.5, 1.0, 1.0], [S, S, S, S, 1 + 2 * S])
+    z = times * (x - x.mean(0)) / x.std(0)
+    new = times * (features(rows) - x.mean(0)) / x.std(0)
     size = x.shape[1]
 
     def kernel(a, b):
@@ -48,11 +53,25 @@ def test_it_equals_a_gaussian_process_with_the_same_kernel():
 
     gram = np.array([[kernel(a, b) for b in z] for a in z])
     weights = 2.0 ** (np.arange(len(at))[::-1] / CONFIG.half_life)
-    target = np.stack([y[t : t + S] for t in at])
+    target = away / unit
     duals = np.linalg.solve(gram + CONFIG.penalty * np.diag(weights), target - target.mean(0))
     expected = target.mean(0) + np.array([kernel(new, b) for b in z]) @ duals
-    made = model.predict(series(price, load, rows), np.array([rows]))[0]
-    np.testing.assert_allclose(made, expected, rtol=1e-8, atol=1e-9)
+    made, levels = model.predict(series(price, load, rows), np.array([rows]))
+    np.testing.assert_allclose(made[0], expected, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose([levels[0], model.unit], [level(rows), unit])
+
+
+def test_a_level_that_never_was_before_is_forecast_as_well_as_others():
+    price, load = prices(200)
+    errors = []
+    for lift in (0.0, 40.0):
+        moved = price.copy()
+        moved[190 * S :] += lift
+        known = series(moved, load, 198 * S)
+        model = fit_kernel_regression(known.before(198 * S), CONFIG, phase=0)
+        made, level = model.predict(known, np.array([198 * S]))
+        errors.append(np.abs(level + model.unit * made[0] - moved[198 * S : 199 * S]).mean())
+    assert errors[0] < 0.5 and errors[1] < 0.05 * 40.0
 
 
 def test_it_follows_a_bend_that_a_line_cannot():
@@ -63,10 +82,9 @@ def test_it_follows_a_bend_that_a_line_cannot():
         made, true = [], []
         for day in range(380, 400, 4):
             known = series(price, load, day * S)
-            level, unit = known.scale_of(day * S)
-            past = RegressionSeries(known.values, known.known[: day * S])
-            model = fit_kernel_regression([past], config, phase=0)
-            made.append(level + unit * model.predict(known, np.array([day * S]))[0])
+            model = fit_kernel_regression(known.before(day * S), config, phase=0)
+            ahead, level = model.predict(known, np.array([day * S]))
+            made.append(level + model.unit * ahead[0])
             true.append(price[day * S : day * S + S])
         errors[width] = np.abs(np.array(made) - np.array(true)).mean()
     assert errors[0.3] < 0.75 * errors[1e-9]
@@ -74,19 +92,19 @@ def test_it_follows_a_bend_that_a_line_cannot():
 
 def test_windows_of_the_origins_own_phase_are_learnt_from():
     price, load = prices()
-    model = fit_kernel_regression([RegressionSeries(price, load, phase=3)], CONFIG, phase=5)
+    model = fit_kernel_regression(RegressionSeries(price, load, phase=3), CONFIG, phase=5)
     assert model.phase == 5
     at = np.array([len(price) - 2 * S, len(price) - 2 * S + 2])
-    made = model.predict(RegressionSeries(price, load, phase=3), at)
+    made, _ = model.predict(RegressionSeries(price, load, phase=3), at)
     assert np.isnan(made[0]).all()
     assert np.isfinite(made[1]).all()
 
 
 def test_few_windows_of_a_phase_make_all_phases_count():
     price, load = prices(30)
-    model = fit_kernel_regression([RegressionSeries(price, load)], CONFIG, phase=0)
+    model = fit_kernel_regression(RegressionSeries(price, load), CONFIG, phase=0)
     assert model.phase is None
-    assert np.isfinite(model.predict(RegressionSeries(price, load), np.array([600, 601]))).all()
+    assert np.isfinite(model.predict(RegressionSeries(price, load), np.array([600, 601]))[0]).all()
 
 
 def test_wild_days_at_the_end_raise_the_volatility():
@@ -94,7 +112,7 @@ def test_wild_days_at_the_end_raise_the_volatility():
     wild = price.copy()
     wild[-8 * S :] += 3 * np.random.default_rng(1).standard_normal(8 * S)
     calm, restless = (
-        fit_kernel_regression([RegressionSeries(some, load)], CONFIG, phase=0).volatility for some in (price, wild)
+        fit_kernel_regression(RegressionSeries(some, load), CONFIG, phase=0).volatility for some in (price, wild)
     )
     assert 0.5 < calm < 1.6
     assert restless > 2 * calm
@@ -104,19 +122,16 @@ def test_long_horizons_enter_in_blocks():
     rng = np.random.default_rng(0)
     values, known = rng.standard_normal(900).cumsum(), rng.standard_normal((900, 2))
     config = KernelRegressionConfig(horizon=100, recent=10, transform="none")
-    model = fit_kernel_regression([RegressionSeries(values, known)], config)
-    assert model.features.shape[1] == 10 + 2 * 34
-    assert model.predict(RegressionSeries(values, known), np.array([700])).shape == (1, 100)
+    model = fit_kernel_regression(RegressionSeries(values, known), config)
+    assert model.features.shape[1] == 10 + 1 + 2 * 34
+    assert model.predict(RegressionSeries(values, known), np.array([700]))[0].shape == (1, 100)
 
 
-def test_constant_columns_and_statics_change_nothing():
+def test_constant_columns_change_nothing():
     price, load = prices(60)
-    plain = fit_kernel_regression([RegressionSeries(price, load)], CONFIG, phase=0)
-    padded = np.concatenate([load, np.full_like(load, 7.0)], axis=1)
-    more = RegressionSeries(price, padded, static=np.array([2.0]))
-    model = fit_kernel_regression([more], CONFIG, phase=0)
-    assert np.isfinite(model.predict(more, np.array([len(price) - S]))).all()
-    assert np.isfinite(plain.duals).all()
+    more = RegressionSeries(price, np.concatenate([load, np.full_like(load, 7.0)], axis=1))
+    model = fit_kernel_regression(more, CONFIG, phase=0)
+    assert np.isfinite(model.predict(more, np.array([len(price) - S]))[0]).all()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +145,7 @@ def test_settings_out_of_range_are_refused(settings):
 def test_too_few_rows_are_refused():
     price, load = prices(3)
     with raises_error(argument="series"):
-        fit_kernel_regression([RegressionSeries(price, load)], CONFIG, phase=0)
+        fit_kernel_regression(RegressionSeries(price, load), CONFIG, phase=0)
 
 
 def test_draws_of_two_futures_hold_the_true_effect_and_are_centred_on_the_forecasts():
@@ -142,12 +157,12 @@ def test_draws_of_two_futures_hold_the_true_effect_and_are_centred_on_the_foreca
         for t in range(1, 400):
             y[t] = 0.5 * y[t - 1] + 2.0 * x[t] + rng.standard_normal()
         config = KernelRegressionConfig(horizon=4, recent=8, transform="none")
-        model = fit_kernel_regression([RegressionSeries(y, x[:, None])], config, keep_factor=True)
+        model = fit_kernel_regression(RegressionSeries(y, x[:, None]), config, keep_factor=True)
         one, zero = (RegressionSeries(y, np.append(x, np.full(4, value))[:, None]) for value in (1.0, 0.0))
         drawn = np.stack(model.sample_pair(one, zero, 400, rng))
-        means = np.stack([model.predict(side, np.array([400]))[0] for side in (one, zero)])
+        means = np.stack([model.predict(side, np.array([400]))[0][0] for side in (one, zero)])
         np.testing.assert_allclose(drawn.mean(axis=1), means, atol=0.25 * drawn.std(axis=1).max())
-        low, high = np.quantile(one.scale_of(400)[1] * (drawn[0] - drawn[1]), (0.1, 0.9), axis=0)
+        low, high = np.quantile(model.unit * (drawn[0] - drawn[1]), (0.1, 0.9), axis=0)
         held.append((low <= truth) & (truth <= high))
     # A Gaussian process's own uncertainty, not measured errors: it may be too wide, and hardly too narrow.
     assert np.mean(held) > 0.8 - 3 * np.sqrt(0.8 * 0.2 / repetitions)

@@ -22,6 +22,7 @@ from fern.data.timestamps import as_integers
 from fern.errors import FernError
 from fern.forecaster.combination import Blend, HeldOutWindows, average, choose_blend, loss
 from fern.forecaster.kernel_part import (
+    CHANCE,
     KernelPart,
     KernelTrial,
     describe_kernel,
@@ -267,7 +268,8 @@ def fit_covariates(
             except FernError:  # too few rows for so long a context
                 continue
             error = np.abs(trial - held.actual[mine][:, steps]) / held.scale[mine, None]
-            losses[config] = float(np.nanmean(error)) if np.isfinite(error).any() else inf
+            bends = 0.0 if config.transform == "none" else CHANCE / held.judged(held.made, mine).worth
+            losses[config] = (1 + bends) * float(np.nanmean(error)) if np.isfinite(error).any() else inf
         if not losses:
             return CovariateModel(encoding), "covariates: too few rows before the held-out windows to learn from them"
         chosen.append(min(losses, key=lambda config: losses[config]))

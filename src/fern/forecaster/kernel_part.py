@@ -40,7 +40,11 @@ CALMS = (0.0, 0.5, 1.0)
 """Powers of the volatility of late that widths may be multiplied by."""
 
 KERNEL_HANDICAP = 0.002
-"""By which share of the loss the kernel must score better than the ridge regression alone."""
+"""By which share of the loss the kernel must score better than the ridge regression alone, beside `CHANCE`."""
+
+CHANCE = 1.0
+"""By which share of the loss, over the number of windows, what bends must score better than what is straight: few
+windows choose by chance, and an effect is then told with too much certainty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +73,8 @@ class KernelPart:
         model = self._learn(series)
         if model is None:
             return None
-        count = len(series.values)
-        means = model.predict(series, np.array([count]))
-        return self.distribution(
-            means, np.array([model.volatility]), *(np.array([part]) for part in series.scale_of(count))
-        )
+        means, level = model.predict(series, np.array([len(series.values)]))
+        return self.distribution(means, np.array([model.volatility]), level, np.array([model.unit]))
 
     def sample_effects(
         self, first: RegressionSeries, second: RegressionSeries, n: int, rng: np.random.Generator
@@ -83,14 +84,14 @@ class KernelPart:
         if model is None:
             return None
         one, other = (invert_values(self.config.transform, side) for side in model.sample_pair(first, second, n, rng))
-        return np.asarray(first.scale_of(len(first.values))[1] * (one - other))
+        return np.asarray(model.unit * (one - other))
 
     def _learn(self, series: RegressionSeries, *, keep_factor: bool = False) -> KernelRegression | None:
         """The regression of a series' rows at the phase of the steps ahead; None where they are too few."""
         count = len(series.values)
         phase = (series.phase + count) % self.config.season
         try:  # the steps ahead are not learnt from
-            model = fit_kernel_regression([series.before(count)], self.config, phase=phase, keep_factor=keep_factor)
+            model = fit_kernel_regression(series.before(count), self.config, phase=phase, keep_factor=keep_factor)
         except FernError:  # too few rows
             return None
         return model if len(model.features) >= self.fewest else None
@@ -152,7 +153,9 @@ def fit_kernel(
     most = min(KernelRegressionConfig(horizon=horizon).windows, KERNEL_WINDOWS // len(ready))
     if not len(mine) or most < FEWEST_WINDOWS:
         return None, ridge, []
-    best, part, chosen, own = loss(held.judged(ridge, mine), ridge.take(mine)), None, list[KernelTrial](), ridge
+    straight = held.judged(ridge, mine)
+    best, part, chosen, own = loss(straight, ridge.take(mine)), None, list[KernelTrial](), ridge
+    handicap = 1 + KERNEL_HANDICAP + CHANCE / straight.worth
     mine_only = np.isin(np.arange(len(held.scale)), mine)
     for transform in TRANSFORMS:
         config = KernelRegressionConfig(horizon=horizon, season=season, windows=most, transform=transform)
@@ -172,7 +175,7 @@ def fit_kernel(
             made = choose_rows(able, made, ridge)
             for share in SHARES[1:]:
                 mixed = choose_rows(able, average(made, ridge, share), ridge)
-                score = (1 + KERNEL_HANDICAP) * loss(held.judged(mixed, mine), mixed.take(mine))
+                score = handicap * loss(held.judged(mixed, mine), mixed.take(mine))
                 if score < best:
                     best, part, chosen = score, replace(candidate, share=share), trials
                     own = choose_rows(mine_only, mixed, ridge)
@@ -198,7 +201,7 @@ def _try_kernel(
     trials = []
     for number, phase, cut, places in plans:
         try:
-            model = fit_kernel_regression([ready[number].before(cut)], config, phase=int(phase))
+            model = fit_kernel_regression(ready[number].before(cut), config, phase=int(phase))
         except FernError:  # too few rows
             continue
         trials.append(KernelTrial(model, number, places))
@@ -208,12 +211,11 @@ def _try_kernel(
 def forecast_trials(
     trials: Sequence[KernelTrial], ready: Sequence[RegressionSeries], held: HeldOutWindows
 ) -> tuple[Floats, Floats, Floats, Floats]:  # (n, H), transformed; (n,) each
-    """The trials' forecasts of their windows, their volatility, and the level and unit of the series."""
+    """The trials' forecasts of their windows, their volatility, and the level and unit that the forecasts are about."""
     means = np.full(held.actual.shape, np.nan)
     volatility, level, unit = (np.ones(len(held.scale)) for _ in range(3))
     for trial in trials:
-        own = ready[trial.series]
-        means[trial.places] = trial.model.predict(own, held.rows[trial.places])
-        volatility[trial.places] = trial.model.volatility
-        level[trial.places], unit[trial.places] = own.scale_of(len(own.values))
+        rows = held.rows[trial.places]
+        means[trial.places], level[trial.places] = trial.model.predict(ready[trial.series], rows)
+        volatility[trial.places], unit[trial.places] = trial.model.volatility, trial.model.unit
     return means, volatility, level, unit

@@ -1,7 +1,9 @@
-"""Kernel ridge regression of the whole horizon on lags and covariates (NumPy and SciPy alone).
+"""Kernel ridge regression of the whole horizon on lags and covariates of one series (NumPy and SciPy alone).
 
-A window with origin t is the vector f_t of the last cycles of the (transformed) values, the known columns over the
-horizon and over earlier cycles, and the calendar of the first step. With standardised features of p columns,
+A window with origin t is told apart by f_t: the last cycles of the values, the known columns over the horizon and their
+change since the season before, the calendar of the first step, and the level c_t, the median of the rows it reads.
+Values are (y - c_t) / u, transformed: days far above all former ones are learnt from as others are, and u is the usual
+size of that. With standardised features of p columns,
 
     k(f, g) = a fᵀg / p + exp(-b ‖f - g‖² / p),    ŷ(f) = m + Σ_i k(f, f_i) α_i,    (K + λ W⁻¹) α = Y - m,
 
@@ -11,7 +13,6 @@ phase: forecasts at midnight learn from midnights. Beside the forecast stands ho
 their leave-one-out errors α_i / (K + λ W⁻¹)⁻¹_ii over those of all windows.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from fern.errors import FernError, require_whole
-from fern.models.lag_regression import Floats, RegressionSeries, Transform, transform_values
+from fern.models.lag_regression import Floats, RegressionSeries, Transform, measure_unit, transform_values
 
 MOST_PHASES = 24
 FEWEST_WINDOWS = 40
@@ -34,6 +35,9 @@ FADING = 0.85
 MOST_STEPS = 48
 """Steps of a column over the horizon that enter one by one; more are averaged in blocks."""
 
+NEAR, BETWEEN = 1.5, 0.5
+"""What the newest cycle counts for how alike two windows are, and those between it and the oldest."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class KernelRegressionConfig:
@@ -47,7 +51,7 @@ class KernelRegressionConfig:
         windows: windows that are learnt from, at most; the newest of one phase, or spread evenly over all.
         half_life: windows after which a window counts half.
         penalty: λ; linear: a; width: b.
-        transform: ``asinh`` of values in units of their median absolute deviation, or ``none``.
+        transform: ``asinh`` of values about their level, in units of their usual distance from it, or ``none``.
     """
 
     horizon: int
@@ -89,9 +93,10 @@ class KernelRegression:
 
     config: KernelRegressionConfig
     phase: int | None
+    unit: float
     features: Floats  # (n, p), standardised
     mean: Floats  # (p,)
-    unit: Floats  # (p,)
+    spread: Floats  # (p,)
     duals: Floats  # (n, H)
     centre: Floats  # (H,)
     volatility: float
@@ -104,10 +109,7 @@ class KernelRegression:
         """Joint draws of what two futures of the same rows lead to, from the Gaussian process given the windows."""
         assert self.factor is not None
         at = np.array([len(first.values)], dtype=np.int64)
-        level, unit = first.scale_of(int(at[0]))
-        y = transform_values(self.config.transform, (first.values - level) / unit)
-        both = np.concatenate([_features(self.config, y, one, at) for one in (first, second)])
-        z = (both - self.mean) / self.unit
+        z = np.concatenate([self._standardise(one, at) for one in (first, second)])
         across = _kernel(self.config, z, self.features)  # (2, n)
         left = _kernel(self.config, z, z) - across @ cho_solve(self.factor, across.T, check_finite=False)
         values, vectors = np.linalg.eigh(left)
@@ -120,8 +122,8 @@ class KernelRegression:
         self,
         series: RegressionSeries,
         origins: NDArray[np.int64],  # (B,): rows that are known at each
-    ) -> Floats:  # (B, H), transformed
-        """Forecast the ``horizon`` rows after each origin, in units of the series and transformed.
+    ) -> tuple[Floats, Floats]:  # (B, H), transformed; (B,)
+        """Forecast the ``horizon`` rows after each origin, transformed and about the level, which is given beside it.
 
         NaN where an origin has another phase, or too few rows before it.
         """
@@ -129,23 +131,21 @@ class KernelRegression:
         able = at >= self.config.context_length
         if self.phase is not None:
             able &= (series.phase + at) % self.config.season == self.phase
-        out = np.full((len(at), self.config.horizon), np.nan)
+        out, levels = np.full((len(at), self.config.horizon), np.nan), np.full(len(at), np.nan)
         if able.any():
-            level, unit = series.scale_of(int(at.min()))
-            y = transform_values(self.config.transform, (series.values - level) / unit)
-            z = (_features(self.config, y, series, at[able]) - self.mean) / self.unit
+            z = self._standardise(series, at[able])
             out[able] = self.centre + _kernel(self.config, z, self.features) @ self.duals
-        return out
+            levels[able] = _levels(self.config, series.values, at[able])
+        return out, levels
+
+    def _standardise(self, series: RegressionSeries, at: NDArray[np.int64]) -> Floats:  # (B, p)
+        return (_features(self.config, series, self.unit, at) - self.mean) / self.spread
 
 
 def fit_kernel_regression(
-    series: Sequence[RegressionSeries],
-    config: KernelRegressionConfig,
-    *,
-    phase: int | None = None,
-    keep_factor: bool = False,
+    series: RegressionSeries, config: KernelRegressionConfig, *, phase: int | None = None, keep_factor: bool = False
 ) -> KernelRegression:
-    """Fit all series together, each in units of its own level and scale.
+    """Learn from the rows of a series.
 
     ``phase`` is that of the origins to forecast. Where windows of that phase are too few, those of all phases count.
     With ``keep_factor`` it can draw from its uncertainty.
@@ -155,42 +155,32 @@ def fit_kernel_regression(
         >>> load = 2 + np.sin(hours / 50)
         >>> price = np.exp(load) * (1 + 0.2 * np.sin(2 * np.pi * hours / 24))
         >>> known = RegressionSeries(price[:-24], load[:, None])
-        >>> model = fit_kernel_regression([known], KernelRegressionConfig(horizon=24, season=24), phase=0)
-        >>> level, unit = known.scale_of(len(price) - 24)
-        >>> ahead = level + unit * np.sinh(model.predict(known, np.array([len(price) - 24]))[0])
-        >>> bool(np.abs(ahead - price[-24:]).max() < 0.05 * price.std())
+        >>> model = fit_kernel_regression(known, KernelRegressionConfig(horizon=24, season=24), phase=0)
+        >>> made, level = model.predict(known, np.array([len(price) - 24]))
+        >>> bool(np.abs(level + model.unit * np.sinh(made[0]) - price[-24:]).max() < 0.05 * price.std())
         True
     """
-    longest = max((len(one.values) for one in series), default=0)
-    config = config.fitting(longest)
-    need = config.context_length + config.horizon
-    usable = [one for one in series if len(one.values) >= need]
-    origins = [np.arange(config.context_length, len(one.values) - config.horizon + 1) for one in usable]
-    own = [at[(one.phase + at) % config.season == phase] for one, at in zip(usable, origins, strict=True)]
-    if phase is not None and 1 < config.season <= MOST_PHASES and sum(map(len, own)) >= FEWEST_WINDOWS:
-        oldest = np.sort(np.concatenate([len(one.values) - at for one, at in zip(usable, own, strict=True)]))
-        most = oldest[min(len(oldest), config.windows) - 1]
-        origins = [at[len(one.values) - at <= most] for one, at in zip(usable, own, strict=True)]
+    rows = len(series.values)
+    config = config.fitting(rows)
+    origins = np.arange(config.context_length, rows - config.horizon + 1)
+    own = origins[(series.phase + origins) % config.season == phase]
+    if phase is not None and 1 < config.season <= MOST_PHASES and len(own) >= FEWEST_WINDOWS:
+        origins = own[-config.windows :]
     else:
         phase = None
-        stride = max(1, -(-sum(map(len, origins)) // config.windows))
-        origins = [at[::-1][::stride][::-1] for at in origins]
-    if sum(map(len, origins)) < FEWEST_WINDOWS:
-        raise FernError(
-            f"the longest has {longest:,} rows", argument="series", expected=f"{FEWEST_WINDOWS} windows of {need} rows"
-        )
-    parts, targets, ages = [], [], []
-    for one, at in zip(usable, origins, strict=True):
-        if not len(at):
-            continue
-        level, unit = one.scale_of(len(one.values))
-        y = transform_values(config.transform, (one.values - level) / unit)
-        parts.append(_features(config, y, one, at))
-        targets.append(y[at[:, None] + np.arange(config.horizon)])
-        ages.append(np.arange(len(at))[::-1])
-    features, target, age = (np.concatenate(some) for some in (parts, targets, ages))
+        origins = origins[::-1][:: max(1, -(-len(origins) // config.windows))][::-1]
+    if len(origins) < FEWEST_WINDOWS:
+        need = config.context_length + config.horizon
+        expected = f"{FEWEST_WINDOWS} windows of {need} rows"
+        raise FernError(f"has {rows:,} rows", argument="series", expected=expected)
+    away = series.values[origins[:, None] + np.arange(config.horizon)]
+    away = away - _levels(config, series.values, origins)[:, None]
+    unit = measure_unit(away)
+    target, age = transform_values(config.transform, away / unit), np.arange(len(origins))[::-1]
+    features = _features(config, series, unit, origins)
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.where(spread > 1e-9 * (1 + np.abs(mean)), spread, np.inf)  # a constant column says nothing
+    spread /= _emphases(config, features.shape[1])
     features = (features - mean) / spread
     kernel = _kernel(config, features, features)
     kernel[np.diag_indices(len(kernel))] += config.penalty * 2.0 ** (age / config.half_life)
@@ -200,7 +190,7 @@ def fit_kernel_regression(
     amplitude = (duals * (target - centre)).mean(axis=0)
     volatility = _volatility(factor, duals, age)
     kept = factor if keep_factor else None
-    return KernelRegression(config, phase, features, mean, spread, duals, centre, volatility, amplitude, kept)
+    return KernelRegression(config, phase, unit, features, mean, spread, duals, centre, volatility, amplitude, kept)
 
 
 def _volatility(factor: tuple[Floats, bool], duals: Floats, age: NDArray[np.int64]) -> float:
@@ -223,31 +213,48 @@ def _kernel(config: KernelRegressionConfig, left: Floats, right: Floats) -> Floa
     return np.asarray(config.linear / size * products + np.exp(np.minimum(-config.width / size * apart, 0.0)))
 
 
+def _levels(config: KernelRegressionConfig, values: Floats, at: NDArray[np.int64]) -> Floats:  # (T,), (B,) -> (B,)
+    """The median of the rows that the forecast of each origin reads: single spikes do not move it."""
+    return np.asarray(np.median(values[at[:, None] - 1 - np.arange(config.context_length)], axis=1))
+
+
+def _emphases(config: KernelRegressionConfig, size: int) -> Floats:  # (p,)
+    """By how much each feature is multiplied beyond its standard unit; `_features` begins with the cycles."""
+    emphases = np.ones(size)
+    if config.season > 1 and len(config.cycles) > 1:
+        width = _blocks(np.empty((1, min(config.season, config.horizon)))).shape[1]
+        emphases[: width * len(config.cycles)] = np.repeat([NEAR, *[BETWEEN] * (len(config.cycles) - 2), 1.0], width)
+    return emphases
+
+
 def _features(
     config: KernelRegressionConfig,
-    y: Floats,  # (T,)
     series: RegressionSeries,
+    unit: float,
     at: NDArray[np.int64],  # (B,) rows known at each origin
 ) -> Floats:  # (B, p)
     """What the windows of these origins are told apart by."""
     season, horizon = config.season, config.horizon
-    steps = np.arange(min(season, horizon))
-    columns = []
+    ahead = np.arange(horizon)
+    cycle = at[:, None] + np.arange(min(season, horizon)) - season
+    level = _levels(config, series.values, at)[:, None]
+
+    def lag(rows: NDArray[np.int64]) -> Floats:
+        return transform_values(config.transform, (series.values[rows] - level) / unit)
+
+    columns = [_blocks(lag(cycle - season * (k - 1))) for k in config.cycles] if season > 1 else []
     if season <= 1 or season > horizon:
-        columns.append(y[at[:, None] - 1 - np.arange(config.recent)])
-    if season > 1:
-        columns += [_blocks(y[at[:, None] + steps - season * k]) for k in config.cycles]
-    known = series.known
-    for column in range(known.shape[1]):
-        columns.append(_blocks(known[at[:, None] + np.arange(horizon), column]))
+        columns.append(lag(at[:, None] - 1 - np.arange(config.recent)))
+    columns.append(level)
+    for known in series.known.T:
+        now = known[at[:, None] + ahead]
+        columns.append(_blocks(now))
         if season > 1:
-            columns += [_blocks(known[at[:, None] + steps - season * k, column]) for k in config.cycles if k in (1, 7)]
+            columns.append(_blocks(now - known[at[:, None] + ahead % season - season]))
     if series.dates.shape[-1]:
         columns.append(series.dates[at])
     if series.past.shape[-1]:
         columns += [series.past[at - 1], series.past[at[:, None] - 1 - np.arange(max(season, 1))].mean(axis=1)]
-    if len(series.static):
-        columns.append(np.broadcast_to(series.static, (len(at), len(series.static))))
     return np.concatenate(columns, axis=1)
 
 

@@ -349,10 +349,14 @@ def _standardise(
 
 
 def _measure(values: Floats) -> tuple[float, float]:
-    """The median, and the median absolute deviation as a standard deviation; the latter's stand-ins where it is 0."""
+    """The median, and the median absolute deviation from it, by `measure_unit`."""
     level = float(np.median(values))
-    unit = 1.4826 * float(np.median(np.abs(values - level)))
-    return level, unit or float(values.std()) or 1.0
+    return level, measure_unit(values - level)
+
+
+def measure_unit(values: Floats) -> float:
+    """The median size, as a standard deviation; that itself where most values are 0."""
+    return 1.4826 * float(np.median(np.abs(values))) or float(values.std()) or 1.0
 
 
 def transform_values(transform: Transform, values: Floats) -> Floats:
