@@ -506,3 +506,28 @@ def test_static_columns_tell_two_groups_apart_that_have_too_little_past():
         rises = ahead > unknown.groupby("unique_id")["y"].mean()
         right.append((rises == groups[learnt:]).mean())
     assert right[0] > 0.9 and right[1] < 0.75
+
+
+def levels_by_group(rows: int, series: int, *, seed: int) -> pd.DataFrame:
+    """Two groups that rise or fall by a unit a day in noise of 3: few rows do not show which."""
+    rng, frames = np.random.default_rng(seed), []
+    for number in range(series):
+        group = number % 2
+        y = 100 + (2 * group - 1) * np.arange(rows) + 3 * rng.standard_normal(rows)
+        stamps = pd.date_range("2024-01-01", periods=rows, freq="D")
+        own = {"unique_id": f"s{seed}-{number:02d}", "ds": stamps, "y": y, "group": "up" if group else "down"}
+        frames.append(pd.DataFrame(own))
+    return pd.concat(frames)
+
+
+@pytest.mark.parametrize(("learnt", "new"), [(80, 1), (80, 3), (20, 3)], ids=["one row", "three rows", "all short"])
+def test_static_columns_tell_series_apart_that_are_shorter_than_the_context(learnt, new, tmp_path):
+    fitted = FernForecaster(H, model="last-value", progress="silent", season=1, stat_exog_list=["group"])
+    fitted.fit(levels_by_group(learnt, 40, seed=1))
+    short = levels_by_group(new, 20, seed=2)
+    made = fitted.predict(short)
+    change = made.groupby("unique_id")["LastValue"].last() - short.groupby("unique_id")["y"].last()
+    group = short.groupby("unique_id")["group"].first()
+    assert (change[group == "up"].mean() > 2) and (change[group == "down"].mean() < -2)
+    fitted.save(tmp_path / "saved")
+    pd.testing.assert_frame_equal(FernForecaster.load(tmp_path / "saved").predict(short), made)

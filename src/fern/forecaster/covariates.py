@@ -20,6 +20,7 @@ from fern.data.covariates import Encoding, calendar_features
 from fern.data.frequency import DAY, Frequency, local_times
 from fern.data.timestamps import as_integers
 from fern.errors import FernError
+from fern.forecaster.brief_part import BriefPart, fit_brief
 from fern.forecaster.combination import Blend, HeldOutWindows, average, choose_blend, loss
 from fern.forecaster.kernel_part import (
     CHANCE,
@@ -92,7 +93,8 @@ class CovariateModel:
 
     ``spread`` is the standard deviation of each step of the ridge regression in units of the series' scale, from
     held-out windows; ``importance`` says for each covariate by what share the held-out loss grows where its values are
-    permuted; ``kernels`` are empty where the ridge regression alone scores better.
+    permuted; ``kernels`` are empty where the ridge regression alone scores better; ``brief`` forecasts series with too
+    few rows for the others.
     """
 
     encoding: Encoding
@@ -101,11 +103,12 @@ class CovariateModel:
     spread: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (C, H)
     importance: tuple[tuple[str, float, float], ...] = ()
     kernels: tuple[KernelPart | None, ...] = ()
+    brief: BriefPart | None = None
 
     @property
     def active(self) -> bool:
-        """Whether the regression has a part in the forecast."""
-        return bool(self.regressions) and self.blend.weight > 0
+        """Whether a regression has a part in the forecast."""
+        return self.blend.weight > 0 or self.brief is not None
 
     @property
     def rows(self) -> int:
@@ -124,18 +127,19 @@ class CovariateModel:
         """The average of the regression's forecast and the others'."""
         if not self.active:
             return made
-        own = self.forecast(series, scales, frequency)
-        able = np.isfinite(own.mean).all(axis=1)
-        blended = self.blend.apply(own, made, least)
-        if able.all():
+        own = self.forecast(series, scales, frequency) if self.regressions else None
+        able = np.zeros(len(scales), dtype=np.bool_) if own is None else np.isfinite(own.mean).all(axis=1)
+        blended = choose_rows(able, made if own is None else self.blend.apply(own, made, least), made)
+        if able.all() or self.brief is None:
             return blended
-        chosen = {
-            name: np.where(
-                able.reshape(-1, *([1] * (getattr(made, name).ndim - 1))), getattr(blended, name), getattr(made, name)
-            )
-            for name in ("mean", "table", "response", "stepped")
-        }
-        return QuantileForecast(**chosen)
+        channels = len(self.brief.spread)
+        for entry in np.flatnonzero(~able).tolist():
+            ready = prepare(series[entry // channels], self.encoding, entry % channels, frequency)
+            short = self.brief.forecast(ready, entry % channels)
+            mixed = average(short, made.take(np.array([entry])), self.brief.weight).bounded(least[[entry]])
+            for name in ("mean", "table", "response", "stepped"):
+                getattr(blended, name)[entry] = getattr(mixed, name)[0]
+        return blended
 
     def forecast(
         self, series: Sequence[CovariateRows], scales: Floats, frequency: Frequency
@@ -183,6 +187,9 @@ class CovariateModel:
         if self.kernels:
             plain["kernels"] = [None if one is None else describe_kernel(one) for one in self.kernels]
             arrays |= {f"kernels.{k}": one.spread for k, one in enumerate(self.kernels) if one is not None}
+        if self.brief is not None:
+            plain["brief"], own = self.brief.to_parts()
+            arrays |= {f"brief.{name}": values for name, values in own.items()}
         return plain, arrays
 
     @classmethod
@@ -202,7 +209,11 @@ class CovariateModel:
             prefix = f"influences.{channel}."
             parts = {key.removeprefix(prefix): values for key, values in arrays.items() if key.startswith(prefix)}
             regressions.append(LagRegression(config, weights, read_influences(parts, weights)))
-        own = {key.removeprefix("blend."): values for key, values in arrays.items() if key.startswith("blend.")}
+        own, few = (
+            {key.removeprefix(prefix): values for key, values in arrays.items() if key.startswith(prefix)}
+            for prefix in ("blend.", "brief.")
+        )
+        brief = BriefPart.from_parts(plain["brief"], few, horizon=horizon) if plain.get("brief") else None
         importance = tuple((str(name), float(mean), float(error)) for name, mean, error in plain["importance"])
         spread = np.asarray(arrays["spread"], dtype=np.float64)
         if regressions and spread.shape != (len(regressions), horizon):
@@ -214,7 +225,9 @@ class CovariateModel:
         )
         if kernels and len(kernels) != len(regressions):
             raise FernError(f"{len(kernels)} kernels for {len(regressions)} channels", argument="covariates")
-        return cls(encoding, tuple(regressions), Blend.from_parts(plain["blend"], own), spread, importance, kernels)
+        return cls(
+            encoding, tuple(regressions), Blend.from_parts(plain["blend"], own), spread, importance, kernels, brief
+        )
 
 
 def prepare(one: CovariateRows, encoding: Encoding, channel: int, frequency: Frequency) -> RegressionSeries:
@@ -248,9 +261,33 @@ def fit_covariates(
     seed: int,
 ) -> tuple[CovariateModel, str]:
     """The regressions, their weight by held-out windows, and what was decided in words."""
-    channels = series[0].values.shape[1]
     longest = max(len(one.values) for one in series) * (frequency.nanoseconds or 0.0)
     encoding = replace(encoding, year=longest >= YEARS * 365.25 * DAY)
+    model, note = _fit_regressions(
+        series, encoding, held, horizon=horizon, season=season, frequency=frequency, seed=seed
+    )
+    channels = range(series[0].values.shape[1])
+    ready = [[prepare(one, encoding, channel, frequency) for one in series] for channel in channels]
+    brief = fit_brief(ready, held, alone=not model.regressions)
+    if brief is None:
+        return model, note
+    whose = "series with too few rows for it" if model.regressions else "all series"
+    said = f"a regression of all series on their newest rows and columns has {100 * brief.weight:.0f} % of {whose}"
+    return replace(model, brief=brief), f"{note}; {said}"
+
+
+def _fit_regressions(
+    series: Sequence[CovariateRows],
+    encoding: Encoding,
+    held: HeldOutWindows,
+    *,
+    horizon: int,
+    season: int,
+    frequency: Frequency,
+    seed: int,
+) -> tuple[CovariateModel, str]:
+    """The regressions of series with rows enough."""
+    channels = series[0].values.shape[1]
     first = {int(number): int(held.rows[held.series == number].min()) for number in np.unique(held.series)}
     share = min((row / len(series[number].values) for number, row in first.items()), default=1.0)
     cuts = [first.get(number, int(share * len(one.values))) for number, one in enumerate(series)]

@@ -133,6 +133,13 @@ class _Kernel:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Brief:
+    __pydantic_config__ = STRICT
+    scale: Literal["none", "log"]
+    weight: Share
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Covariates:
     __pydantic_config__ = STRICT
     encoding: _Encoding
@@ -140,6 +147,7 @@ class _Covariates:
     regressions: tuple[LagRegressionConfig, ...]
     importance: tuple[tuple[str, Number, Number], ...]
     kernels: tuple[_Kernel | None, ...] = ()
+    brief: _Brief | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
