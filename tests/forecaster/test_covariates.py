@@ -174,7 +174,7 @@ def test_columns_of_noise_cost_little(past):
         for columns in (["x"], ["x", *noise])
     )
     error = [np.abs(rows["DLinear"] - rows["y"]).mean() for rows in (plain, noisy)]
-    assert error[1] < 1.2 * error[0]
+    assert error[1] < 1.3 * error[0] < 0.4  # from 254 rows; the values themselves deviate by about 2
 
 
 def test_past_columns_need_no_future(past):

@@ -7,18 +7,19 @@ in the units of the data or in their logarithms: so a series of one row takes pa
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.forecaster.combination import HeldOut, HeldOutWindows, choose_blend
+from fern.forecaster.combination import HeldOutWindows, choose_blend
 from fern.models.classical import QuantileForecast
 from fern.models.lag_regression import LagRegression, LagRegressionConfig, RegressionSeries, fit_lag_regression
 
 Floats = NDArray[np.float64]
 Scale = Literal["none", "log"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
 
 NEWEST = 3
 """Rows of a series that enter; the first is repeated before a series of fewer."""
@@ -83,39 +84,39 @@ def fit_brief(
     if len(np.unique(held.series[places])) < FEWEST_SERIES:
         return None
     horizon = held.actual.shape[1]
-    other = held.made.take(places) if alone else _last_values(ready, held, places)
+    other = None if alone else _last_values(ready, held)
     best, chosen = inf, None
     positive = all((one.values > 0).all() for several in ready for one in several)
-    for scale in ("none", "log") if positive else ("none",):
-        means = np.empty((len(places), horizon))
+    for scale in SCALES if positive else SCALES[:1]:
+        means = np.full(held.actual.shape, np.nan)
         try:
             for channel, several in enumerate(ready):
-                mine = np.flatnonzero(held.channels[places] == channel)
-                rows = dict(zip(held.series[places[mine]].tolist(), held.rows[places[mine]].tolist(), strict=True))
                 moved = [_prepend(one, scale) for one in several]
-                early = [one.before(NEWEST + rows.get(n, len(one.values))) for n, one in enumerate(moved)]
+                early = [
+                    one.before(NEWEST + (row or len(one.values)))
+                    for one, row in zip(moved, newest.tolist(), strict=True)
+                ]
                 regression = fit_lag_regression(early, _config(horizon))
-                for place, number in zip(mine.tolist(), held.series[places[mine]].tolist(), strict=True):
-                    origin = np.array([NEWEST + rows[number]])
-                    means[place] = regression.predict(moved[number], origins=origin)[0]
+                for place in places[held.channels[places] == channel].tolist():
+                    origins = NEWEST + held.rows[[place]]
+                    means[place] = regression.predict(moved[held.series[place]], origins=origins)[0]
         except FernError:  # too few rows
             continue
-        error = np.log(held.actual[places]) - means if scale == "log" else held.actual[places] - means
+        error = (np.log(held.actual) if scale == "log" else held.actual) - means
         spread = np.stack(
-            [np.sqrt(np.square(error[held.channels[places] == c]).mean(axis=0)) for c in range(len(ready))]
+            [np.sqrt(np.nanmean(np.square(error[held.channels == channel]), axis=0)) for channel in range(len(ready))]
         )
-        made = _distribution(means, spread[held.channels[places]], scale)
-        blend, losses = choose_blend(_beside(held, places, made, other))
+        made = _distribution(means, spread[held.channels], scale)
+        blend, losses = choose_blend(held.judged(made, places, other=other))
         if blend.weight > 0 and losses[blend.weight] < best:
-            best, chosen = losses[blend.weight], (scale, spread, blend.weight)
+            best, chosen = losses[blend.weight], BriefPart((), spread, scale, blend.weight)
     if chosen is None:
         return None
-    scale, spread, weight = chosen
     weights = []
     for several in ready:
-        fitted = fit_lag_regression([_prepend(one, scale) for one in several], _config(horizon)).weights
+        fitted = fit_lag_regression([_prepend(one, chosen.scale) for one in several], _config(horizon)).weights
         weights.append(tuple(own for own in fitted if own is not None))
-    return BriefPart(tuple(weights), spread, scale, weight)
+    return replace(chosen, weights=tuple(weights))
 
 
 def _config(horizon: int) -> LagRegressionConfig:
@@ -129,9 +130,8 @@ def _prepend(one: RegressionSeries, scale: Scale) -> RegressionSeries:
         return np.concatenate((np.repeat(rows[:1], NEWEST, axis=0), rows)) if len(rows) else rows
 
     values = np.log(np.maximum(one.values, np.finfo(np.float64).tiny)) if scale == "log" else one.values
-    parts = {"known": one.known, "past": one.past, "dates": one.dates, "values": values}
-    moved = {name: repeat(rows) for name, rows in parts.items()}
-    return replace(one, **moved, scale=(0.0, 1.0))
+    known, past, dates = repeat(one.known), repeat(one.past), repeat(one.dates)
+    return replace(one, values=repeat(values), known=known, past=past, dates=dates, scale=(0.0, 1.0))
 
 
 def _distribution(means: Floats, spread: Floats, scale: Scale) -> QuantileForecast:  # (n, H) each
@@ -140,19 +140,10 @@ def _distribution(means: Floats, spread: Floats, scale: Scale) -> QuantileForeca
     return made.through(np.exp) if scale == "log" else made
 
 
-def _last_values(
-    ready: Sequence[Sequence[RegressionSeries]], held: HeldOutWindows, places: NDArray[np.int64]
-) -> QuantileForecast:
+def _last_values(ready: Sequence[Sequence[RegressionSeries]], held: HeldOutWindows) -> QuantileForecast:
     """The last value again, with the spread of its errors."""
-    entries = zip(*(part[places].tolist() for part in (held.channels, held.series, held.rows)), strict=True)
+    entries = zip(held.channels.tolist(), held.series.tolist(), held.rows.tolist(), strict=True)
     last = np.array([ready[channel][number].values[row - 1] for channel, number, row in entries])
-    means, scale = np.repeat(last[:, None], held.actual.shape[1], axis=1), held.scale[places, None]
-    spread = np.sqrt(np.square((held.actual[places] - means) / scale).mean(axis=0)) * scale
+    means, scale = np.repeat(last[:, None], held.actual.shape[1], axis=1), held.scale[:, None]
+    spread = np.sqrt(np.square((held.actual - means) / scale).mean(axis=0)) * scale
     return _distribution(means, spread, "none")
-
-
-def _beside(
-    held: HeldOutWindows, places: NDArray[np.int64], made: QuantileForecast, other: QuantileForecast
-) -> HeldOut:
-    parts = (held.scale, held.series, held.ends, held.least)
-    return HeldOut(held.actual[places], made, other, *(part[places] for part in parts))

@@ -189,8 +189,10 @@ class HeldOutWindows:
     ends: NDArray[np.int64]  # (n,)
     least: Floats  # (n,)
 
-    def judged(self, own: QuantileForecast, places: NDArray[np.int64]) -> HeldOut:
-        """Forecasts of some windows beside these.
+    def judged(
+        self, own: QuantileForecast, places: NDArray[np.int64], *, other: QuantileForecast | None = None
+    ) -> HeldOut:
+        """Forecasts of some of the windows beside ``other``, by default the forecasts without covariates.
 
         All windows of a series count in one unit, as in MASE: columns that are known tell most when a series is
         restless.
@@ -200,7 +202,7 @@ class HeldOutWindows:
         return HeldOut(
             self.actual[places],
             own.take(places),
-            self.made.take(places),
+            (other or self.made).take(places),
             scale[series],
             self.series[places],
             self.ends[places],

@@ -128,7 +128,7 @@ class CovariateModel:
         if not self.active:
             return made
         own = self.forecast(series, scales, frequency) if self.regressions else None
-        able = np.zeros(len(scales), dtype=np.bool_) if own is None else np.isfinite(own.mean).all(axis=1)
+        able = np.zeros(len(scales), dtype=np.bool_) if own is None else np.asarray(np.isfinite(own.mean).all(axis=1))
         blended = choose_rows(able, made if own is None else self.blend.apply(own, made, least), made)
         if able.all() or self.brief is None:
             return blended
