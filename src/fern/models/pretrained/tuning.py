@@ -13,7 +13,7 @@ from fern.models.pretrained.network import Network
 from fern.models.pretrained.periods import Array
 from fern.models.pretrained.representation import HORIZON, LARGEST, LONGEST, SHORTEST, represent
 
-STEPS, BATCH, RATE, DECAY, WARM = 300, 64, 5e-4, 1e-2, 20
+STEPS, BATCH, RATE, DECAY, WARM = 600, 64, 5e-4, 1e-2, 20
 """Of AdamW, with half a cosine after a short rise."""
 
 FEWEST_WINDOWS = 500
