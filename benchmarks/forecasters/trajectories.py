@@ -71,12 +71,12 @@ def measured(forecaster: FernForecaster, frame: pd.DataFrame, *, windows: int) -
     calibration = forecaster._fitted().calibration
     assert calibration is not None
     own = np.abs(calibration.shape.margins(calibration.kept.standardised))  # (n, C, H)
-    blocks = blocks_of(calibration.horizon, calibration.settings.pooled_steps)
+    blocks = blocks_of(calibration.horizon)
     halves = forecaster.diagnose().coverage
     row: dict[str, Any] = {"windows": windows, "n_eff": calibration.n_eff["margin"]}
     for level in LEVELS:
         inside = found["y"].between(found[f"Fern-lo-{level}"], found[f"Fern-hi-{level}"])
-        radius = np.repeat(calibration.radii.high.at(level).reshape(-1, len(blocks)), blocks, axis=1)
+        radius = np.repeat(calibration.radii.margin.at(level).reshape(-1, len(blocks)), blocks, axis=1)
         judged = halves[(halves["kind"] == "margin") & (halves["level"] == level)]["coverage"]
         row |= {
             f"first_coverage_{level}": float(inside[first].mean()),

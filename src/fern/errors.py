@@ -210,6 +210,20 @@ def require_number(name: str, value: object, needs: str, fits: Callable[[float],
         raise FernError(argument=name, got=value, expected=needs)
 
 
+def require_choice(name: str, value: object, options: Iterable[str]) -> None:
+    """Refuse a value that is none of the options.
+
+    Example:
+        >>> require_choice("layout", "rings", ("free", "ring"))
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: layout: unknown layout 'rings': did you mean 'ring'? Known: free, ring
+    """
+    known = tuple(options)
+    if value not in known:
+        raise unknown_name(name, value, known, argument=name)
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Whether this is a finite number of Python; a truth value and a number beyond float64 are none.
 

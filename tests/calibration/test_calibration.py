@@ -23,8 +23,6 @@ def test_channels_are_calibrated_apart_where_windows_suffice(make_distribution, 
     few = fit_calibration(held_out(make_distribution, rng, n=20))
     assert few.group.tolist() == [0, 0]
     assert "all channels share their radii" in " ".join(few.notes)
-    alone = fit_calibration(held_out(make_distribution, rng, n=20), settings=CalibrationSettings(pooling="channel"))
-    assert alone.group.tolist() == [0, 1]
 
 
 def test_one_set_is_split_where_it_is_long_and_shared_where_it_is_short(make_distribution, rng) -> None:
@@ -61,20 +59,29 @@ def test_without_any_window_every_region_is_the_distributions_own(make_distribut
 
 
 def test_parts_give_the_calibration_back_exactly(make_distribution, rng) -> None:
-    for settings in (CalibrationSettings(), CalibrationSettings(symmetric=False, forgetting=0.9)):
-        first = fit_calibration(held_out(make_distribution, rng), settings=settings)
-        plain, arrays = first.to_parts()
-        second = Calibration.from_parts(json.loads(json.dumps(plain)), arrays)
-        assert second.settings == first.settings and second.notes == first.notes
-        distribution = make_distribution(n=3)
-        for level in (33.3, 90, 99.95):
-            one, two = first.apply(distribution), second.apply(distribution)
-            np.testing.assert_array_equal(one.interval(level), two.interval(level))
-            np.testing.assert_array_equal(one.band(level), two.band(level))
-            np.testing.assert_array_equal(one.region(level).radius, two.region(level).radius)
-        np.testing.assert_array_equal(one.sample(5), two.sample(5))
-        again, same = second.to_parts()
-        assert again == plain and all(np.array_equal(same[name], arrays[name]) for name in arrays)
+    first = fit_calibration(held_out(make_distribution, rng), settings=CalibrationSettings(correlation="none"))
+    plain, arrays = first.to_parts()
+    second = Calibration.from_parts(json.loads(json.dumps(plain)), arrays)
+    assert second.settings == first.settings and second.notes == first.notes
+    distribution = make_distribution(n=3)
+    for level in (33.3, 90, 99.95):
+        one, two = first.apply(distribution), second.apply(distribution)
+        np.testing.assert_array_equal(one.interval(level), two.interval(level))
+        np.testing.assert_array_equal(one.band(level), two.band(level))
+        np.testing.assert_array_equal(one.region(level).radius, two.region(level).radius)
+    np.testing.assert_array_equal(one.sample(5), two.sample(5))
+    again, same = second.to_parts()
+    assert again == plain and all(np.array_equal(same[name], arrays[name]) for name in arrays)
+
+
+def test_settings_of_an_earlier_version_are_read_where_they_mean_the_same(make_distribution, rng) -> None:
+    plain, arrays = fit_calibration(held_out(make_distribution, rng)).to_parts()
+    former = {"pooling": "auto", "most_paths": 1000, "symmetric": True, "forgetting": 1.0, "law_windows": 3.0}
+    read = Calibration.from_parts(plain | {"settings": former}, arrays)
+    assert read.settings == CalibrationSettings(distribution_windows=3.0)
+    for name, value in (("symmetric", False), ("forgetting", 0.9), ("pooled_steps", 12)):
+        with raises_error(name):
+            Calibration.from_parts(plain | {"settings": {name: value}}, arrays)
 
 
 def test_parts_that_are_not_whole_are_refused(make_distribution, rng) -> None:
@@ -107,16 +114,6 @@ def test_forged_arrays_are_refused_by_name(make_distribution, rng, forge) -> Non
         assert caught.value.argument in (*arrays, "calibration")
 
 
-def test_recent_windows_count_more_where_old_ones_are_forgotten(make_distribution, rng) -> None:
-    calm, rough = held_out(make_distribution, rng), held_out(make_distribution, rng, scale=3.0, start=3000)
-    both = Residuals.joined([calm, rough])
-    static, recent = (
-        fit_calibration(both, calm, settings=CalibrationSettings(forgetting=forgetting)).radii.patch.at(50).mean()
-        for forgetting in (1.0, 0.98)
-    )
-    assert recent > 1.2 * static
-
-
 def test_bias_is_reported(make_distribution, rng) -> None:
     distribution = make_distribution(n=200)
     y = distribution.mean.numpy() + distribution.stddev.numpy() * (1 + rng.normal(size=distribution.mean.shape))
@@ -141,7 +138,7 @@ def test_levels_outside_0_to_100_are_refused(make_distribution, rng, level: floa
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(FernError, match="unknown pooling 'chanel': did you mean 'channel'"):
-        CalibrationSettings(pooling="chanel")
-    with raises_error("most_paths"):
-        CalibrationSettings(most_paths=0)
+    with raises_error("correlation"):
+        CalibrationSettings(correlation="nome")
+    with raises_error("distribution_windows"):
+        CalibrationSettings(distribution_windows=-1.0)

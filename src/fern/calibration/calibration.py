@@ -8,8 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.calibration.forecast import CalibratedForecast
-from fern.calibration.radii import KINDS, Kind, Radii, Reference, Shape, blocks_of, fit_radii, fit_shape, pooled_sizes
-from fern.calibration.residuals import LEVELS, RadiusTable, Residuals, time_weights
+from fern.calibration.radii import (
+    KINDS,
+    POOLED_STEPS,
+    Kind,
+    Radii,
+    Reference,
+    Shape,
+    blocks_of,
+    fit_radii,
+    fit_shape,
+    pooled_sizes,
+)
+from fern.calibration.residuals import LEVELS, RadiusTable, Residuals
 from fern.calibration.settings import CalibrationSettings
 from fern.errors import FernError, require_level, require_whole
 from fern.settings import from_mapping
@@ -18,8 +29,21 @@ from fern.transport import Ellipsoid
 FORMAT = 2
 DEFAULT = CalibrationSettings()
 
+MOST_WINDOWS = 4000
+"""More windows than this are thinned evenly: overlapping windows hold little news."""
+
+WINDOWS_PER_CHANNEL = 40
+"""A channel has radii of its own where its windows are worth so many independent ones; else all channels share theirs.
+A 95 % level needs 19, and twice as many before it is steady."""
+
+SPLIT_FROM = 40
+"""One held-out set of so many windows with disjoint targets is split: the first half refits shapes, the second gives
+quantiles. A smaller one serves for both, and then scales alone are refitted."""
+
+MOST_KEPT = 1000
 MOST_KEPT_VALUES = 2**24
-"""Residuals for paths take at most about 64 MB, but for at least `LEAST_KEPT` windows."""
+"""Residuals of so many windows are kept for paths and functionals; they take at most about 64 MB, but for at least
+`LEAST_KEPT` windows."""
 LEAST_KEPT = 64
 
 
@@ -113,12 +137,12 @@ class Calibration:
         }
         arrays: dict[str, NDArray[Any]] = {"group": self.group}
         arrays |= {f"shape.{name}": getattr(self.shape, name) for name in _arrays(Shape)}
-        arrays |= {f"reference.{name}": getattr(self.radii.reference, name) for name in _arrays(Reference)}
-        for name in ("low", "high", "patch", "band", "region"):
-            table: RadiusTable = getattr(self.radii, name)
-            if name == "low" and table is self.radii.high:
-                continue
-            plain[name] = {"n": table.n, "tails": table.tails}
+        reference = self.radii.reference
+        arrays |= {f"reference.{name}": reference.margin for name in ("low", "high")}
+        arrays |= {"reference.patch": reference.patch}
+        for kind, name in SAVED_AS.items():
+            table = self.radii.table(kind)
+            plain[name] = {"n": table.n, "tails": 1}
             arrays |= {f"{name}.{entry}": getattr(table, entry) for entry in _arrays(RadiusTable)}
         arrays |= {
             "kept.standardised": self.kept.standardised,
@@ -133,7 +157,7 @@ class Calibration:
         if plain.get("format") != FORMAT:
             raise FernError(f"format {plain.get('format')!r} is not known", argument="calibration", expected=FORMAT)
         try:
-            settings = from_mapping(CalibrationSettings, _current_names(plain["settings"]), where="calibration")
+            settings = from_mapping(CalibrationSettings, _current_settings(plain["settings"]), where="calibration")
             return cls._from_read(plain, arrays, settings)
         except (KeyError, TypeError, AttributeError, OverflowError, IndexError) as error:
             raise FernError(f"a part is missing or of the wrong kind ({error})", argument="calibration") from None
@@ -150,7 +174,7 @@ class Calibration:
         patch_size = int(plain["patch_size"])
         require_whole("patch_size", patch_size, 1)
         channels, horizon = arrays["shape.step_scale"].shape
-        patches, blocks = -(-horizon // patch_size), len(blocks_of(horizon, settings.pooled_steps))
+        patches, blocks = -(-horizon // patch_size), len(blocks_of(horizon))
         group = read_array(arrays, "group", (channels,), least=0, most=channels - 1, whole=True)
         groups = int(group.max()) + 1
         shape = Shape(
@@ -163,23 +187,20 @@ class Calibration:
             n_eff=float(plain["shape_n_eff"]),
             believed=float(plain["shape_believed"]),
         )
-        units = {"low": blocks, "high": blocks, "patch": patches, "band": 1, "region": 1}
-        tables = {
-            name: RadiusTable(
-                values=read_array(arrays, f"{name}.values", (groups * each, len(LEVELS))),
-                n_eff=read_array(arrays, f"{name}.n_eff", (groups * each,), least=0.0),
-                spread=read_array(arrays, f"{name}.spread", (groups * each,), least=0.0),
-                freedom=read_array(arrays, f"{name}.freedom", (groups * each,), least=1, whole=True),
-                count=read_array(arrays, f"{name}.count", (groups * each,), least=1, whole=True),
+        units = {"margin": blocks, "patch": patches, "band": 1, "region": 1}
+        tables: dict[str, RadiusTable] = {}
+        for kind, name in SAVED_AS.items():
+            size = groups * units[kind]
+            tables[kind] = RadiusTable(
+                values=read_array(arrays, f"{name}.values", (size, len(LEVELS))),
+                n_eff=read_array(arrays, f"{name}.n_eff", (size,), least=0.0),
+                spread=read_array(arrays, f"{name}.spread", (size,), least=0.0),
+                freedom=read_array(arrays, f"{name}.freedom", (size,), least=1, whole=True),
+                count=read_array(arrays, f"{name}.count", (size,), least=1, whole=True),
                 n=int(plain[name]["n"]),
-                tails=int(plain[name]["tails"]),
             )
-            for name, each in units.items()
-            if name in plain
-        }
-        tables.setdefault("low", tables["high"])
-        margins = {name: read_array(arrays, f"reference.{name}", (groups, blocks)) for name in ("low", "high")}
-        reference = Reference(**margins, patch=read_array(arrays, "reference.patch", (groups, patches)))
+        margin, _ = (read_array(arrays, f"reference.{name}", (groups, blocks)) for name in ("high", "low"))
+        reference = Reference(margin, read_array(arrays, "reference.patch", (groups, patches)))
         windows = len(arrays["kept.origins"])
         errors = read_array(arrays, "kept.standardised", (windows, channels, horizon))
         origins, series = (read_array(arrays, f"kept.{name}", (windows,), whole=True) for name in ("origins", "series"))
@@ -221,9 +242,23 @@ def read_array(
     return values
 
 
-def _current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that an earlier version saved, under today's names."""
-    return {{"law_windows": "distribution_windows"}.get(name, name): value for name, value in settings.items()}
+SAVED_AS: Mapping[Kind, str] = {"margin": "high", "patch": "patch", "band": "band", "region": "region"}
+"""The names of the radii of each kind in a file."""
+
+FORMER = {"pooled_steps": POOLED_STEPS, "symmetric": True, "forgetting": 1.0}
+"""Settings of earlier versions that decide what saved radii mean, and the values that are fixed now."""
+
+NO_LONGER_NEEDED = ("pooling", "rows_per_channel", "one_set", "split_from", "most_windows", "most_paths")
+"""Settings of earlier versions that had their effect when the calibration was fitted."""
+
+
+def _current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that an earlier version saved, under today's names and without those that are fixed now."""
+    for name, value in FORMER.items():
+        if settings.get(name, value) != value:
+            raise FernError(argument=name, got=settings[name], expected=value, where="calibration")
+    kept = {name: value for name, value in settings.items() if name not in (*FORMER, *NO_LONGER_NEEDED)}
+    return {{"law_windows": "distribution_windows"}.get(name, name): value for name, value in kept.items()}
 
 
 def fit_calibration(
@@ -236,8 +271,7 @@ def fit_calibration(
 
     ``validation`` windows refit the shape, ``calibration`` windows, which must not have been used for training or
     choosing the model, give the quantiles. Validation windows whose targets share rows with a calibration target are
-    left out. With one set only, see ``CalibrationSettings.one_set``; with no window at all every level is Gaussian
-    and says so.
+    left out. With one set only, see `SPLIT_FROM`; with no window at all every level is Gaussian and says so.
 
     Example: distributions that promise half the spread that the series has.
         >>> import torch
@@ -251,34 +285,27 @@ def fit_calibration(
         True
     """
     notes: list[str] = []
-    calibration = calibration.thinned(settings.most_windows)
+    calibration = calibration.thinned(MOST_WINDOWS)
     correlated = settings.correlation == "auto"
     if validation is None:
-        early, late, correlated = _from_one_set(calibration, settings, correlated, notes)
+        early, late, correlated = _from_one_set(calibration, correlated, notes)
     else:
         validation.require_like(calibration)
-        early, late = validation.thinned(settings.most_windows).apart_from(calibration), calibration
-        dropped = len(validation.thinned(settings.most_windows)) - len(early)
-        if dropped:
+        thin = validation.thinned(MOST_WINDOWS)
+        early, late = thin.apart_from(calibration), calibration
+        if dropped := len(thin) - len(early):
             notes.append(f"{dropped} validation windows were left out: their targets overlap with calibration's")
-    weights = time_weights(early, settings.forgetting), time_weights(late, settings.forgetting)
-    shape = fit_shape(
-        early, weights=weights[0], correlated=correlated, distribution_windows=settings.distribution_windows
-    )
-    radii, group = _fit_pooled(early, late, shape, settings, weights)
+    shape = fit_shape(early, correlated=correlated, distribution_windows=settings.distribution_windows)
+    radii, group = _fit_pooled(early, late, shape)
     notes += _remarks(shape, radii, len(late), pooled=bool(group.max() == 0 and len(group) > 1))
-    most = min(settings.most_paths, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon)))
-    thin = late.thinned(most)
+    thin = late.thinned(min(MOST_KEPT, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon))))
     kept = Residuals(thin.standardised[..., :0], thin.standardised, thin.origins, thin.codes(), thin.patch_size)
-    pooled = pooled_sizes(late, shape, weights=weights[1])
+    pooled = pooled_sizes(late, shape)
     return Calibration(settings, late.patch_size, group, shape, radii, kept, len(late), pooled, tuple(notes))
 
 
-def _from_one_set(
-    held_out: Residuals, settings: CalibrationSettings, correlated: bool, notes: list[str]
-) -> tuple[Residuals, Residuals, bool]:
-    split = settings.one_set == "split" or (settings.one_set == "auto" and held_out.disjoint() >= settings.split_from)
-    if split:
+def _from_one_set(held_out: Residuals, correlated: bool, notes: list[str]) -> tuple[Residuals, Residuals, bool]:
+    if held_out.disjoint() >= SPLIT_FROM:
         return *held_out.halves(), correlated
     if len(held_out):
         notes.append(
@@ -288,28 +315,13 @@ def _from_one_set(
     return held_out, held_out, False
 
 
-def _fit_pooled(
-    early: Residuals,
-    late: Residuals,
-    shape: Shape,
-    settings: CalibrationSettings,
-    weights: tuple[NDArray[np.float64], NDArray[np.float64]],
-) -> tuple[Radii, NDArray[np.int64]]:
+def _fit_pooled(early: Residuals, late: Residuals, shape: Shape) -> tuple[Radii, NDArray[np.int64]]:
     """Radii for each channel if its own windows suffice, else for all channels together."""
     apart = [np.array([channel]) for channel in range(late.channels)]
-    together = [np.arange(late.channels)]
-
-    def fitted(groups: list[NDArray[np.int64]]) -> Radii:
-        return fit_radii(early, late, shape, groups, settings=settings, weights=weights)
-
-    single = late.channels == 1 or settings.pooling == "channel"
-    if not single and settings.pooling == "auto":
-        # One channel tells for all: with shared origins they differ little in how long they remember.
-        trial = fitted(apart[:1])
-        single = trial.patch.least >= settings.rows_per_channel
-    if single:
-        return fitted(apart), np.arange(late.channels)
-    return fitted(together), np.zeros(late.channels, dtype=np.int64)
+    # One channel tells for all: with shared origins they differ little in how long they remember.
+    if late.channels == 1 or fit_radii(early, late, shape, apart[:1]).patch.least >= WINDOWS_PER_CHANNEL:
+        return fit_radii(early, late, shape, apart), np.arange(late.channels)
+    return fit_radii(early, late, shape, [np.arange(late.channels)]), np.zeros(late.channels, dtype=np.int64)
 
 
 def _remarks(shape: Shape, radii: Radii, windows: int, *, pooled: bool) -> list[str]:

@@ -109,7 +109,7 @@ def coverage_report(
     values = truth.numpy()
     asked = [require_level(level) for level in levels]
     residuals = Residuals.of(forecast.distribution, truth, origins=origins, series=series)
-    sizes = pooled_sizes(residuals, forecast.calibration.shape, weights=np.ones(len(residuals)))
+    sizes = pooled_sizes(residuals, forecast.calibration.shape)
     behind = forecast.calibration.pooled_n_eff
     rows = []
     for kind in KINDS:

@@ -19,7 +19,6 @@ from fern.calibration.residuals import (
     conformal_radii,
     effective_size,
     longest_lag,
-    time_weights,
 )
 from fern.errors import FernError, require_level
 from fern.metrics.point import WINDOWS, Array, to_tensor
@@ -93,13 +92,12 @@ class CalibratedForecast:
     def interval(self, level: float) -> tuple[Values, Values]:  # (N, H, C) each
         """The ends of each step's own interval: a share ``level`` of all steps lies inside."""
         require_level(level)
-        return self._around(self._by_step(self.radii.low.at(level)), self._by_step(self.radii.high.at(level)))
+        return self._around(self._by_step(self.radii.margin.at(level)))
 
     def band(self, level: float) -> tuple[Values, Values]:  # (N, H, C) each
         """The ends of a band that holds a whole path: all H steps of a channel at once in a share ``level``."""
         factor = self.radii.band.at(require_level(level)).reshape(-1, self._count, 1)
-        reference = self.radii.reference
-        return self._around(self._by_step(factor * reference.low), self._by_step(factor * reference.high))
+        return self._around(self._by_step(factor * self.radii.reference.margin))
 
     def region(self, level: float) -> "Region":
         """The ellipsoids of the patches, and their product over the horizon."""
@@ -163,12 +161,12 @@ class CalibratedForecast:
     ) -> Values:  # (paths, N, H, C)
         """Joint paths y = μ + σ ⊙ s with standardised errors s as the calibration windows had them.
 
-        One window, drawn by its weight, gives the errors of every step of every channel: they go together along the
-        horizon and over channels as they did there, and intervals and bands hold the share of paths that they held of
-        calibration windows; patches' ellipsoids do too where the distribution's A has the same shape in all windows.
-        The sign is random, which makes two paths of one window, unless ``symmetric=False``, which keeps its skewness.
-        Windows are drawn stratified: each comes up as often as its share, to one. Where they are too few for any
-        calibrated level, errors are drawn towards the distribution's own, which then make the intervals as well.
+        One window gives the errors of every step of every channel: they go together along the horizon and over
+        channels as they did there, and intervals and bands hold the share of paths that they held of calibration
+        windows; patches' ellipsoids do too where the distribution's A has the same shape in all windows. The sign is
+        random, which makes two paths of one window. Windows are drawn stratified: each comes up as often as its share,
+        to one. Where they are too few for any calibrated level, errors are drawn towards the distribution's own, which
+        then make the intervals as well.
         """
         if paths < 1:
             raise FernError(argument="paths", got=paths, expected="at least 1")
@@ -198,22 +196,17 @@ class CalibratedForecast:
         return int(self.calibration.group.max()) + 1
 
     def _by_step(self, radii: Values) -> Values:  # n · K · blocks, or (n, K, blocks) -> (n, H, C), n = 1 or N
-        blocks = blocks_of(self.distribution.horizon, self.calibration.settings.pooled_steps)
+        blocks = blocks_of(self.distribution.horizon)
         by_group = radii.reshape(-1, self._count, len(blocks))
         by_step: Values = np.repeat(by_group, blocks, axis=2)[:, self.calibration.group].swapaxes(1, 2)
         return by_step
 
-    def _around(self, low: Values, high: Values) -> tuple[Values, Values]:
-        return self.mean - low * self.stddev, self.mean + high * self.stddev
+    def _around(self, radius: Values) -> tuple[Values, Values]:
+        return self.mean - radius * self.stddev, self.mean + radius * self.stddev
 
     def _quantile(self, probability: float) -> Values:
         level = round(abs(2 * probability - 1) * 100, 10)  # 0.95 asks for 90, not for 89.99…
-        if level == 0:  # the median: both ends of the interval at level 0 (they differ by less than two scores)
-            low, high = (self._by_step(table.values[:, 0]) for table in (self.radii.low, self.radii.high))
-            return self.mean + (high - low) / 2 * self.stddev
-        if probability > 0.5:
-            return self.mean + self._by_step(self.radii.high.at(level)) * self.stddev
-        return self.mean - self._by_step(self.radii.low.at(level)) * self.stddev
+        return self.mean if level == 0 else self._around(self._by_step(self.radii.margin.at(level)))[probability > 0.5]
 
     def _groups(self) -> list[NDArray[np.int64]]:
         group = self.calibration.group
@@ -252,16 +245,15 @@ class CalibratedForecast:
                 gaussian=gaussian,
             )
             return empty.at(level).reshape(directions.shape[:2]), 0.0, False
-        weights = time_weights(kept, self.calibration.settings.forgetting)
         scaled = self.calibration.shape.margins(kept.standardised, channels).reshape(-1, directions.shape[-1])
         errors = np.abs(directions.reshape(-1, directions.shape[-1]) @ scaled.T)  # (N · c, n · c)
         errors = errors.reshape(len(own), len(kept), len(channels))
         size = np.sqrt(np.square(errors).mean(axis=(1, 2)))
         # One n_eff for all windows: their sums differ in scale, hardly in how long calibration errors persist.
         typical = (errors / np.maximum(size, 1e-300)[:, None, None]).mean(axis=0)
-        n_eff = effective_size(typical, series=kept.series, lags=longest_lag(kept), weights=weights)
+        n_eff = effective_size(typical, series=kept.series, lags=longest_lag(kept))
         table = RadiusTable.join(
-            [conformal_radii(error, weights, n_eff) for error in errors],
+            [conformal_radii(error, n_eff) for error in errors],
             [n_eff] * len(own),
             list(np.maximum(own, size)),
             n=len(kept) * len(channels),
@@ -270,28 +262,25 @@ class CalibratedForecast:
         return table.at(level).reshape(directions.shape[:2]), n_eff, table.supports(level)
 
     def _drawn_windows(self, rng: np.random.Generator, paths: int, windows: int) -> NDArray[np.int64]:  # (paths, N)
-        weights = time_weights(self.calibration.kept, self.calibration.settings.forgetting)
         share = (rng.permuted(np.tile(np.arange(paths), (windows, 1)), axis=1) + rng.random((windows, 1))) / paths
-        total = weights.cumsum()
-        rows: NDArray[np.int64] = np.minimum(np.searchsorted(total, share.T * total[-1], side="right"), len(total) - 1)
-        return rows
+        kept = len(self.calibration.kept)
+        return np.minimum((share.T * kept).astype(np.int64), kept - 1)
 
     def _errors(
         self,
         rng: np.random.Generator,
         rows: NDArray[np.int64],  # (paths, N)
     ) -> Values:  # (paths, N, C, H)
-        """Standardised errors of these windows, with a sign each where errors are taken as symmetric."""
+        """Standardised errors of these windows, with a random sign each."""
         errors: Values = self.calibration.kept.standardised[rows].astype(np.float64)
-        if self.calibration.settings.symmetric:
-            errors *= rng.choice((-1.0, 1.0), size=(*rows.shape, 1, 1))
+        errors *= rng.choice((-1.0, 1.0), size=(*rows.shape, 1, 1))
         return errors
 
     def _pull(self) -> float:
         """The share of a path's variance that is the distribution's own: 0 where windows suffice, 1 where none is
         kept.
         """
-        kept, n_eff = self.calibration.kept, self.radii.high.least
+        kept, n_eff = self.calibration.kept, self.radii.margin.least
         if not len(kept):
             return 1.0
         return 0.0 if n_eff >= LEAST_SIZE else PRIOR_WINDOWS / (PRIOR_WINDOWS + n_eff)
@@ -299,7 +288,7 @@ class CalibratedForecast:
     def _gaussian(self, rng: np.random.Generator, paths: int) -> Values:  # (paths, N, C, H)
         """Standardised errors of the distribution itself, with the scale of its Gaussian intervals."""
         distribution = self.distribution
-        scale = self.calibration.shape.step_scale * self._by_step(self.radii.high.spread).swapaxes(1, 2)
+        scale = self.calibration.shape.step_scale * self._by_step(self.radii.margin.spread).swapaxes(1, 2)
         noise = rng.standard_normal((paths, *distribution.batch_shape, distribution.horizon)) * sqrt(
             distribution.base_variance
         )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fern.calibration.calibration import Calibration, read_array
 from fern.calibration.forecast import CalibratedForecast
+from fern.calibration.radii import POOLED_STEPS
 from fern.calibration.residuals import LEVELS, compute_residuals
 from fern.calibration.settings import OnlineSettings
 from fern.errors import FernError, require_whole
@@ -209,18 +210,11 @@ class OnlineCalibration:
         return mean
 
     def _margin_ratios(self, standardised: NDArray[Any], steps: int) -> Values:  # (N, K, levels, members)
-        margins = self.calibration.shape.margins(standardised)[..., :steps]
-        radii, block = self.calibration.radii, self.calibration.settings.pooled_steps
-        of_step = np.arange(steps) // min(block, self.calibration.horizon)
-        ratios = []
-        for level in self.settings.levels:
-            low, high = (
-                np.maximum(table.at(level).reshape(self.log_factors.shape[1], -1), SMALLEST)[:, of_step]
-                for table in (radii.low, radii.high)
-            )
-            group = self.calibration.group
-            ratios.append(np.maximum(margins / high[group], -margins / low[group]))
-        return self._grouped(np.stack(ratios, axis=2))
+        margins = np.abs(self.calibration.shape.margins(standardised)[..., :steps])
+        groups, of_step = self.log_factors.shape[1], np.arange(steps) // POOLED_STEPS
+        radii = (self.calibration.radii.margin.at(level).reshape(groups, -1) for level in self.settings.levels)
+        by_level = [np.maximum(radius, SMALLEST)[:, of_step][self.calibration.group] for radius in radii]
+        return self._grouped(np.stack([margins / radius for radius in by_level], axis=2))
 
     def _patch_ratios(self, whitened: NDArray[Any]) -> Values:  # (N, K, levels, members)
         first = self.calibration.shape.distances(whitened)[..., :1]

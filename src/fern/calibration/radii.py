@@ -17,10 +17,9 @@ from fern.calibration.residuals import (
     effective_size,
     least_size_for,
     longest_lag,
+    order_statistics,
     share_sizes,
-    weighted_quantiles,
 )
-from fern.calibration.settings import CalibrationSettings
 
 Values = NDArray[np.float64]
 ALL = slice(None)
@@ -128,13 +127,12 @@ def no_shape(residuals: Residuals) -> Shape:
 def fit_shape(
     residuals: Residuals,
     *,
-    weights: Values,  # (n,)
     correlated: bool = True,
     distribution_windows: float = 0.0,
 ) -> Shape:
     """The shape on these windows; their own where there are none.
 
-    S_p = Σ w z zᵀ about zero, not about the mean: a bias widens the distribution (and is reported) rather than
+    S_p = Σ z zᵀ / n about zero, not about the mean: a bias widens the distribution (and is reported) rather than
     vanishing. Scales do not follow a few wild residuals (`WILD`); the quantiles of radii see them as they are.
     Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal. Where n_eff is below `LEAST_SIZE`,
     mean squares are pulled towards `UNSEEN_VARIANCE` as by ``distribution_windows`` windows: one or two windows'
@@ -144,11 +142,9 @@ def fit_shape(
         return no_shape(residuals)
     lengths = patch_lengths(residuals.horizon, residuals.patch_size)
     starts = np.arange(0, residuals.horizon, residuals.patch_size)
-    shares = weights / weights.sum()
-    squares = _mean_squares(residuals.whitened, shares)
-    standard = _mean_squares(residuals.standardised, shares)
-    n_eff = _windows_worth(residuals, weights)
-    alone = min(n_eff, 1 / float(np.square(shares).sum()))  # what one channel can show
+    squares, standard = _mean_squares(residuals.whitened), _mean_squares(residuals.standardised)
+    n_eff = _windows_worth(residuals)
+    alone = min(n_eff, float(len(residuals)))  # what one channel can show
 
     prior = distribution_windows if n_eff < LEAST_SIZE else 0.0
     if prior:
@@ -164,32 +160,30 @@ def fit_shape(
     shrinkage = np.ones(len(lengths))
     for patch, (start, length) in enumerate(zip(starts, lengths, strict=True)):
         z = residuals.whitened[..., start : start + length].astype(np.float64) / patch_scale[:, patch, None]
-        rows = np.repeat(shares / residuals.channels, residuals.channels)
-        covariance, shrinkage[patch] = ledoit_wolf(z.reshape(-1, length), rows, n_eff=n_eff, diagonal=not full)
+        covariance, shrinkage[patch] = ledoit_wolf(z.reshape(-1, length), n_eff=n_eff, diagonal=not full)
         whitener[patch, :length, :length] = _inverse_root(covariance)
-    bias = np.einsum("nch,n->c", residuals.standardised, shares, dtype=np.float64) / residuals.horizon
+    bias = residuals.standardised.mean(axis=(0, 2), dtype=np.float64)
     return Shape(step_scale, patch_scale, whitener, full, shrinkage, bias, n_eff, n_eff + prior if prior else 0.0)
 
 
 def ledoit_wolf(
     z: Values,  # (n, m)
-    weights: Values,  # (n,) sum 1
     *,
     n_eff: float,
     diagonal: bool = False,
 ) -> tuple[Values, float]:  # (m, m) with trace m, and ρ
     """The covariance about zero, shrunk towards the sphere: Ĉ = (1 − ρ) S + ρ tr(S)/m I, scaled to trace m.
 
-    ρ = min(1, β²/δ²) with δ² = ‖S − tr(S)/m I‖² and β² = (Σ w ‖z zᵀ − S‖²)/n (Ledoit and Wolf 2004), where n
-    is n_eff: dependent windows are worth less. ``diagonal`` does the same for the diagonal alone.
+    ρ = min(1, β²/δ²) with δ² = ‖S − tr(S)/m I‖² and β² the mean of ‖z zᵀ − S‖² over n_eff (Ledoit and Wolf 2004):
+    dependent windows are worth less. ``diagonal`` does the same for the diagonal alone.
     """
     m = z.shape[1]
     if diagonal:
-        variances = weights @ np.square(z)
-        sample, noise = np.diag(variances), weights @ np.square(np.square(z)).sum(-1) - np.square(variances).sum()
+        variances = np.square(z).mean(axis=0)
+        sample, noise = np.diag(variances), np.square(np.square(z)).sum(-1).mean() - np.square(variances).sum()
     else:
-        sample = (z * weights[:, None]).T @ z
-        noise = weights @ np.square(np.square(z).sum(-1)) - np.square(sample).sum()
+        sample = z.T @ z / len(z)
+        noise = np.square(np.square(z).sum(-1)).mean() - np.square(sample).sum()
     level = float(np.trace(sample)) / m
     if level <= LEAST_SCALE**2:
         return np.eye(m), 1.0
@@ -198,14 +192,14 @@ def ledoit_wolf(
     return ((1 - rho) * sample / level + rho * np.eye(m)), rho
 
 
-def _mean_squares(values: NDArray[np.floating[Any]], shares: Values) -> Values:  # (n, C, H) -> (C, H)
+def _mean_squares(values: NDArray[np.floating[Any]]) -> Values:  # (n, C, H) -> (C, H)
     """The mean squares of each channel's residuals, none of them counted as more than `WILD` core scales."""
     sizes = np.abs(values)
     share, normal = CORE
     core = np.quantile(sizes, share, axis=(0, 2), method="higher").astype(np.float64) / normal  # (C,)
     most = np.where(core > 0, WILD * core, np.inf)[:, None]
     held = np.minimum(sizes, most, dtype=np.float64)
-    result: Values = np.einsum("nch,nch,n->ch", held, held, shares)
+    result: Values = np.square(held).mean(axis=0)
     return result
 
 
@@ -213,20 +207,13 @@ def _pulled(values: Values, towards: Values, n_eff: float) -> Values:
     return (n_eff * values + PRIOR_WINDOWS * towards) / (n_eff + PRIOR_WINDOWS)
 
 
-def _windows_worth(residuals: Residuals, weights: Values) -> float:
+def _windows_worth(residuals: Residuals) -> float:
     """n_eff of the windows for their patches' mean squares: the least over the patches."""
     starts = np.arange(0, residuals.horizon, residuals.patch_size)
     sizes = np.add.reduceat(np.square(residuals.whitened.astype(np.float64)), starts, axis=-1)  # (n, C, g)
     above = (sizes > np.median(sizes, axis=0)).mean(axis=1)
-    return float(
-        share_sizes(
-            above,
-            members=residuals.channels,
-            series=residuals.codes(),
-            lags=longest_lag(residuals),
-            weights=weights,
-        ).min()
-    )
+    codes, lags = residuals.codes(), longest_lag(residuals)
+    return float(share_sizes(above, members=residuals.channels, series=codes, lags=lags).min())
 
 
 def _inverse_root(covariance: Values) -> Values:
@@ -239,6 +226,9 @@ def _inverse_root(covariance: Values) -> Values:
 Kind = Literal["margin", "patch", "band", "region"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+POOLED_STEPS = 24
+"""Margins of so many steps that follow each other share one quantile, after each was scaled by its own error."""
+
 REFERENCE = 90.0
 """The level whose radii on validation windows set how a band or horizon region is spread over steps and patches."""
 
@@ -250,8 +240,7 @@ LEAST_REFERENCE = 0.05
 class Reference:
     """Radii at the level `REFERENCE` on validation windows: k of the band, κ of the horizon region."""
 
-    low: Values  # (K, blocks)
-    high: Values  # (K, blocks)
+    margin: Values  # (K, blocks)
     patch: Values  # (K, g)
 
 
@@ -262,32 +251,31 @@ class Radii:
     ========  =====================================  =====================================================
     kind      score of a window                      region
     ========  =====================================  =====================================================
-    margin    (y_h − μ_h)/(s_h σ_h), block by block  each step on its own
+    margin    |y_h − μ_h|/(s_h σ_h), block by block  each step on its own
     patch     ‖Ĉ^(-1/2) z_p‖/(s_p √m)                each patch's ellipsoid
     band      max_h margin_h / k_h                   all steps at once, as a band around the mean
     region    max_p patch_p / κ_p                    all patches at once, as a product of ellipsoids
     ========  =====================================  =====================================================
     """
 
-    low: RadiusTable  # K · blocks units
-    high: RadiusTable
+    margin: RadiusTable  # K · blocks units
     patch: RadiusTable  # K · g units
     band: RadiusTable  # K units
     region: RadiusTable
     reference: Reference
 
     def table(self, kind: Kind) -> RadiusTable:
-        """The table of a kind (of margins the upper end's)."""
-        return {"margin": self.high, "patch": self.patch, "band": self.band, "region": self.region}[kind]
+        """The table of a kind."""
+        return {"margin": self.margin, "patch": self.patch, "band": self.band, "region": self.region}[kind]
 
     def supports(self, kind: Kind, level: float) -> bool:
         """Whether the level is calibrated, for every channel and step."""
-        return self.table(kind).supports(level) and (kind != "margin" or self.low.supports(level))
+        return self.table(kind).supports(level)
 
     def shortfall(self, kind: Kind, level: float) -> str:
         """What a level lacks, in words."""
         table = self.table(kind)
-        needed, size = least_size_for(level, tails=table.tails), table.least
+        needed, size = least_size_for(level), table.least
         if table.n == 0:
             return f"{kind} at {level:g} %: no held-out windows, needs windows worth n_eff = {needed}"
         about = int(np.ceil(table.n * needed / max(size, 1.0)))
@@ -305,18 +293,16 @@ class Radii:
         def times(table: RadiusTable, factors: Values) -> RadiusTable:
             return table.scaled(np.repeat(factors, len(table.values) // factors.shape[1], axis=1))
 
-        high = times(self.high, margin)
-        low = high if self.low is self.high else times(self.low, margin)
-        band, region = times(self.band, margin), times(self.region, patch)
-        return type(self)(low, high, times(self.patch, patch), band, region, self.reference)
+        return type(self)(
+            times(self.margin, margin),
+            times(self.patch, patch),
+            times(self.band, margin),
+            times(self.region, patch),
+            self.reference,
+        )
 
 
-def pooled_sizes(
-    residuals: Residuals,
-    shape: Shape,
-    *,
-    weights: Values,  # (n,)
-) -> dict[Kind, float]:
+def pooled_sizes(residuals: Residuals, shape: Shape) -> dict[Kind, float]:
     """The n_eff of all of a kind's scores together: how precisely these windows tell one share of all of them."""
     n = len(residuals)
     margins, distances = np.abs(shape.margins(residuals.standardised)), shape.distances(residuals.whitened)
@@ -328,14 +314,14 @@ def pooled_sizes(
     }
     codes, lags = residuals.codes(), longest_lag(residuals)
     return {
-        kind: effective_size(score.reshape(n, score[0].size if n else 0), series=codes, lags=lags, weights=weights)
+        kind: effective_size(score.reshape(n, score[0].size if n else 0), series=codes, lags=lags)
         for kind, score in scores.items()
     }
 
 
-def blocks_of(horizon: int, pooled_steps: int) -> NDArray[np.int64]:  # (blocks,)
+def blocks_of(horizon: int) -> NDArray[np.int64]:  # (blocks,)
     """How many steps each block of margins has."""
-    return patch_lengths(horizon, min(pooled_steps, horizon))
+    return patch_lengths(horizon, POOLED_STEPS)
 
 
 def fit_radii(
@@ -343,55 +329,37 @@ def fit_radii(
     calibration: Residuals,
     shape: Shape,
     groups: list[NDArray[np.int64]],
-    *,
-    settings: CalibrationSettings,
-    weights: tuple[Values, Values],  # of validation and calibration windows
 ) -> Radii:
     """References from the validation windows, quantiles from the calibration windows."""
-    blocks = blocks_of(calibration.horizon, settings.pooled_steps)
+    blocks = blocks_of(calibration.horizon)
     lengths = patch_lengths(calibration.horizon, calibration.patch_size)
-    reference = _reference(validation, shape, groups, blocks, lengths, weights[0], settings.symmetric)
-    tails = 1 if settings.symmetric else 2
-    collect = _Collector(calibration.codes(), longest_lag(calibration), weights[1], shape.believed)
-    units: dict[str, list[tuple[Values, float, float, Gaussian]]] = {
-        name: [] for name in ("low", "high", "patch", "band", "region")
-    }
+    reference = _reference(validation, shape, groups, blocks, lengths)
+    collect = _Collector(calibration.codes(), longest_lag(calibration), shape.believed)
+    units: dict[Kind, list[tuple[Values, float, float, Gaussian]]] = {kind: [] for kind in KINDS}
     for k, channels in enumerate(groups):
-        margins, distances = (
-            shape.margins(calibration.standardised, channels),
-            shape.distances(calibration.whitened, channels),
-        )
+        margins = np.abs(shape.margins(calibration.standardised, channels))
+        distances = shape.distances(calibration.whitened, channels)
         for block in _split(margins, blocks):
-            if settings.symmetric:
-                units["high"].append(collect(np.abs(block), Gaussian(1)))
-            else:
-                units["high"].append(collect(block, Gaussian(1), tails=2))
-                units["low"].append(collect(-block, Gaussian(1), tails=2))
+            units["margin"].append(collect(block, Gaussian(1)))
         for patch, length in enumerate(lengths):
             units["patch"].append(collect(distances[..., patch, None], Gaussian(int(length))))
-        up, down = np.repeat(reference.high[k], blocks), np.repeat(reference.low[k], blocks)
-        highest = np.maximum(margins / up, -margins / down).max(axis=-1, keepdims=True)
-        units["band"].append(collect(highest, Gaussian(1, calibration.horizon), unit=float(reference.high[k].mean())))
+        highest = (margins / np.repeat(reference.margin[k], blocks)).max(axis=-1, keepdims=True)
+        units["band"].append(collect(highest, Gaussian(1, calibration.horizon), unit=float(reference.margin[k].mean())))
         furthest = (distances / reference.patch[k]).max(axis=-1, keepdims=True)
         wide = Gaussian(int(lengths[0]), len(lengths))
         units["region"].append(collect(furthest, wide, unit=float(reference.patch[k].mean())))
     members = len(groups[0]) * len(calibration)
-    sizes = {"low": members * int(blocks[0]), "high": members * int(blocks[0])}
     tables = {
-        name: RadiusTable.join(
+        kind: RadiusTable.join(
             [radii for radii, *_ in rows],
             [n_eff for _, n_eff, *_ in rows],
             [spread for *_, spread, _ in rows],
             gaussian=[distribution for *_, distribution in rows],
-            n=sizes.get(name, members),
-            tails=tails if name in ("low", "high") else 1,
+            n=members * int(blocks[0]) if kind == "margin" else members,
         )
-        for name, rows in units.items()
-        if rows
+        for kind, rows in units.items()
     }
-    return Radii(
-        tables.get("low", tables["high"]), tables["high"], tables["patch"], tables["band"], tables["region"], reference
-    )
+    return Radii(tables["margin"], tables["patch"], tables["band"], tables["region"], reference)
 
 
 @dataclass(frozen=True)
@@ -400,7 +368,6 @@ class _Collector:
 
     series: NDArray[np.int64]
     lags: int
-    weights: Values
     believed: float  # `Shape.believed`
 
     def __call__(
@@ -408,21 +375,15 @@ class _Collector:
         scores: Values,  # (n, c, steps)
         distribution: Gaussian,
         *,
-        tails: int = 1,
         unit: float = 1.0,
     ) -> tuple[Values, float, float, Gaussian]:
         """``unit`` is what a score was divided by, for the Gaussian radii, which know of no reference."""
         if not len(scores):
-            return conformal_radii(scores[:, 0], self.weights, 0.0), 0.0, 1 / unit, distribution
+            return conformal_radii(scores[:, 0], 0.0), 0.0, 1 / unit, distribution
         flat = scores.reshape(len(scores), -1)
-        n_eff = effective_size(flat, series=self.series, lags=self.lags, weights=self.weights)
-        scale = float(np.sqrt(self.weights @ np.square(flat).mean(axis=1) / self.weights.sum())) * unit
-        return (
-            conformal_radii(flat, self.weights, n_eff, tails=tails),
-            n_eff,
-            self._spread(scale, n_eff, distribution) / unit,
-            distribution,
-        )
+        n_eff = effective_size(flat, series=self.series, lags=self.lags)
+        scale = float(np.sqrt(np.square(flat).mean())) * unit
+        return conformal_radii(flat, n_eff), n_eff, self._spread(scale, n_eff, distribution) / unit, distribution
 
     def _spread(self, scale: float, n_eff: float, distribution: Gaussian) -> float:
         """The scale of the Gaussian radii, in units of the refitted distribution."""
@@ -440,36 +401,22 @@ def _reference(
     groups: list[NDArray[np.int64]],
     blocks: NDArray[np.int64],
     lengths: NDArray[np.int64],
-    weights: Values,
-    symmetric: bool,
 ) -> Reference:
     if not len(residuals):
         margin = np.full((len(groups), len(blocks)), Gaussian(1).radius(REFERENCE))
         ball = np.array([Gaussian(int(length)).radius(REFERENCE) for length in lengths])
-        return Reference(margin, margin, np.broadcast_to(ball, (len(groups), len(lengths))).copy())
+        return Reference(margin, np.broadcast_to(ball, (len(groups), len(lengths))).copy())
 
-    def quantile(scores: NDArray[Any], share: float) -> float:
-        flat = scores.reshape(len(scores), -1)
-        return max(LEAST_REFERENCE, float(weighted_quantiles(flat, weights, np.array([share]))[0]))
+    def quantile(scores: NDArray[Any]) -> float:
+        return max(LEAST_REFERENCE, float(order_statistics(scores, np.array([REFERENCE / 100]))[0]))
 
-    share = REFERENCE / 100
-    low: list[list[float]] = []
-    high: list[list[float]] = []
-    patch: list[list[float]] = []
+    margins, patches = [], []
     for channels in groups:
-        margins, distances = (
-            shape.margins(residuals.standardised, channels),
-            shape.distances(residuals.whitened, channels),
-        )
-        parts = _split(margins, blocks)
-        if symmetric:
-            low.append([quantile(np.abs(part), share) for part in parts])
-            high.append(low[-1])
-        else:
-            low.append([quantile(-part, (1 + share) / 2) for part in parts])
-            high.append([quantile(part, (1 + share) / 2) for part in parts])
-        patch.append([quantile(distances[..., p], share) for p in range(len(lengths))])
-    return Reference(np.array(low), np.array(high), np.array(patch))
+        sizes = np.abs(shape.margins(residuals.standardised, channels))
+        distances = shape.distances(residuals.whitened, channels)
+        margins.append([quantile(block) for block in _split(sizes, blocks)])
+        patches.append([quantile(distances[..., patch]) for patch in range(len(lengths))])
+    return Reference(np.array(margins), np.array(patches))
 
 
 def _split(margins: Values, blocks: NDArray[np.int64]) -> list[Values]:

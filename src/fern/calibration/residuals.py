@@ -196,9 +196,9 @@ LEAST_SIZE = 4.0
 """The n_eff that any level asks for: what an 80 % level needs."""
 
 
-def least_size_for(level: float, *, tails: int = 1) -> int:
+def least_size_for(level: float) -> int:
     """The least n_eff with which a level can be calibrated: the corrected quantile must not lie beyond the data."""
-    return ceil(round(_size_needed(level, tails), 9))
+    return ceil(round(_size_needed(level), 9))
 
 
 @dataclass(frozen=True)
@@ -229,13 +229,11 @@ class Gaussian:
 class RadiusTable:
     """Radii of several units (channels, patches, …) at each of `LEVELS`, not decreasing in the level.
 
-    ``spread`` widens the Gaussian radii that stand in for levels which n_eff cannot support. ``tails``
-    is 2 for one end of an interval (its miss is half of 1 − level).
+    ``spread`` widens the Gaussian radii that stand in for levels which n_eff cannot support.
 
     Example:
         >>> scores = np.arange(1.0, 100.0).reshape(-1, 1)   # 99 windows, one value each
-        >>> table = RadiusTable.join([conformal_radii(scores, np.ones(99), 99.0)], [99.0], [1.0], n=99,
-        ...                          gaussian=[Gaussian(1)])
+        >>> table = RadiusTable.join([conformal_radii(scores, 99.0)], [99.0], [1.0], n=99, gaussian=[Gaussian(1)])
         >>> table.at(90)       # the 90th of 99: ⌈(n + 1) · 0.9⌉
         array([90.])
         >>> table.supports(90), table.supports(99.5)
@@ -248,7 +246,6 @@ class RadiusTable:
     freedom: NDArray[np.int64]  # (units,)
     count: NDArray[np.int64]  # (units,)
     n: int
-    tails: int = 1
 
     @classmethod
     def join(
@@ -259,7 +256,6 @@ class RadiusTable:
         *,
         n: int,
         gaussian: list[Gaussian],
-        tails: int = 1,
     ) -> "RadiusTable":
         """The table of these units: Gaussian radii where there are no others, then nested by the running maximum."""
         filled = [
@@ -273,7 +269,6 @@ class RadiusTable:
             np.array([distribution.freedom for distribution in gaussian], dtype=np.int64),
             np.array([distribution.count for distribution in gaussian], dtype=np.int64),
             n,
-            tails,
         )
 
     def at(self, level: float) -> Values:  # (units,)
@@ -299,7 +294,7 @@ class RadiusTable:
 
     def supports(self, level: float) -> bool:
         """Whether every unit's n_eff suffices for the level."""
-        return level <= LEVELS[-1] and self.least >= _size_needed(level, self.tails) - 1e-9
+        return level <= LEVELS[-1] and self.least >= _size_needed(level) - 1e-9
 
     def scaled(self, factors: Values) -> "RadiusTable":  # (n, units, levels) -> n times the units
         """Each radius times its factor, nested again."""
@@ -310,51 +305,38 @@ class RadiusTable:
         return replace(self, values=values, n_eff=sizes, spread=spreads, freedom=freedom, count=count)
 
 
-def _size_needed(level: float, tails: int) -> float:
-    """tails/α − 1, the n_eff a level asks for, before rounding up; for any level at least `LEAST_SIZE`."""
-    return max(LEAST_SIZE, tails / (1 - level / 100) - 1)
+def _size_needed(level: float) -> float:
+    """1/α − 1, the n_eff a level asks for, before rounding up; for any level at least `LEAST_SIZE`."""
+    return max(LEAST_SIZE, 1 / (1 - level / 100) - 1)
 
 
 def conformal_radii(
     scores: NDArray[np.floating[Any]],  # (n, members)
-    weights: Values,  # (n,)
     n_eff: float,
-    *,
-    tails: int = 1,
 ) -> Values:  # (levels,)
-    """The weighted order statistic at the share (n_eff + 1)/n_eff · s of the scores; NaN where that exceeds 1.
+    """The order statistic at the share (n_eff + 1)/n_eff · s of the scores, s = level/100; NaN where that exceeds 1.
 
-    s is the level as a share (tails = 1), or (1 + level)/2 for one end of a central interval (tails = 2). With n
-    independent scores this is the ⌈(n + 1) s⌉-th smallest, whose coverage is at least s (Vovk et al. 2005). With
+    With n independent scores this is the ⌈(n + 1) s⌉-th smallest, whose coverage is at least s (Vovk et al. 2005). With
     fewer effective than real scores the correction is that of the effective ones; the share is not rounded up to a
     multiple of 1/n_eff, which would overcover (by up to 3 points at n_eff = 30). Below `LEAST_SIZE` all are NaN: the
     largest of one or two errors would be the radius of every level.
     """
     if not len(scores) or n_eff < LEAST_SIZE:
         return np.full(len(LEVELS), np.nan)
-    wanted = (LEVELS / 100 if tails == 1 else (1 + LEVELS / 100) / 2) * (n_eff + 1) / n_eff
-    radii = weighted_quantiles(scores, weights, wanted)
+    wanted = LEVELS / 100 * (n_eff + 1) / n_eff
+    radii = order_statistics(scores, wanted)
     radii[wanted > 1 + 1e-9] = np.nan
-    if tails == 1:
-        radii[0] = 0.0
+    radii[0] = 0.0
     return radii
 
 
-def weighted_quantiles(
+def order_statistics(
     scores: NDArray[np.floating[Any]],  # (n, members)
-    weights: Values,  # (n,)
     shares: Values,  # (k,)
 ) -> Values:  # (k,)
-    """The smallest scores below or at which these shares of the weight lie."""
-    values = scores.reshape(-1).astype(np.float64)
-    if weights.min() == weights.max():
-        values.sort()
-        place = np.ceil(shares * len(values) - 1e-9).astype(np.int64) - 1
-    else:
-        order = np.argsort(values, kind="stable")
-        values = values[order]
-        total = np.repeat(weights, scores.shape[1])[order].cumsum()
-        place = np.searchsorted(total, shares * total[-1] - 1e-12 * total[-1])
+    """The smallest scores below or at which these shares of them lie."""
+    values = np.sort(scores, axis=None).astype(np.float64)
+    place = np.ceil(shares * len(values) - 1e-9).astype(np.int64) - 1
     result: Values = values[np.clip(place, 0, len(values) - 1)]
     return result
 
@@ -364,17 +346,6 @@ EXCEEDED = (0.5, 0.8)
 
 FULLY_CORRELATED_WINDOWS = 4.0
 """That values pooled within a window tell the same is believed as if so many windows had shown it."""
-
-
-def time_weights(residuals: Residuals, forgetting: float) -> NDArray[np.float64]:  # (n,)
-    """λ^(age/H), the age counted in rows from the last window of the same series."""
-    if forgetting == 1 or not len(residuals):
-        return np.ones(len(residuals))
-    codes = residuals.codes()
-    last = np.full(codes.max() + 1, np.iinfo(np.int64).min)
-    np.maximum.at(last, codes, residuals.origins)
-    # Never exactly zero: the least weight still counts as a window.
-    return np.maximum(forgetting ** ((last[codes] - residuals.origins) / residuals.horizon), 1e-12)
 
 
 def longest_lag(residuals: Residuals) -> int:
@@ -389,7 +360,6 @@ def effective_size(
     *,
     series: NDArray[np.int64],  # (n,) ascending
     lags: int,
-    weights: NDArray[np.float64],  # (n,)
 ) -> float:
     """The n_eff of scores: of the share that exceeds their own 50 % or 80 % quantile, the lesser of the two.
 
@@ -400,11 +370,9 @@ def effective_size(
     """
     if not len(scores):
         return 0.0
-    thresholds = weighted_quantiles(scores, weights, np.array(EXCEEDED))
+    thresholds = order_statistics(scores, np.array(EXCEEDED))
     exceeding = np.stack([(scores > threshold).mean(axis=1) for threshold in thresholds], axis=1)
-    return float(
-        share_sizes(exceeding, members=scores.shape[1], series=series, lags=lags, weights=weights).min(initial=np.inf)
-    )
+    return float(share_sizes(exceeding, members=scores.shape[1], series=series, lags=lags).min(initial=np.inf))
 
 
 def share_sizes(
@@ -413,13 +381,12 @@ def share_sizes(
     members: int,
     series: NDArray[np.int64],  # (n,) ascending
     lags: int,
-    weights: NDArray[np.float64],  # (n,)
 ) -> NDArray[np.float64]:  # (units,)
     """The n_eff of the share of exceedances p̂ over n windows of ``members`` pooled values each.
 
     ::
 
-        n_eff = p̂(1 − p̂) / Var(p̂),   Var(p̂) = (γ_0 + 2 Σ_k γ_k) · Σw² / (Σw)²
+        n_eff = p̂(1 − p̂) / Var(p̂),   Var(p̂) = (γ_0 + 2 Σ_k γ_k) / n
 
     γ_k is the autocovariance of the windows' mean exceedances at lag k within a series, summed up to its first
     negative value (and at most ``lags``). With one value a window this is the usual n / (1 + 2 Σ ρ_k); with several
@@ -430,8 +397,7 @@ def share_sizes(
     in a row have no autocorrelation to be measured and would count as three or four. (``lags`` spans two horizons.)
     """
     n = len(shares)
-    scaled = weights / weights.sum()
-    share = scaled @ shares
+    share = shares.mean(axis=0)
     single = share * (1 - share)
     away = shares - share
     observed = np.einsum("nu,nu->u", away, away) / n
@@ -448,8 +414,7 @@ def share_sizes(
             covariance = np.einsum("nu,nu,n->u", away[lag:], away[:-lag], same) / n + lost * same.sum() / n
             going &= covariance > 0
             inflation[going] += 2 * covariance[going] / (observed + lost)[going]
-    kish = 1 / np.square(scaled).sum()
-    size = kish * np.divide(single, pulled * inflation, out=np.ones_like(single), where=pulled > 0)
+    size = n * np.divide(single, pulled * inflation, out=np.ones_like(single), where=pulled > 0)
     alone = n <= max(1.0, lags / 2) and series[0] == series[-1]
     result: NDArray[np.float64] = np.minimum(np.maximum(size, 1.0), 1.0 if alone else n * members)
     return result
