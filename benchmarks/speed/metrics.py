@@ -20,7 +20,6 @@ from fern.metrics import (
     ept,
     sliced_w2_squared,
     sphere_directions,
-    variogram_score,
     w2_squared,
 )
 from fern.training.runtime import threads
@@ -123,13 +122,6 @@ def _scores(effort: Effort) -> list[Measurement]:
             f"energy_score of {of_what}",
             lambda: energy_score(samples, true),
             lambda: scoringrules.es_ensemble(vectors, paths, m_axis=0, estimator="fair"),
-            "scoringrules (numba)",
-            effort,
-        ),
-        _against(
-            f"variogram_score of {of_what}",
-            lambda: variogram_score(samples, true),
-            lambda: scoringrules.vs_ensemble(vectors, paths, m_axis=0),
             "scoringrules (numba)",
             effort,
         ),

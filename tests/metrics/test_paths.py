@@ -1,4 +1,4 @@
-"""Energy and variogram scores of whole paths, against scoringrules and by their properties."""
+"""The energy score of whole paths, against scoringrules and by its properties."""
 
 import math
 
@@ -14,7 +14,7 @@ from torch.autograd import gradcheck
 from torch.distributions import MultivariateNormal
 
 from fern.errors import FernError
-from fern.metrics import crps, energy_score, paths, variogram_score
+from fern.metrics import crps, energy_score, paths
 from fern.transport import Ellipsoid
 
 SHAPE = (25, 4, 9, 2)
@@ -50,41 +50,16 @@ def test_energy_score_equals_scoringrules(
     assert value.shape == () and value.item() == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("p", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("chunk", [1, 10**9])
-def test_variogram_score_equals_scoringrules(
-    p: float, chunk: int, samples: np.ndarray, true: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(paths, "CHUNK_VALUES", chunk)
-    expected = scoringrules.vs_ensemble(by_channel(true), by_channel(samples), m_axis=0, p=p, backend="numpy").mean()
-    assert variogram_score(samples, true, p=p) == pytest.approx(expected, rel=1e-9)
-    assert variogram_score(torch.from_numpy(samples), torch.from_numpy(true), p=p).item() == pytest.approx(
-        expected, rel=1e-9
-    )
-
-
-@pytest.mark.parametrize("max_lag", [1, 3, 8, 50])
-def test_max_lag_weighs_farther_pairs_with_zero(max_lag: int, samples: np.ndarray, true: np.ndarray) -> None:
-    steps = np.arange(SHAPE[2])
-    near = (np.abs(steps[:, None] - steps) <= max_lag).astype(float)
-    weights = np.broadcast_to(near, (SHAPE[1], SHAPE[3], *near.shape))
-    expected = scoringrules.vs_ensemble(
-        by_channel(true), by_channel(samples), weights, m_axis=0, backend="numpy"
-    ).mean()
-    assert variogram_score(samples, true, max_lag=max_lag) == pytest.approx(expected, rel=1e-9)
-
-
 def test_energy_score_of_a_horizon_of_one_step_is_the_crps(rng: np.random.Generator) -> None:
     samples, true = rng.normal(size=(12, 5, 1, 3)), rng.normal(size=(5, 1, 3))
     for estimator in ("fair", "nrg"):
         assert energy_score(samples, true, estimator=estimator) == pytest.approx(
             crps(samples, true, estimator=estimator), rel=1e-9
         )
-    assert variogram_score(samples, true) == 0  # no pair of steps
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-2, 1e2), st.integers(0, 2**32 - 1))
-def test_scores_of_paths_move_and_scale_as_they_should(shift: float, scale: float, seed: int) -> None:
+def test_the_score_moves_and_scales_with_the_series(shift: float, scale: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     samples, true = rng.normal(size=(6, 2, 5, 1)), rng.normal(size=(2, 5, 1))
     energy = energy_score(samples, true, estimator="nrg")
@@ -92,21 +67,16 @@ def test_scores_of_paths_move_and_scale_as_they_should(shift: float, scale: floa
     # At a shift of 1e3 the values themselves are rounded by 1e-13.
     moved = energy_score(scale * samples + shift, scale * true + shift, estimator="nrg")
     assert moved == pytest.approx(scale * energy, rel=1e-6, abs=1e-9)
-    variogram = variogram_score(samples, true)
-    assert variogram_score(scale * samples + shift, scale * true + shift) == pytest.approx(
-        scale * variogram, rel=1e-4, abs=1e-9
-    )
 
 
 def test_paths_of_the_true_correlation_score_best(rng: np.random.Generator) -> None:
-    """Shuffling each step's samples keeps the marginals and breaks the dependence: only these scores see it."""
+    """Shuffling each step's samples keeps the marginals and breaks the dependence: only this score sees it."""
     generator = torch.Generator().manual_seed(1)
     walk = torch.randn(200, 60, 8, 1, generator=generator).cumsum(dim=2).double()
     true = torch.randn(60, 8, 1, generator=generator).cumsum(dim=1).double()
     shuffled = torch.stack([walk[torch.randperm(200, generator=generator), :, step] for step in range(8)], dim=2)
     assert crps(shuffled, true).item() == pytest.approx(crps(walk, true).item(), rel=1e-12)
     assert energy_score(walk, true) < energy_score(shuffled, true)
-    assert variogram_score(walk, true) < 0.8 * variogram_score(shuffled, true)
 
 
 def test_equal_samples_are_no_distance_apart() -> None:
@@ -118,13 +88,12 @@ def test_equal_samples_are_no_distance_apart() -> None:
 
 
 def test_an_ellipsoid_is_scored_by_paths_drawn_with_the_generator(ellipsoid: Ellipsoid, truth: Tensor) -> None:
-    for score in (energy_score, variogram_score):
-        drawn = ellipsoid.rsample((30,), generator=torch.Generator().manual_seed(4)).transpose(-1, -2)
-        by_distribution = score(ellipsoid, truth, samples=30, generator=torch.Generator().manual_seed(4))
-        assert by_distribution.item() == score(drawn, truth).item()
-        assert score(ellipsoid, truth).item() == score(ellipsoid, truth, samples=100).item()
-        assert by_distribution.item() != score(ellipsoid, truth, samples=30).item()
-        assert score(ellipsoid, truth.numpy(), samples=30) == score(ellipsoid, truth, samples=30).item()
+    drawn = ellipsoid.rsample((30,), generator=torch.Generator().manual_seed(4)).transpose(-1, -2)
+    by_distribution = energy_score(ellipsoid, truth, samples=30, generator=torch.Generator().manual_seed(4))
+    assert by_distribution.item() == energy_score(drawn, truth).item()
+    assert energy_score(ellipsoid, truth).item() == energy_score(ellipsoid, truth, samples=100).item()
+    assert by_distribution.item() != energy_score(ellipsoid, truth, samples=30).item()
+    assert energy_score(ellipsoid, truth.numpy(), samples=30) == energy_score(ellipsoid, truth, samples=30).item()
 
 
 def test_energy_score_of_an_ellipsoid_converges_to_the_known_value() -> None:
@@ -144,18 +113,10 @@ def test_energy_score_of_an_ellipsoid_converges_to_the_known_value() -> None:
     assert value.item() == pytest.approx(norm * (1 - 1 / math.sqrt(2)), abs=4 * 1.0 / math.sqrt(150 * 500))
 
 
-@pytest.mark.parametrize(
-    "score",
-    [
-        energy_score,
-        lambda samples, true: energy_score(samples, true, estimator="nrg"),
-        variogram_score,
-        lambda samples, true: variogram_score(samples, true, p=1.5, max_lag=2),
-    ],
-)
-def test_gradients_equal_finite_differences(score, draw) -> None:
+@pytest.mark.parametrize("estimator", ["fair", "nrg"])
+def test_gradients_equal_finite_differences(estimator, draw) -> None:
     samples, true = draw(5, 2, 4, 2).requires_grad_(), draw(2, 4, 2)
-    assert gradcheck(lambda values: score(values, true), (samples,))
+    assert gradcheck(lambda values: energy_score(values, true, estimator=estimator), (samples,))
 
 
 def test_gradients_flow_through_the_drawn_paths_to_the_distributions_parameters(draw) -> None:
@@ -166,10 +127,9 @@ def test_gradients_flow_through_the_drawn_paths_to_the_distributions_parameters(
     assert gradcheck(lambda *parts: energy_score(Ellipsoid(*parts), true, samples=4), parameters)
 
 
-@pytest.mark.parametrize("score", [energy_score, variogram_score])
-def test_gradients_stay_finite_where_samples_coincide(score) -> None:
+def test_gradients_stay_finite_where_samples_coincide() -> None:
     samples = torch.ones(4, 1, 3, 1, dtype=torch.float64, requires_grad=True)
-    score(samples, torch.zeros(1, 3, 1, dtype=torch.float64)).backward()
+    energy_score(samples, torch.zeros(1, 3, 1, dtype=torch.float64)).backward()
     assert samples.grad is not None and torch.isfinite(samples.grad).all()
 
 
@@ -198,18 +158,12 @@ def test_torchs_global_random_state_is_never_drawn_from(ellipsoid: Ellipsoid, tr
 
 def test_bad_options_are_refused(ellipsoid: Ellipsoid, truth: Tensor) -> None:
     given = truth[None].repeat(3, 1, 1, 1)
-    for score in (energy_score, variogram_score):
-        with raises_error("samples"):
-            score(ellipsoid, truth, samples=0)
+    with raises_error("samples"):
+        energy_score(ellipsoid, truth, samples=0)
+    for options in ({"samples": 5}, {"generator": torch.Generator()}):
         with pytest.raises(FernError, match="the distribution is given as samples, nothing is drawn"):
-            score(given, truth, samples=5)
-        with pytest.raises(FernError, match="the distribution is given as samples, nothing is drawn"):
-            score(given, truth, generator=torch.Generator())
-        with pytest.raises(FernError, match=r"do not fit true of shape \(4, 10, 2\)"):
-            score(ellipsoid, truth[:4])
+            energy_score(given, truth, **options)
+    with pytest.raises(FernError, match=r"do not fit true of shape \(4, 10, 2\)"):
+        energy_score(ellipsoid, truth[:4])
     with pytest.raises(FernError, match="fair estimator needs at least 2, got 1"):
         energy_score(given[:1], truth)
-    with raises_error("p"):
-        variogram_score(given, truth, p=0)
-    with raises_error("max_lag"):
-        variogram_score(given, truth, max_lag=0)

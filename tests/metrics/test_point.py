@@ -20,16 +20,14 @@ from fern.metrics import (
     crps,
     energy_score,
     ept,
-    lyapunov_times,
     mae,
     mse,
     point,
     sliced_w2_squared,
     sphere_directions,
-    variogram_score,
     w2_squared,
 )
-from fern.metrics.streaming import objective, per_window
+from fern.metrics.point import absolute_errors, exceeded_steps, squared_errors, w2_squared_per_window
 
 
 def accumulated(pred: Tensor, true: Tensor) -> None:
@@ -41,15 +39,12 @@ OF_FORECASTS: dict[str, Callable[..., object]] = {
     "mae": mae,
     "w2": w2_squared,
     "sliced_w2": sliced_w2_squared,
-    "objective": objective,
     "ept": lambda pred, true: ept(pred, true, [1.0, 1.0]),
-    "per_window": lambda pred, true: per_window("mse", pred, true),
     "accumulator": accumulated,
 }
 OF_SAMPLES: dict[str, Callable[..., object]] = {
     "crps": crps,
     "energy_score": energy_score,
-    "variogram_score": variogram_score,
     "coverage": coverage,
 }
 forecasts = pytest.mark.parametrize("metric", OF_FORECASTS.values(), ids=OF_FORECASTS)
@@ -96,8 +91,8 @@ def test_finite_values_whose_float32_sum_overflows_are_accepted() -> None:
 
 @pytest.mark.parametrize(
     "metric",
-    [mse, w2_squared, sliced_w2_squared, objective, accumulated],
-    ids=["mse", "w2", "sliced_w2", "objective", "stream"],
+    [mse, w2_squared, sliced_w2_squared, accumulated],
+    ids=["mse", "w2", "sliced_w2", "stream"],
 )
 def test_an_overflow_of_float64_is_an_error_and_not_an_infinity(metric) -> None:
     large = torch.full((2, 3, 1), 1e300, dtype=torch.float64)
@@ -148,21 +143,25 @@ def test_numpy_arrays_of_any_layout_are_read() -> None:
         assert mse(values, values + 2.0) == 4.0
 
 
-@pytest.mark.parametrize("metric", ["mse", "mae", "w2", "ept"])
 @pytest.mark.parametrize("block", [1, 40, 10**9])
 def test_blocks_of_any_size_give_the_same_value_and_gradient(
-    metric: str, block: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    block: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pred, true = torch.from_numpy(rng.normal(size=(2, 11, 6, 2)))
-    expected = per_window(metric, pred, true, std=[1.0, 0.5])
+    scores = (
+        squared_errors,
+        absolute_errors,
+        w2_squared_per_window,
+        lambda a, b: exceeded_steps(a, b, torch.tensor([1.0, 0.5])),
+    )
+    expected = [score(pred, true) for score in scores]
     monkeypatch.setattr(point, "BLOCK_VALUES", block)
     pred.requires_grad_()
-    values = per_window(metric, pred, true, std=[1.0, 0.5])
-    assert torch.equal(values, expected)
-    if metric == "mse":
-        values.sum().backward()
-        assert pred.grad is not None
-        assert torch.allclose(pred.grad, (pred.detach() - true) * 2 / 6, rtol=1e-12)
+    values = [score(pred, true) for score in scores]
+    assert all(map(torch.equal, values, expected))
+    values[0].sum().backward()
+    assert pred.grad is not None
+    assert torch.allclose(pred.grad, (pred.detach() - true) * 2 / 6, rtol=1e-12)
 
 
 def test_values_on_another_device_are_refused() -> None:
@@ -467,32 +466,6 @@ def test_it_equals_a_plain_search_lies_in_1_to_H_and_grows_with_std(shape: tuple
 def test_it_has_no_gradient() -> None:
     pred = torch.zeros(1, 3, 1, requires_grad=True)
     assert not ept(pred, torch.ones(1, 3, 1), [0.5]).requires_grad
-
-
-def test_lyapunov_times_of_the_papers_horizon() -> None:
-    """The paper: 720 steps of Lorenz-63 are roughly 6.5 Lyapunov times, over which errors grow about 650-fold."""
-    times = lyapunov_times(720.0, dt=0.01, lyapunov_exponent=0.9056)
-    assert times == pytest.approx(6.5, abs=0.05)
-    assert np.exp(times) == pytest.approx(650, rel=0.05)
-
-
-def test_lyapunov_times_keep_the_kind_of_the_steps() -> None:
-    tensor = lyapunov_times(torch.tensor(10.0), dt=0.5, lyapunov_exponent=2.0)
-    assert isinstance(tensor, torch.Tensor) and tensor.item() == 10.0
-    assert lyapunov_times(np.float64(10.0), dt=0.5, lyapunov_exponent=1.0) == 5.0
-
-
-@pytest.mark.parametrize(
-    ("options", "argument"),
-    [
-        ({"dt": 0.0, "lyapunov_exponent": 1.0}, "dt"),
-        ({"dt": 0.1, "lyapunov_exponent": -0.2}, "lyapunov_exponent"),
-        ({"dt": float("nan"), "lyapunov_exponent": 1.0}, "dt"),
-    ],
-)
-def test_a_system_without_a_lyapunov_time_is_refused(options, argument: str) -> None:
-    with raises_error(argument):
-        lyapunov_times(3.0, **options)
 
 
 @pytest.mark.parametrize(

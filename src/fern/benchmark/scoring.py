@@ -13,7 +13,7 @@ from fern.benchmark.results import LAST
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.metrics import MetricAccumulator
-from fern.metrics.streaming import per_window
+from fern.metrics.point import absolute_errors, squared_errors
 from fern.models import Forecast, Forecaster
 
 BATCH = 512
@@ -111,10 +111,10 @@ def find_references(problem: Problem) -> References:
     known = problem.dataset.trajectory is not None
     for past, future, starts in _batches(problem.test):
         last = past[:, -1:].expand_as(future)
-        naive += float(per_window("mse", last, future).sum())
+        naive += float(squared_errors(last, future).sum())
         if known:
             mean = torch.from_numpy(problem.best_forecasts(starts))
-            best += float(per_window("mse", mean, future.double()).sum())
+            best += float(squared_errors(mean, future.double()).sum())
         scored += future.shape[0] * future.shape[2]
     return References(
         naive_mse=naive / scored,
@@ -134,6 +134,7 @@ def _score(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: P
 def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Problem, windows: Windows) -> Score:
     gathered: MetricAccumulator | None = None
     errors: dict[str, list[NDArray[np.float32]]] = {"mse": [], "mae": []}
+    of_window = {"mse": squared_errors, "mae": absolute_errors}
     for past, future, starts in _batches(windows):
         made = forecast(past, starts)
         mean = made.mean
@@ -152,7 +153,7 @@ def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Pr
         future = future.to(mean.dtype)
         gathered.update(mean, future, distribution=distribution)
         for name, values in errors.items():
-            values.append(per_window(name, mean, future).mean(dim=1).numpy().astype(np.float32))
+            values.append(of_window[name](mean, future).mean(dim=1).numpy().astype(np.float32))
     if gathered is None:
         raise FernError("has no test windows", argument=problem.dataset.name)
     metrics = {POINT.get(name, name): value for name, value in gathered.compute().items()}

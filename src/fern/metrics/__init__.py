@@ -5,9 +5,9 @@ tensor (through which gradients flow, where there are any) or a NumPy float. Not
 infinity is an error that names its place.
 """
 
-from fern.metrics.paths import energy_score, variogram_score
-from fern.metrics.point import ept, lyapunov_times, mae, mse, sliced_w2_squared, sphere_directions, w2_squared
-from fern.metrics.probabilistic import coverage, crps, interval_width, joint_coverage, nll
+from fern.metrics.paths import energy_score
+from fern.metrics.point import ept, mae, mse, sliced_w2_squared, sphere_directions, w2_squared
+from fern.metrics.probabilistic import coverage, crps, nll
 from fern.metrics.streaming import MetricAccumulator, ObjectiveWeights
 
 __all__ = [
@@ -17,14 +17,10 @@ __all__ = [
     "crps",
     "energy_score",
     "ept",
-    "interval_width",
-    "joint_coverage",
-    "lyapunov_times",
     "mae",
     "mse",
     "nll",
     "sliced_w2_squared",
     "sphere_directions",
-    "variogram_score",
     "w2_squared",
 ]

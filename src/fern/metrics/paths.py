@@ -1,8 +1,4 @@
-"""Scores of whole paths, which see dependence in time: energy and variogram scores.
-
-Both take a distribution (see ``fern.metrics.probabilistic``) and the truth (B, H, C), take the horizon of a window
-and channel as one vector, and average over windows and channels.
-"""
+"""The energy score of whole paths, which sees dependence in time."""
 
 from collections.abc import Iterator
 from typing import overload
@@ -12,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from fern.errors import FernError
 from fern.metrics.point import Array, NumpyArray, Scalar, as_kind, wide
 from fern.metrics.probabilistic import Estimator, ForecastDistribution, pairs, read_paths, read_truth
 
@@ -39,31 +34,6 @@ def energy_scores(
         squares = centred.square().sum(dim=-1)
         apart = squares[:, first] + squares[:, second] - 2 * (centred @ centred.mT)[:, first, second]
         scores.append(to_truth - apart.clamp(min=SMALLEST_SQUARE).sqrt().sum(dim=-1) / distances)
-    return torch.cat(scores).reshape(batch, channels)
-
-
-def variogram_scores(
-    samples: Tensor,  # (S, B, H, C)
-    true: Tensor,  # (B, H, C)
-    *,
-    p: float = 0.5,
-    max_lag: int | None = None,
-) -> Tensor:  # (B, C)
-    """The variogram score of each window and channel over the pairs of its steps."""
-    if not (np.isfinite(p) and p > 0):
-        raise FernError(argument="p", got=p, expected="a positive number")
-    if max_lag is not None and max_lag < 1:
-        raise FernError(argument="max_lag", got=max_lag, expected="at least 1")
-    count, batch, horizon, channels = samples.shape
-    lags = horizon - 1 if max_lag is None else min(max_lag, horizon - 1)
-    scores = []
-    for paths, truth in _chunks(samples, true, window_values=count * horizon):
-        total = truth.new_zeros(len(truth))
-        for lag in range(1, lags + 1):
-            expected = _power(paths[..., lag:] - paths[..., :-lag], p).mean(dim=1)
-            observed = _power(truth[..., lag:] - truth[..., :-lag], p)
-            total = total + 2 * (observed - expected).square().sum(dim=-1)  # (i, j) and (j, i)
-        scores.append(total)
     return torch.cat(scores).reshape(batch, channels)
 
 
@@ -113,56 +83,6 @@ def energy_score(
     return as_kind("energy_score", energy_scores(paths, truth, estimator=estimator).mean(), true)
 
 
-@overload
-def variogram_score(
-    distribution: Distribution | Tensor,
-    true: Tensor,
-    *,
-    p: float = ...,
-    max_lag: int | None = ...,
-    samples: int | None = ...,
-    generator: torch.Generator | None = ...,
-) -> Tensor: ...
-@overload
-def variogram_score(
-    distribution: Distribution | NumpyArray,
-    true: NumpyArray,
-    *,
-    p: float = ...,
-    max_lag: int | None = ...,
-    samples: int | None = ...,
-    generator: torch.Generator | None = ...,
-) -> np.float64: ...
-def variogram_score(
-    distribution: ForecastDistribution,  # batch (B, C), event (H,); or samples (S, B, H, C)
-    true: Array,  # (B, H, C)
-    *,
-    p: float = 0.5,
-    max_lag: int | None = None,
-    samples: int | None = None,
-    generator: torch.Generator | None = None,
-) -> Scalar:
-    """Variogram score of order p over the horizon vector of each channel, averaged over windows and channels.
-
-    ::
-
-        VS(F, y) = Σ_ij w_ij (|y_i − y_j|^p − E|X_i − X_j|^p)²,    i, j = 1…H
-
-    (Scheuerer and Hamill 2015), the most telling of these scores on wrong correlations; a shift of all steps
-    goes unseen. Weights w_ij are 1, and 0 beyond ``max_lag`` steps apart where that is given. ``samples`` and
-    ``generator`` as in ``energy_score``. Time grows as S·H·max_lag a window.
-
-    Example:
-        >>> import torch
-        >>> path = torch.tensor([0.0, 1.0, 5.0]).reshape(1, 3, 1)
-        >>> variogram_score(path.expand(4, 1, 3, 1), path + 7).item()
-        0.0
-    """
-    truth = read_truth(true, distribution)
-    paths = read_paths(distribution, truth, samples=samples, generator=generator)
-    return as_kind("variogram_score", variogram_scores(paths, truth, p=p, max_lag=max_lag).mean(), true)
-
-
 def _chunks(
     samples: Tensor,  # (S, B, H, C)
     true: Tensor,  # (B, H, C)
@@ -175,12 +95,3 @@ def _chunks(
     size = max(1, CHUNK_VALUES // window_values)
     for path, truth in zip(torch.split(paths, size), torch.split(truths, size), strict=True):
         yield wide(path), wide(truth)
-
-
-def _power(differences: Tensor, p: float) -> Tensor:
-    """|d|^p with gradient 0 at d = 0, where it has none."""
-    sizes = differences.abs()
-    if torch.is_grad_enabled() and sizes.requires_grad:
-        zero = sizes == 0
-        return torch.where(zero, 0.0, torch.where(zero, 1.0, sizes).pow(p))
-    return sizes.sqrt_() if p == 0.5 else sizes.pow(p)

@@ -3,10 +3,9 @@ sliced (SWD), and effective prediction time; before them what every metric share
 refuses bad ones and gives back the same kind.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, overload
 
 import numpy as np
 import torch
@@ -376,9 +375,6 @@ def sliced_w2_squared(
     return as_kind("sliced_w2", sliced_w2_squared_per_channel(forecast, truth, columns).mean(), true)
 
 
-S = TypeVar("S", Tensor, float)
-
-
 @blockwise
 def exceeded_steps(
     pred: Tensor,  # (B, H, C)
@@ -434,7 +430,7 @@ def ept(
         EPT_bd = min{ s ∈ 1…H : |pred_bsd − true_bsd| > ε_d },   H if there is no such s.
 
     An error of exactly ε_d does not exceed it. EPT lies in 1…H: H means both "never" and "only at the last
-    step". It has no gradient. ``lyapunov_times`` turns it into the system's own unit of time.
+    step". It has no gradient.
 
     Example: the error passes 0.5 at the third step.
         >>> import numpy as np
@@ -445,19 +441,3 @@ def ept(
     forecast, truth = read_pair(pred, true)
     with torch.no_grad():
         return as_kind("ept", exceeded_steps(forecast, truth, channel_std(std, truth)).mean(), true)
-
-
-def lyapunov_times(steps: S, *, dt: float, lyapunov_exponent: float) -> S:
-    """A number of steps in Lyapunov times, ``steps · dt · λ``: how often errors had time to grow by e.
-
-    ``dt`` is the time between two steps and λ the system's largest Lyapunov exponent per unit of that time.
-    The conversion is linear, so it holds for a mean EPT as for a single one.
-
-    Example: the paper's horizon of 720 steps on Lorenz-63.
-        >>> round(lyapunov_times(720.0, dt=0.01, lyapunov_exponent=0.9056), 2)
-        6.52
-    """
-    for name, value in (("dt", dt), ("lyapunov_exponent", lyapunov_exponent)):
-        if not (math.isfinite(value) and value > 0):
-            raise FernError(argument=name, got=value, expected="a positive number")
-    return steps * dt * lyapunov_exponent

@@ -1,4 +1,4 @@
-"""Scores of a forecast distribution, a Gaussian or samples: likelihood, CRPS, coverage and width of intervals."""
+"""Scores of a forecast distribution, a Gaussian or samples: likelihood, CRPS and coverage."""
 
 import math
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from scipy import special
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.distributions import Distribution, Independent, LowRankMultivariateNormal, MultivariateNormal, Normal
 
 from fern.errors import FernError, require_level, unknown_name
@@ -43,29 +44,19 @@ def gaussian_crps(
 class _GaussianCrps(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, error: Tensor, stddev: Tensor) -> Tensor:
-        values, of_error, of_stddev = _scored(error, stddev)
-        ctx.save_for_backward(error, stddev, of_error, of_stddev)
-        return values
+        z = error / stddev
+        inside = torch.erf(z / math.sqrt(2))
+        twice_density = 2 * (torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi))
+        constant = 1 / math.sqrt(math.pi)
+        ctx.shapes = error.shape, stddev.shape
+        ctx.save_for_backward(inside, twice_density - constant)
+        return stddev * (z * inside + twice_density - constant)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        error, stddev, of_error, of_stddev = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: autograd follows the slopes
-            _, of_error, of_stddev = _scored(error, stddev)
-        wanted = ctx.needs_input_grad
-        return (
-            (grad * of_error).sum_to_size(error.shape) if wanted[0] else None,
-            (grad * of_stddev).sum_to_size(stddev.shape) if wanted[1] else None,
-        )
-
-
-def _scored(error: Tensor, stddev: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The score, and its slopes in the error and in the deviation."""
-    z = error / stddev
-    inside = torch.erf(z / math.sqrt(2))
-    twice_density = 2 * (torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi))
-    constant = 1 / math.sqrt(math.pi)
-    return stddev * (z * inside + twice_density - constant), inside, twice_density - constant
+        slopes = zip(ctx.saved_tensors, ctx.shapes, ctx.needs_input_grad, strict=True)
+        return tuple((grad * slope).sum_to_size(shape) if wanted else None for slope, shape, wanted in slopes)
 
 
 ForecastDistribution = Distribution | Array
@@ -159,32 +150,25 @@ def pairs(count: int, estimator: Estimator) -> int:
 
 def read_marginals(
     distribution: ForecastDistribution,
-    truth: Tensor | None = None,  # (B, H, C)
+    truth: Tensor,  # (B, H, C)
 ) -> Marginals:
-    """The distribution's marginals in float64, checked, and fitting the truth if there is one."""
+    """The distribution's marginals in float64, checked, and fitting the truth."""
     if isinstance(distribution, Distribution):
         require_gaussian(distribution)
         return GaussianMarginals(*_moments(distribution, truth))
-    return SampleMarginals(ordered(wide(read_samples("distribution", distribution, truth)).permute(1, 3, 2, 0)))
+    return SampleMarginals(ordered(wide(read_samples(distribution, truth)).permute(1, 3, 2, 0)))
 
 
 def read_samples(
-    name: str,
     samples: Array,  # (S, B, H, C)
-    truth: Tensor | None = None,  # (B, H, C)
+    truth: Tensor,  # (B, H, C)
 ) -> Tensor:  # (S, B, H, C)
-    """The samples as a tensor, checked, and fitting the truth if there is one."""
-    values = to_tensor(name, samples, SAMPLES)
-    if truth is not None:
-        if values.shape[1:] != truth.shape:
-            raise FernError(
-                (
-                    f"samples of shape {tuple(values.shape)} do not fit true of shape {tuple(truth.shape)}; "
-                    "they need (samples, batch, horizon, channels)"
-                ),
-                argument=name,
-            )
-        require_device(name, values, truth)
+    """The samples as a tensor, checked, and fitting the truth."""
+    values = to_tensor("distribution", samples, SAMPLES)
+    if values.shape[1:] != truth.shape:
+        problem = f"samples of shape {tuple(values.shape)} do not fit true of shape {tuple(truth.shape)}"
+        raise FernError(problem, argument="distribution", expected="(samples, batch, horizon, channels)")
+    require_device("distribution", values, truth)
     return values
 
 
@@ -210,7 +194,7 @@ def read_paths(
     if not isinstance(distribution, Distribution):
         if samples is not None or generator is not None:
             raise FernError("the distribution is given as samples, nothing is drawn", argument="samples, generator")
-        return read_samples("distribution", distribution, truth)
+        return read_samples(distribution, truth)
     if not isinstance(distribution, Ellipsoid):
         raise FernError(
             (
@@ -278,17 +262,8 @@ def tensor_of(distribution: Distribution) -> Tensor:
     return distribution.mean
 
 
-def _moments(distribution: Distribution, truth: Tensor | None) -> tuple[Tensor, Tensor]:
-    if truth is not None:
-        require_distribution_fits(distribution, truth)
-    elif len(distribution.batch_shape) != 2 or len(distribution.event_shape) != 1:
-        raise FernError(
-            argument="distribution",
-            expected=(
-                "a batch shape (batch, channels) and an event shape (horizon,), got "
-                f"{tuple(distribution.batch_shape)} and {tuple(distribution.event_shape)}"
-            ),
-        )
+def _moments(distribution: Distribution, truth: Tensor) -> tuple[Tensor, Tensor]:
+    require_distribution_fits(distribution, truth)
     mean, stddev = wide(distribution.mean), wide(distribution.stddev)
     require_finite("distribution.mean", mean, CHANNEL_FIRST)
     require_finite("distribution.stddev", stddev, CHANNEL_FIRST)
@@ -394,31 +369,6 @@ def covered_shares(
     return wide((lower <= truth) & (truth <= upper)).mean(dim=-1)
 
 
-def jointly_covered(
-    distribution: ForecastDistribution,
-    true: Tensor,  # (B, H, C)
-    *,
-    level: float,
-) -> Tensor:  # (B, C)
-    """1 for each window and channel whose horizon vector lies in the distribution's ellipsoid of that probability."""
-    distribution = require_gaussian(distribution)
-    require_distribution_fits(distribution, true)
-    mean = distribution.mean
-    truth = true.transpose(1, 2).to(mean.dtype)
-    squared_distance = 2 * (
-        wide(distribution.log_prob(mean)) - wide(distribution.log_prob(truth))
-    )  # Mahalanobis, for any Gaussian
-    half_freedom = torch.full_like(squared_distance, true.shape[1] / 2)
-    probability = torch.special.gammainc(half_freedom, squared_distance.clamp(min=0) / 2)  # the χ² distribution's cdf
-    return wide(probability <= require_level(level) / 100)
-
-
-def interval_widths(marginals: Marginals, *, level: float) -> Tensor:  # (B, C)
-    """The mean width of each window's and channel's central intervals."""
-    lower, upper = marginals.interval(require_level(level) / 100)
-    return (upper - lower).mean(dim=-1)
-
-
 @overload
 def coverage(distribution: Distribution | Tensor, true: Tensor, *, level: float = ...) -> Tensor: ...
 @overload
@@ -442,53 +392,3 @@ def coverage(
     """
     truth = read_truth(true, distribution)
     return as_kind("coverage", covered_shares(read_marginals(distribution, truth), truth, level=level).mean(), true)
-
-
-@overload
-def joint_coverage(distribution: Distribution, true: Tensor, *, level: float = ...) -> Tensor: ...
-@overload
-def joint_coverage(distribution: Distribution, true: NumpyArray, *, level: float = ...) -> np.float64: ...
-def joint_coverage(
-    distribution: Distribution,  # batch (B, C), event (H,)
-    true: Array,  # (B, H, C)
-    *,
-    level: float = 90.0,
-) -> Scalar:
-    """The share of true horizon vectors inside the distribution's ellipsoid of ``level`` percent.
-
-    Of a Gaussian distribution on R^H the ellipsoid is ``(y − μ)ᵀ Σ⁻¹ (y − μ) ≤ q``, q the quantile at level/100 of the
-    χ² distribution with H degrees of freedom: a whole path is in or out. It has no gradient.
-
-    Example:
-        >>> import torch
-        >>> from torch.distributions import Independent, Normal
-        >>> distribution = Independent(Normal(torch.zeros(2, 1, 4), torch.ones(2, 1, 4)), 1)
-        >>> joint_coverage(distribution, torch.tensor([1.0, 2.0]).reshape(2, 1, 1).expand(2, 4, 1)).item()  # q = 7.78
-        0.5
-    """
-    return as_kind(
-        "joint_coverage", jointly_covered(distribution, read_truth(true, distribution), level=level).mean(), true
-    )
-
-
-@overload
-def interval_width(distribution: Distribution | Tensor, *, level: float = ...) -> Tensor: ...
-@overload
-def interval_width(distribution: NumpyArray, *, level: float = ...) -> np.float64: ...
-def interval_width(
-    distribution: ForecastDistribution,  # batch (B, C), event (H,); or samples (S, B, H, C)
-    *,
-    level: float = 90.0,
-) -> Scalar:
-    """Mean width of the distribution's central intervals of ``level`` percent (see ``coverage``); sharper is
-    smaller.
-
-    Example:
-        >>> import torch
-        >>> from torch.distributions import Independent, Normal
-        >>> distribution = Independent(Normal(torch.zeros(1, 1, 4), torch.ones(1, 1, 4)), 1)
-        >>> round(interval_width(distribution, level=95).item(), 4)         # 2 · 1.96
-        3.9199
-    """
-    widths = interval_widths(read_marginals(distribution), level=level).mean()
-    return as_kind("interval_width", widths, distribution if isinstance(distribution, np.ndarray) else widths)
