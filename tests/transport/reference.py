@@ -161,18 +161,8 @@ class DenseDistribution:
         apart = (y.double() - self.offset).unsqueeze(-1)
         return torch.linalg.solve(self.jacobian, apart).squeeze(-1) - self.shift
 
-    def mahalanobis(self, y: Tensor) -> Tensor:
-        apart = (y.double() - self.mean).unsqueeze(-1)
-        return (apart.mT @ torch.linalg.solve(self.covariance, apart)).squeeze((-2, -1)).sqrt()
-
     def per_patch(self, function) -> Tensor:
         return torch.stack([function(block) for block in self.blocks], -1)
-
-    @staticmethod
-    def spectral_entropy_rank(block: Tensor) -> Tensor:
-        share = torch.linalg.eigvalsh(block)
-        share = share / share.sum(-1, keepdim=True)
-        return torch.exp(-(share * share.log()).sum(-1))
 
 
 def close(ours: Tensor, truth: Tensor, *, float32: float, float64: float) -> None:

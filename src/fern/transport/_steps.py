@@ -1,4 +1,4 @@
-"""The reflections written as torch operations: any device, any floating dtype, differentiable.
+"""The reflections written as torch operations: any device, any floating dtype.
 
 ``vectors`` (*sets, R, p), ``eigenvalues`` (*sets, p), ``x`` (*sides, *sets, p): the right-hand sides along the
 leading dimensions share a set.
@@ -29,13 +29,13 @@ def _reflected(vectors: Tensor, weight: Tensor, x: Tensor, order: Iterable[int])
 
 
 def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
-    """U x, or Uᵀ x where ``back``: a plain loop that autograd follows, to any order of derivative."""
+    """U x, or Uᵀ x where ``back``."""
     order = range(vectors.shape[-2])
     return _reflected(vectors, weights(vectors), x, reversed(order) if back else order)
 
 
 def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """(Uᵀ Λ U x, U x): a plain loop that autograd follows, to any order of derivative."""
+    """(Uᵀ Λ U x, U x)."""
     weight, order = weights(vectors), range(vectors.shape[-2])
     turned = _reflected(vectors, weight, x, order)
     return _reflected(vectors, weight, eigenvalues * turned, reversed(order)), turned

@@ -1,7 +1,4 @@
-"""The forecast distribution of Fern: independent patches, each a Gaussian ellipsoid in factored form.
-
-First views of the map A = Uᵀ Λ U of a patch: the diagonal of A², eigen-summaries, dense matrices.
-"""
+"""The forecast distribution of Fern: independent patches, each a Gaussian ellipsoid in factored form."""
 
 import math
 from typing import Any, ClassVar, Self
@@ -123,88 +120,6 @@ def _square_diagonals(
             out[n, k] = highest if found > highest else found
 
 
-class MapViews(Distribution):
-    """The part of `Ellipsoid` that looks at the map and not at where the distribution lies."""
-
-    eigenvalues: Tensor  # (*batch, g, p)
-    reflections: Tensor  # (*batch, g, R, p)
-    base_variance: float
-    horizon: int
-    patches: int
-    patch_size: int
-
-    # --- dense, on demand ----------------------------------------------------------------------------------
-
-    @property
-    def jacobian(self) -> Tensor:  # (*batch, H, H)
-        """A = Uᵀ Λ U, symmetric with the eigenvalues Λ, as one block-diagonal matrix. O(H²) memory."""
-        return self._dense(self.patch_jacobians)
-
-    @property
-    def patch_jacobians(self) -> Tensor:  # (*batch, g, p, p)
-        """A of each patch; beyond the horizon the identity. O(g·p²) memory."""
-        return self._blocks(self.eigenvalues)
-
-    @property
-    def covariance_matrix(self) -> Tensor:  # (*batch, H, H)
-        """a A², block-diagonal. O(H²) memory."""
-        return self._dense(self.base_variance * self._blocks(self.eigenvalues.square()))
-
-    # --- eigen-summaries of the Jacobian, one number a patch -----------------------------------------------
-
-    @property
-    def spectral_radius(self) -> Tensor:  # (*batch, g)
-        """max Λ: the strongest stretching."""
-        return self._spectrum(-math.inf).amax(-1)
-
-    @property
-    def trace(self) -> Tensor:  # (*batch, g)
-        """Σ Λ."""
-        return self._spectrum(0.0).sum(-1)
-
-    @property
-    def log_det(self) -> Tensor:  # (*batch, g)
-        """Σ log Λ: the log of the change of volume."""
-        return self.eigenvalues.log().sum(-1)
-
-    @property
-    def condition_number(self) -> Tensor:  # (*batch, g)
-        """max Λ / min Λ."""
-        return self.spectral_radius / self._spectrum(math.inf).amin(-1)
-
-    @property
-    def effective_rank(self) -> Tensor:  # (*batch, g)
-        """exp(-Σ q log q) with q = Λ / Σ Λ: from 1 (one direction) to p (a ball). Roy and Vetterli, 2007."""
-        trace = self.trace
-        # Beyond the horizon Λ is 1, and 1 log 1 = 0.
-        return (trace.log() - (self.eigenvalues * self.eigenvalues.log()).sum(-1) / trace).exp()
-
-    # --- inside --------------------------------------------------------------------------------------------
-
-    def _inside(self, device: torch.device) -> Tensor:  # (g, p)
-        steps = torch.arange(self.patches * self.patch_size, device=device)
-        return (steps < self.horizon).reshape(self.patches, self.patch_size)
-
-    def _spectrum(self, beyond: float) -> Tensor:  # (*batch, g, p)
-        """The eigenvalues, with ``beyond`` where the last patch has no step."""
-        if self.horizon == self.patches * self.patch_size:
-            return self.eigenvalues
-        return torch.where(self._inside(self.eigenvalues.device), self.eigenvalues, beyond)
-
-    def _blocks(self, eigenvalues: Tensor) -> Tensor:  # (*batch, g, p) -> (*batch, g, p, p)
-        identity = torch.eye(self.patch_size, dtype=eigenvalues.dtype, device=eigenvalues.device)
-        vectors = self.reflections.unsqueeze(-3)
-        rows = spd_push(vectors, eigenvalues.unsqueeze(-2), identity)
-        return 0.5 * (rows + rows.mT)
-
-    def _dense(self, blocks: Tensor) -> Tensor:  # (*batch, g, p, p) -> (*batch, H, H)
-        g, p = self.patches, self.patch_size
-        patch = torch.arange(g, device=blocks.device)
-        dense = blocks.new_zeros(*self.batch_shape, g, p, g, p)
-        dense[..., patch, :, patch, :] = blocks.movedim(-3, 0)
-        return dense.flatten(-2).flatten(-3, -2)[..., : self.horizon, : self.horizon]
-
-
 # With eigenvalues of order 1 to 10 the condition number stays below 1/eps of float32, so that `inverse` and
 # `log_prob` keep their meaning in the precision models run in.
 EIGENVALUE_FLOOR = 1e-4
@@ -212,7 +127,7 @@ EIGENVALUE_FLOOR = 1e-4
 NO_SAMPLE_SHAPE = torch.Size()
 
 
-class Ellipsoid(MapViews):
+class Ellipsoid(Distribution):
     r"""The distribution of y = Uᵀ Λ U (y0 + t) + o with y0 ~ N(0, aI), independently for each of g patches of length p.
 
     In each patch U is a product of R Householder reflections (`fern.transport.reflect`), so the distribution is
@@ -436,12 +351,6 @@ class Ellipsoid(MapViews):
         squared = self._source(value).square().sum((-2, -1)) / self.base_variance
         return -0.5 * (squared + self.horizon * math.log(2 * math.pi * self.base_variance)) - self._log_det()
 
-    def mahalanobis(self, value: Tensor) -> Tensor:  # (..., H) -> (..., *batch)
-        """The distance sqrt((y - m)ᵀ Σ⁻¹ (y - m)) of each value from the distribution."""
-        self._check_event("value", value)
-        length: Tensor = torch.linalg.vector_norm(self._source(value), dim=(-2, -1))
-        return length / math.sqrt(self.base_variance)
-
     def axis_coordinates(self, value: Tensor) -> Tensor:  # (..., H) -> (..., *batch, H)
         """U (value - mean), along the distribution's own axes: independent under the distribution, of deviations
         `axis_stddev`.
@@ -478,6 +387,40 @@ class Ellipsoid(MapViews):
             )
         standard: Tensor = torch.special.ndtri(value)
         return self.mean + self.stddev * standard
+
+    # --- dense, on demand ----------------------------------------------------------------------------------
+
+    @property
+    def jacobian(self) -> Tensor:  # (*batch, H, H)
+        """A = Uᵀ Λ U, symmetric with the eigenvalues Λ, as one block-diagonal matrix. O(H²) memory."""
+        return self._dense(self.patch_jacobians)
+
+    @property
+    def patch_jacobians(self) -> Tensor:  # (*batch, g, p, p)
+        """A of each patch; beyond the horizon the identity. O(g·p²) memory."""
+        return self._blocks(self.eigenvalues)
+
+    @property
+    def covariance_matrix(self) -> Tensor:  # (*batch, H, H)
+        """a A², block-diagonal. O(H²) memory."""
+        return self._dense(self.base_variance * self._blocks(self.eigenvalues.square()))
+
+    # --- eigen-summaries of the Jacobian, one number a patch -----------------------------------------------
+
+    @property
+    def spectral_radius(self) -> Tensor:  # (*batch, g)
+        """max Λ: the strongest stretching."""
+        return self._spectrum(-math.inf).amax(-1)
+
+    @property
+    def trace(self) -> Tensor:  # (*batch, g)
+        """Σ Λ."""
+        return self._spectrum(0.0).sum(-1)
+
+    @property
+    def log_det(self) -> Tensor:  # (*batch, g)
+        """Σ log Λ: the log of the change of volume."""
+        return self.eigenvalues.log().sum(-1)
 
     # --- inside --------------------------------------------------------------------------------------------
 
@@ -516,3 +459,26 @@ class Ellipsoid(MapViews):
         _checks.pointwise(name, value, self.batch_shape, self.horizon)
         if self._validate_args:
             _checks.finite(name, value)
+
+    def _inside(self, device: torch.device) -> Tensor:  # (g, p)
+        steps = torch.arange(self.patches * self.patch_size, device=device)
+        return (steps < self.horizon).reshape(self.patches, self.patch_size)
+
+    def _spectrum(self, beyond: float) -> Tensor:  # (*batch, g, p)
+        """The eigenvalues, with ``beyond`` where the last patch has no step."""
+        if self.horizon == self.patches * self.patch_size:
+            return self.eigenvalues
+        return torch.where(self._inside(self.eigenvalues.device), self.eigenvalues, beyond)
+
+    def _blocks(self, eigenvalues: Tensor) -> Tensor:  # (*batch, g, p) -> (*batch, g, p, p)
+        identity = torch.eye(self.patch_size, dtype=eigenvalues.dtype, device=eigenvalues.device)
+        vectors = self.reflections.unsqueeze(-3)
+        rows = spd_push(vectors, eigenvalues.unsqueeze(-2), identity)
+        return 0.5 * (rows + rows.mT)
+
+    def _dense(self, blocks: Tensor) -> Tensor:  # (*batch, g, p, p) -> (*batch, H, H)
+        g, p = self.patches, self.patch_size
+        patch = torch.arange(g, device=blocks.device)
+        dense = blocks.new_zeros(*self.batch_shape, g, p, g, p)
+        dense[..., patch, :, patch, :] = blocks.movedim(-3, 0)
+        return dense.flatten(-2).flatten(-3, -2)[..., : self.horizon, : self.horizon]

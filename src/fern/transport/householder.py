@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from fern.errors import FernError
 from fern.transport import _checks, _compiled, _steps
@@ -97,7 +98,7 @@ def _engine(x: Tensor) -> _Engine:
 
 
 class _Reflect(torch.autograd.Function):
-    """U x, or Uᵀ x where ``back``. Keeps its two arguments and its result, from which the way back is walked."""
+    """U x, or Uᵀ x where ``back``. Keeps the vectors and its result, from which the way back is walked."""
 
     @staticmethod
     def forward(
@@ -107,22 +108,21 @@ class _Reflect(torch.autograd.Function):
         back: bool,
     ) -> Tensor:
         y = _engine(x).reflect(vectors, x, back=back)
-        ctx.save_for_backward(vectors, x, y)
+        ctx.save_for_backward(vectors, y)
         ctx.back = back
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Gradients:
-        vectors, x, y = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return *_recorded(_steps.reflect(vectors, x, back=ctx.back), (vectors, x), grad), None
+        vectors, y = ctx.saved_tensors
         if not ctx.needs_input_grad[0]:
-            return None, _engine(x).reflect(vectors, grad, back=not ctx.back), None
+            return None, _engine(y).reflect(vectors, grad, back=not ctx.back), None
         return *_engine(y).reflect_backward(vectors, y, grad, back=ctx.back), None
 
 
 class _Push(torch.autograd.Function):
-    """Uᵀ Λ U x. Keeps its three arguments and U x: O(R·n) numbers, none per reflection."""
+    """Uᵀ Λ U x. Keeps vectors, eigenvalues and U x: O(R·n) numbers, none per reflection."""
 
     @staticmethod
     def plain(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> Tensor:
@@ -137,25 +137,16 @@ class _Push(torch.autograd.Function):
         x: Tensor,  # (*sides, *sets, p)
     ) -> Tensor:
         y, turned = _engine(x).push(vectors, eigenvalues, x)
-        ctx.save_for_backward(vectors, eigenvalues, x, turned)
+        ctx.save_for_backward(vectors, eigenvalues, turned)
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Gradients:
-        vectors, eigenvalues, x, turned = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            inputs = (vectors, eigenvalues, x)
-            return _recorded(_steps.push(*inputs)[0], inputs, grad)
+        vectors, eigenvalues, turned = ctx.saved_tensors
         if not any(ctx.needs_input_grad[:2]):  # the map is symmetric: it is its own adjoint
-            return None, None, _engine(x).push(vectors, eigenvalues, grad)[0]
-        return _engine(x).push_backward(vectors, eigenvalues, turned, grad)
-
-
-def _recorded(y: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> Gradients:
-    """Gradients that can be differentiated again: autograd follows the plain loop."""
-    wanted = [tensor for tensor in inputs if tensor.requires_grad]
-    gradients = iter(torch.autograd.grad(y, wanted, grad, create_graph=True))
-    return tuple(next(gradients) if tensor.requires_grad else None for tensor in inputs)
+            return None, None, _engine(turned).push(vectors, eigenvalues, grad)[0]
+        return _engine(turned).push_backward(vectors, eigenvalues, turned, grad)
 
 
 def reflect(
@@ -198,7 +189,7 @@ def spd_push(
 ) -> Tensor:
     """Uᵀ diag(Λ) U x: the symmetric map with eigenvalues Λ and eigenvectors the rows of U (paper, Alg. 1).
 
-    Fused: one pass forward, one backward, and the backward pass keeps its arguments and U x only. Batch
+    Fused: one pass forward, one backward, and the backward pass keeps vectors, eigenvalues and U x only. Batch
     shapes broadcast; samples in leading dimensions of x share the vectors without a copy.
 
     Example:
