@@ -13,11 +13,12 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.rivals.parts import thinned
 from fern.benchmark import DatasetChoice, load_dataset
@@ -116,7 +117,12 @@ def change(model: Fern, way: Way) -> None:
         scale, shift = (ROTATION if head.linear.rotating else SCALE), SHIFT
         if way.sharp:
             scale, shift = _sharp(scale), _sharp(shift)
-        head.update = _Update(scale, FREE if way.free_shifts else shift, rotating=head.linear.rotating)
+        update = _Update(scale, FREE if way.free_shifts else shift, rotating=head.linear.rotating)
+        head.forward = partial(_forward, head.linear, update)  # type: ignore[method-assign]
+
+
+def _forward(linear: nn.Linear, update: "_Update", features: Tensor, state: Tensor) -> Tensor:
+    return update(linear(features), state)
 
 
 @dataclass(frozen=True)

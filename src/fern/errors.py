@@ -197,6 +197,19 @@ def require_whole(name: str, value: object, least: int) -> None:
         raise FernError(argument=name, got=value, expected=f"a whole number of at least {least}")
 
 
+def require_at_most(name: str, value: int, most: int, of: str) -> None:
+    """Refuse a number above ``most``, which is the setting ``of``.
+
+    Example:
+        >>> require_at_most("season", 24, 12, "context_length")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: season: got 24, needs at most context_length, which is 12
+    """
+    if value > most:
+        raise FernError(argument=name, got=value, expected=f"at most {of}, which is {most}")
+
+
 def require_number(name: str, value: object, needs: str, fits: Callable[[float], bool]) -> None:
     """Refuse what is not a finite number for which ``fits`` holds; ``needs`` says in the message what that is.
 

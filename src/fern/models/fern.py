@@ -9,21 +9,19 @@ from typing import Any, Literal, cast, get_args
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.errors import FernError, require_number, require_whole
+from fern.errors import FernError, require_choice, require_number, require_whole
 from fern.models.base import ChannelsSeen, Criterion, Forecast, Forecaster, ModelConfig, Sees
 from fern.models.fern_parts.heads import (
     CouplingHead,
     FeatureMap,
     Form,
-    FormedHead,
-    FormedTransport,
     ShiftHead,
     SmallBatchNetwork,
     TransportHead,
     takes_small_batch,
 )
 from fern.models.fern_parts.normalisation import ContextMap, Frame, Normalisation, Normaliser, in_patches, smoothed
-from fern.models.layers import find_activation
+from fern.models.layers import find_activation, require_kernel
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid, spd_push
 
@@ -119,11 +117,7 @@ class FernConfig(ModelConfig):
             require_whole(name, getattr(self, name), 1)
         for name in ("reflections", "layers", "decoder_layers"):
             require_whole(name, getattr(self, name), 0)
-        require_whole("smoothing", self.smoothing, 1)
-        if self.smoothing % 2 == 0:
-            raise FernError(
-                argument="smoothing", got=self.smoothing, expected="an odd number: a step and as many on either side"
-            )
+        require_kernel("smoothing", self.smoothing)
         if self.patch_size is not None:
             require_whole("patch_size", self.patch_size, 1)
             if self.reflections > self.patch_size:
@@ -133,8 +127,7 @@ class FernConfig(ModelConfig):
                     expected=f"at most patch_size, which is {self.patch_size}: that many reach every rotation",
                 )
         require_number("head_spread", self.head_spread, "a number above 0", lambda value: value > 0)
-        if not 0.0 < self.noise < float("inf"):
-            raise FernError(argument="noise", got=self.noise, expected="a variance above 0")
+        require_number("noise", self.noise, "a variance above 0", lambda value: value > 0)
         for name, kind in (
             ("mean", Mean),
             ("normalise", Normalisation),
@@ -146,9 +139,7 @@ class FernConfig(ModelConfig):
             ("reflection_map", ReflectionMap),
             ("evaluation", Evaluation),
         ):
-            if getattr(self, name) not in get_args(kind):
-                needs = " or ".join(map(repr, get_args(kind)))
-                raise FernError(argument=name, got=getattr(self, name), expected=needs)
+            require_choice(name, getattr(self, name), get_args(kind))
         for chosen in (self.activation, *(self.feature_activations or ())):
             find_activation(chosen)
         if self.feature_activations == ():
@@ -357,26 +348,22 @@ class Fern(Forecaster):
         return FeatureMap(size, config.hidden, config.feature_activations, bias=config.bias)
 
     def _coupling_head(self, size: int, *, rotating: bool = False) -> nn.Module:
-        config = self.config
-        if config.plain:
-            return CouplingHead(config.hidden, size, spread=config.head_spread, rotating=rotating)
-        return FormedHead(config.hidden, size, config.form, rotating=rotating)
+        return CouplingHead(self.config.hidden, size, self.config.form, rotating=rotating)
 
     def _transport_head(self) -> TransportHead:
         config = self.config
-        sizes: dict[str, Any] = {
-            "hidden": config.hidden,
-            "horizon": config.horizon,
-            "patch_size": config.used_patch_size,
-            "reflections": config.used_reflections,
-            "activation_name": config.activation,
-            "direct": config.mean == "direct",
-            "series": config.series_in_a_row,
-        }
-        if config.plain:
-            return TransportHead(**sizes, spread=config.head_spread)
-        rectified = config.reflection_map == "rectified"
-        return FormedTransport(config.form, rectified=rectified, block=config.gradient_block, **sizes)
+        return TransportHead(
+            config.form,
+            hidden=config.hidden,
+            horizon=config.horizon,
+            patch_size=config.used_patch_size,
+            reflections=config.used_reflections,
+            activation_name=config.activation,
+            direct=config.mean == "direct",
+            series=config.series_in_a_row,
+            rectified=config.reflection_map == "rectified",
+            block=config.gradient_block,
+        )
 
     def prepare(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Learn the smallest spread that a context is divided by."""

@@ -9,15 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from fern.caching import kernels_enabled
 from fern.errors import FernError, is_whole, unknown_name
-from fern.models import _attention_kernels as kernels
-from fern.transport._lanes import LANES
-
-_EMPTY = np.empty(0, np.float32)
+from fern.models import _dropout as kernels
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
@@ -229,10 +225,9 @@ class RevIN(nn.Module):
 
 
 Keys = tuple[np.uint32, np.uint32, np.uint32, np.float32]
-"""Two random keys, the last of 2¹⁶ values that is kept, and the scale of what is kept: 1 where nothing is dropped."""
+"""Two random keys, the last of 2¹⁶ values that is kept, and the scale of what is kept."""
 
 _WHOLE = 1 << 16
-NONE_DROPPED: Keys = (np.uint32(0), np.uint32(0), np.uint32(_WHOLE - 1), np.float32(1.0))
 
 
 def require_rate(name: str, value: float) -> None:
@@ -275,18 +270,24 @@ class Dropout(nn.Module):
         if not self.active:
             return x
         if _compiled(x):
-            dropped: Tensor = _Masked.apply(x, self.keys())  # type: ignore[no-untyped-call]
+            dropped: Tensor = _Masked.apply(x, self._keys())  # type: ignore[no-untyped-call]
             return dropped
         return x * _kept(x, self.rate, self.generator)
 
-    def keys(self) -> Keys:
-        """What the masks of one call are computed from; no dropout where the layer is not active.
+    def of_attention(self, weights: Tensor, heads: int) -> Tensor:  # (N·heads, P, P)
+        """`forward` on the weights of attention, which have masks of their own."""
+        if not self.active or not _compiled(weights):
+            return self.forward(weights)
+        kept = torch.empty_like(weights, memory_format=torch.contiguous_format).detach()
+        kernels.attention_mask(heads, self._keys(), kept.numpy())
+        return weights * kept
+
+    def _keys(self) -> Keys:
+        """What the masks of one call are computed from.
 
         The share that is kept is rounded to a multiple of 2⁻¹⁶, and the scale is that of the rounded share: the mean
         stays exact.
         """
-        if not self.active:
-            return NONE_DROPPED
         keep = _kept_of_whole(self.rate)
         first, second = torch.randint(1 << 32, (2,), generator=self.generator).tolist()
         return np.uint32(first), np.uint32(second), np.uint32(keep - 1), np.float32(_WHOLE / keep)
@@ -348,88 +349,28 @@ def draw_from(model: nn.Module, generator: Generator | None) -> Iterator[None]:
 
 def attend(
     qkv: Tensor,  # (N, P, 3·W): queries, keys and values, each with the heads one after the other
-    before: Tensor | None = None,
+    before: Tensor | None = None,  # (N·heads, P, P)
     *,
     heads: int,
     dropout: Dropout,
     residual: bool = False,
-) -> tuple[Tensor, Tensor | None]:  # (N, P, W)
+) -> tuple[Tensor, Tensor | None]:  # (N, P, W), (N·heads, P, P)
     """dropout(softmax(Q Kᵀ / √d + before)) V for each head of width d, and with ``residual`` the scores.
 
-    The scores are those before the softmax, for the ``before`` of the next layer (He 2020, RealFormer). Their
-    layout in memory is not specified.
-
-    Compiled loops do it for float32 on the CPU, where rows of dozens of tokens and heads of 4 to 16 numbers leave
-    matrix products mostly waiting (a training step of PatchTST for ETTh1 is 1.5 times as fast); plain torch elsewhere.
+    The scores are those before the softmax, for the ``before`` of the next layer (He 2020, RealFormer).
     """
-    if _compiled(qkv):
-        attended, scores = _Attention.apply(qkv, before, heads, residual, dropout.keys())  # type: ignore[no-untyped-call]
-        return attended, scores
-    return _attend_plainly(qkv, before, heads=heads, dropout=dropout, residual=residual)
-
-
-def _attend_plainly(
-    qkv: Tensor, before: Tensor | None, *, heads: int, dropout: Dropout, residual: bool
-) -> tuple[Tensor, Tensor | None]:
     rows, tokens, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     parts = qkv.view(rows, tokens, 3, heads, -1).permute(2, 0, 3, 1, 4).flatten(1, 2)
     query, key, value = parts.unbind()  # (N·heads, P, d)
+    scores = None
     if residual or dropout.active:
-        scaled = query * query.shape[-1] ** -0.5
-        transposed = key.transpose(1, 2)
+        scaled, transposed = query * query.shape[-1] ** -0.5, key.transpose(1, 2)
         scores = torch.bmm(scaled, transposed) if before is None else torch.baddbmm(before, scaled, transposed)
-        attended = torch.bmm(dropout(scores.softmax(dim=-1)), value)
+        attended = torch.bmm(dropout.of_attention(scores.softmax(dim=-1), heads), value)
     else:
-        scores = None
         attended = torch.nn.functional.scaled_dot_product_attention(query, key, value)
     joined = attended.view(rows, heads, tokens, -1).transpose(1, 2).reshape(rows, tokens, width)
     return joined, scores if residual else None
-
-
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, qkv: Tensor, before: Tensor | None, heads: int, residual: bool, keys: Keys
-    ) -> tuple[Tensor, Tensor | None]:
-        rows, tokens, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
-        out = qkv.new_empty(rows, tokens, width)
-        blocks = -(-rows // LANES)
-        scores = qkv.new_empty(blocks, heads, tokens, tokens, LANES) if residual else None
-        scale = np.float32((width // heads) ** -0.5)
-        kernels.attend(_cube(qkv), _flat(before), heads, scale, keys, _cube(out), _flat(scores))
-        ctx.save_for_backward(qkv, scores)
-        ctx.heads, ctx.scale, ctx.keys, ctx.chained = heads, scale, keys, before is not None
-        ctx.set_materialize_grads(False)  # the last layer's scores are not used: no zeros for their gradient
-        return out, scores
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor | None, grad_scores: Tensor | None) -> tuple[Tensor | None, ...]:
-        qkv, scores = ctx.saved_tensors
-        if grad is None:
-            grad = qkv.new_zeros(*qkv.shape[:2], qkv.shape[2] // 3)
-        grad_qkv = torch.empty_like(qkv, memory_format=torch.contiguous_format)
-        grad_before = torch.empty_like(scores) if ctx.chained else None
-        kernels.attend_backward(
-            _cube(qkv),
-            _flat(scores),
-            ctx.heads,
-            ctx.scale,
-            ctx.keys,
-            _cube(grad),
-            _flat(grad_scores),
-            _cube(grad_qkv),
-            _flat(grad_before),
-        )
-        return grad_qkv, grad_before, None, None, None
-
-
-def _cube(tensor: Tensor) -> Any:
-    return tensor.detach().contiguous().numpy()
-
-
-def _flat(tensor: Tensor | None) -> Any:
-    return _EMPTY if tensor is None else tensor.detach().contiguous().view(-1).numpy()
 
 
 class Perceptron(nn.Module):

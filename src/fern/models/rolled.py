@@ -8,7 +8,7 @@ from typing import get_args
 import torch
 from torch import Generator, Tensor
 
-from fern.errors import FernError, require_number, require_whole
+from fern.errors import FernError, require_choice, require_number, require_whole
 from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, has_values, require_finite
 from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.flow import LEAST_UNIT, Earlier, PolynomialFlow
@@ -77,9 +77,7 @@ class RolledFernConfig(ModelConfig):
             if self.layout != "ring":
                 raise FernError(argument="reach", got=self.reach, expected="layout 'ring': other channels have none")
         for name, kind in (("earlier", Earlier), ("layout", Layout)):
-            if getattr(self, name) not in get_args(kind):
-                needs = " or ".join(map(repr, get_args(kind)))
-                raise FernError(argument=name, got=getattr(self, name), expected=needs)
+            require_choice(name, getattr(self, name), get_args(kind))
         require_number("margin", self.margin, "a share of the range, at least 0", lambda value: value >= 0)
         self.patch()  # checks the rest
 

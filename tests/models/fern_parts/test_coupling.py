@@ -81,10 +81,9 @@ def test_plain_operations_of_other_devices_give_the_same_update(update: Callable
 
 
 @UPDATES
-def test_first_and_second_derivatives_equal_finite_differences(update: Callable[..., Tensor]) -> None:
+def test_derivatives_equal_finite_differences(update: Callable[..., Tensor]) -> None:
     inputs = tuple(tensor.requires_grad_() for tensor in raw_and_state(2, 5, seed=4))
     assert torch.autograd.gradcheck(update, inputs)
-    assert torch.autograd.gradgradcheck(update, inputs)
 
 
 def test_clamped_pair_and_its_derivatives() -> None:
@@ -93,7 +92,6 @@ def test_clamped_pair_and_its_derivatives() -> None:
     assert torch.allclose(scale, soft_clamp(raw[:, :5], SCALE), rtol=1e-12, atol=1e-12)
     assert torch.allclose(shift, soft_clamp(raw[:, 5:], SHIFT), rtol=1e-12, atol=1e-12)
     assert torch.autograd.gradcheck(clamped_pair, (raw.requires_grad_(),))
-    assert torch.autograd.gradgradcheck(clamped_pair, (raw,))
 
 
 def test_single_precision_agrees_with_double() -> None:
@@ -200,12 +198,6 @@ def test_the_update_and_its_gradients_are_those_of_plain_operations(residual: bo
         strict=True,
     ):
         torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("rotating", [False, True])
-def test_gradients_of_gradients_are_right(rotating: bool) -> None:
-    inputs = [drawn(2, 4, seed=seed).requires_grad_() for seed in (1, 2, 3)]
-    assert torch.autograd.gradgradcheck(lambda *x: leaky_update(*x, residual=True, rotating=rotating), inputs)
 
 
 BOUNDS = pytest.mark.parametrize("bounds", [SCALE, ROTATION, SHIFT])

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from fern.errors import FernError, require_whole
+from fern.errors import FernError, require_choice, require_whole
 from fern.models.base import ChannelsSeen, FittedForecaster, ModelConfig, Sees
 from fern.models.registry import register_model
 
@@ -46,10 +46,9 @@ class AnalogConfig(ModelConfig):
         for name in ("delays", "spacing", "neighbours"):
             if getattr(self, name) is not None:
                 require_whole(name, getattr(self, name), 1)
-        for name, kind in (("channels_seen", ChannelsSeen), ("level", Level)):
-            value = getattr(self, name)
-            if value not in (*get_args(kind), *((None,) if name == "level" else ())):
-                raise FernError(argument=name, got=value, expected=f"{' or '.join(map(repr, get_args(kind)))}")
+        require_choice("channels_seen", self.channels_seen, get_args(ChannelsSeen))
+        if self.level is not None:
+            require_choice("level", self.level, LEVELS)
         reach = (self.delays or 1) * (self.spacing or 1) - (self.spacing or 1)
         if reach >= self.context_length:
             raise FernError(

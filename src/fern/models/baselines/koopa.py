@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from fern.errors import FernError, require_whole
 from fern.models.base import ModelConfig, PointForecaster, Sees, has_values
-from fern.models.layers import Perceptron, RevIN
+from fern.models.layers import Perceptron, RevIN, require_rate
 from fern.models.registry import register_model
 
 SEGMENT = 48
@@ -49,8 +49,7 @@ class KoopaConfig(ModelConfig):
             require_whole(name, getattr(self, name), 1)
         if not 0.0 <= self.alpha <= 1.0:
             raise FernError(argument="alpha", got=self.alpha, expected="a fraction from 0 to 1")
-        if not 0.0 <= self.dropout < 1.0:
-            raise FernError(argument="dropout", got=self.dropout, expected="a rate of at least 0 and below 1")
+        require_rate("dropout", self.dropout)
         if self.context_length < 2:
             raise FernError(argument="context_length", got=self.context_length, expected="at least 2 for two segments")
         if self.segment_length is not None:

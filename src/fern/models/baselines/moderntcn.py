@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
-from fern.errors import FernError, require_whole
+from fern.errors import FernError, require_at_most, require_whole
 from fern.models.base import ModelConfig, PointForecaster, Sees
-from fern.models.layers import Dropout, RevIN
+from fern.models.layers import Dropout, RevIN, require_kernel, require_rate
 from fern.models.registry import register_model
 
 
@@ -40,22 +40,13 @@ class ModernTCNConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("patch_size", "patch_stride", "blocks", "large_kernel", "small_kernel", "width", "ffn_ratio"):
+        for name in ("patch_size", "patch_stride", "blocks", "width", "ffn_ratio"):
             require_whole(name, getattr(self, name), 1)
         for name in ("large_kernel", "small_kernel"):
-            if getattr(self, name) % 2 == 0:
-                raise FernError(
-                    f"got {getattr(self, name)}", argument=name, expected="an odd number, so that it has a middle"
-                )
-        if self.small_kernel > self.large_kernel:
-            raise FernError(
-                argument="small_kernel", got=self.small_kernel, expected=f"at most large_kernel, {self.large_kernel}"
-            )
+            require_kernel(name, getattr(self, name))
+        require_at_most("small_kernel", self.small_kernel, self.large_kernel, "large_kernel")
         for name in ("dropout", "head_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise FernError(
-                    f"got {getattr(self, name)}", argument=name, expected="a rate of at least 0 and below 1"
-                )
+            require_rate(name, getattr(self, name))
         self._check_patches()
 
     @property
@@ -65,10 +56,8 @@ class ModernTCNConfig(ModelConfig):
 
     def _check_patches(self) -> None:
         size, stride, length = self.patch_size, self.patch_stride, self.context_length
-        if stride > size:
-            raise FernError(argument="patch_stride", got=stride, expected=f"at most patch_size, which is {size}")
-        if stride > length:
-            raise FernError(argument="patch_stride", got=stride, expected=f"at most context_length, which is {length}")
+        require_at_most("patch_stride", stride, size, "patch_size")
+        require_at_most("patch_stride", stride, length, "context_length")
         unseen = length % stride - (size - stride)
         if unseen > 0:
             raise FernError(

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from math import log
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
 
-from fern.errors import FernError, require_whole
+from fern.errors import FernError, require_at_most, require_choice, require_whole
 from fern.models.base import ModelConfig, PointForecaster
 from fern.models.layers import (
     Dropout,
@@ -20,6 +20,8 @@ from fern.models.layers import (
     require_rate,
 )
 from fern.models.registry import register_model
+
+Variant = Literal["official", "tslib"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,7 @@ class PatchTSTConfig(ModelConfig):
     ``activation``         of the feed-forward part: relu, gelu, silu or tanh.
     """
 
-    variant: Literal["official", "tslib"] = "official"
+    variant: Variant = "official"
     patch_size: int = 16
     stride: int = 8
     layers: int = 3
@@ -53,20 +55,11 @@ class PatchTSTConfig(ModelConfig):
         super().__post_init__()
         for name in ("patch_size", "stride", "layers", "hidden", "feedforward", "heads"):
             require_whole(name, getattr(self, name), 1)
-        if self.stride > self.context_length:
-            raise FernError(
-                argument="stride", got=self.stride, expected=f"at most context_length, which is {self.context_length}"
-            )
+        for name in ("stride", "patch_size"):
+            require_at_most(name, getattr(self, name), self.context_length, "context_length")
         for name in ("dropout", "attention_dropout", "head_dropout"):
             require_rate(name, getattr(self, name))
-        if self.variant not in ("official", "tslib"):
-            raise FernError(argument="variant", got=self.variant, expected="'official' or 'tslib'")
-        if self.patch_size > self.context_length:
-            raise FernError(
-                argument="patch_size",
-                got=self.patch_size,
-                expected=f"at most context_length, which is {self.context_length}",
-            )
+        require_choice("variant", self.variant, get_args(Variant))
         if self.hidden % self.heads:
             raise FernError(argument="hidden", got=self.hidden, expected=f"a multiple of heads, which is {self.heads}")
         find_activation(self.activation)

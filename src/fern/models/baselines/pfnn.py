@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import linear
 
-from fern.errors import FernError, require_whole
+from fern.errors import require_number, require_whole
 from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, Sees, has_values
 from fern.models.layers import Perceptron, find_activation
 from fern.models.registry import register_model
@@ -47,8 +47,7 @@ class PFNNConfig(ModelConfig):
         for name in ("hidden", "latent"):
             require_whole(name, getattr(self, name), 1)
         for name in ("contraction", "invariance"):
-            if not 0.0 <= getattr(self, name) < float("inf"):
-                raise FernError(f"got {getattr(self, name)}", argument=name, expected="a weight of at least 0")
+            require_number(name, getattr(self, name), "a weight of at least 0", lambda weight: weight >= 0)
         if self.contraction_steps is not None:
             require_whole("contraction_steps", self.contraction_steps, 0)
         if self.pairs is not None:

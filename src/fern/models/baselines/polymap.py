@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from fern.errors import FernError, require_number, require_whole
+from fern.errors import FernError, require_choice, require_number, require_whole
 from fern.models.base import FittedForecaster, ModelConfig, Sees, has_values
 from fern.models.polynomial import LEAST_WAVE, Layout, Ring, monomial_count, monomials, strong_waves
 from fern.models.registry import register_model
@@ -184,8 +184,7 @@ class PolymapConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.layout not in get_args(Layout):
-            raise FernError(argument="layout", got=self.layout, expected=f"{' or '.join(map(repr, get_args(Layout)))}")
+        require_choice("layout", self.layout, get_args(Layout))
         for name, least in (("degree", 1), ("delays", 1), ("spacing", 1), ("reach", 0)):
             if getattr(self, name) is not None:
                 require_whole(name, getattr(self, name), least)

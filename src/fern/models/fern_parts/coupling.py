@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad, softplus
 
 from fern.caching import kernels_enabled
@@ -186,10 +187,9 @@ class _LeakyClamp(torch.autograd.Function):
         return unrecorded_clamp(x, bounds)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: autograd follows the plain operations
-            return *torch.autograd.grad(plain_leaky_clamp(x, ctx.bounds), x, grad, create_graph=True), None
         return clamp_slope(x, ctx.bounds).mul_(grad), None
 
 
@@ -287,11 +287,9 @@ class _ClampedPair(torch.autograd.Function):
         return scale, shift
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad_scale: Tensor, grad_shift: Tensor) -> tuple[Tensor | None, ...]:
         (raw,) = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: autograd follows the plain operations
-            pair = _plain_pair(raw, *ctx.bounds)
-            return *torch.autograd.grad(pair, raw, (grad_scale, grad_shift), create_graph=True), None, None
         grad_raw = _apart(raw, *raw.shape)
         table = bounds_table(raw.dtype, *ctx.bounds)
         kernels.clamp_backward(_array(raw), table, _array(grad_scale), _array(grad_shift), _array(grad_raw))
@@ -310,22 +308,14 @@ class _Update(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         raw, state = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return *_recorded(_plain_update(raw, state, rotating=ctx.rotating), (raw, state), grad), None
         grad_raw, grad_state = _apart(raw, *raw.shape), _apart(raw, *state.shape)
         kernel = kernels.rotate_backward if ctx.rotating else kernels.affine_backward
         table = bounds_table(raw.dtype, ROTATION if ctx.rotating else SCALE)
         kernel(_array(raw), _array(state), table, _array(grad), _array(grad_raw), _array(grad_state))
         return grad_raw, grad_state, None
-
-
-def _recorded(out: Tensor, inputs: tuple[Tensor, ...], grad: Tensor) -> tuple[Tensor | None, ...]:
-    """Gradients that can be differentiated again, for the inputs that need one."""
-    wanted = [tensor for tensor in inputs if tensor.requires_grad]
-    found = iter(torch.autograd.grad(out, wanted, grad, create_graph=True))
-    return tuple(next(found) if tensor.requires_grad else None for tensor in inputs)
 
 
 def _apart(raw: Tensor, rows: int, width: int) -> Tensor:  # (rows, width)
@@ -401,14 +391,10 @@ class _LeakyUpdate(torch.autograd.Function):
         return out.add_(_turned(factor, state)) if rotating else out.addcmul_(factor, state)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         scale, shift, state, factor = ctx.saved_tensors
         bounds, residual, rotating = ctx.settings
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: autograd follows the plain operations
-            inputs = [tensor for tensor in (scale, shift, state) if tensor.requires_grad]
-            out = _plain_leaky_update(scale, shift, state, bounds, residual, rotating)
-            made = iter(torch.autograd.grad(out, inputs, grad, create_graph=True))
-            return *(next(made) if tensor.requires_grad else None for tensor in (scale, shift, state)), None, None, None
         if rotating:
             grad_factor, grad_state = _turned_backward(factor, state, grad)
         else:

@@ -1,7 +1,7 @@
 """The networks of Fern: H, the features; φ, the heads of the coupling layers; ψ, that of the transport.
 
-First as the paper's text has them, then in the forms of its author's code (`Form`); last all of them for a few series
-without gradients, one compiled call in place of some forty small operations.
+As the paper's text has them and in the forms of its author's code (`Form`); last all of them for a few series without
+gradients, one compiled call in place of some forty small operations.
 """
 
 import itertools
@@ -77,92 +77,6 @@ class AboutIdentity(nn.Linear):
                 self.bias[1:size:2] = self.start
 
 
-class CouplingHead(nn.Module):
-    """φ: the update of one side's state by the features of the other."""
-
-    def __init__(self, hidden: int, size: int, *, spread: float, rotating: bool) -> None:
-        super().__init__()
-        self.linear = AboutIdentity(hidden, size, spread=spread, rotating=rotating)
-        self.update = rotating_update if rotating else affine_update
-
-    def forward(
-        self,
-        features: Tensor,  # (N, hidden)
-        state: Tensor,  # (N, size)
-    ) -> Tensor:  # (N, size)
-        """s ⊙ state + t."""
-        return self.update(self.linear(features), state)
-
-
-class TransportHead(nn.Module):
-    """ψ: eigenvalues Λ, places and reflection vectors of every patch, from one hidden layer.
-
-    The place of a patch is its shift t, or where ``direct`` its mean. For each series that a row of features stands
-    for there are exactly H eigenvalues, H places and R·H vector entries. A shorter last patch is padded with zeros.
-    """
-
-    def __init__(
-        self,
-        *,
-        hidden: int,
-        horizon: int,
-        patch_size: int,
-        reflections: int,
-        activation_name: str,
-        direct: bool,
-        series: int,
-        spread: float,
-    ) -> None:
-        super().__init__()
-        self.activate, self.direct = find_activation(activation_name), direct
-        self.horizon, self.patches, self.patch_size = horizon, -(-horizon // patch_size), patch_size
-        self.reflections, self.series = reflections, series
-        self.bounds = (DIRECT_EIGENVALUES, DIRECT_MEAN) if direct else (EIGENVALUES, SHIFT)
-        self.hidden = nn.Linear(hidden, hidden)
-        self.spectrum = AboutIdentity(hidden, series * horizon, spread=spread)
-        if reflections:
-            self.vectors = nn.Linear(hidden, reflections * series * horizon)
-
-    def forward(
-        self,
-        features: Tensor,  # (rows, hidden)
-    ) -> tuple[Tensor, Tensor, Tensor]:  # (N, g, p), (N, g, p), (N, g, R, p) with N = rows · series
-        """(Λ, t or mean, vectors)."""
-        features = self.activate(self.hidden(features))
-        scale, place = clamped_pair(self.spectrum(features), scale_bounds=self.bounds[0], shift_bounds=self.bounds[1])
-        return self.patched(scale, place, self.vectors(features) if self.reflections else None)
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """How many scales, places and entries of vectors a row of features gives."""
-        size = self.series * self.horizon
-        return size, size, self.reflections * size
-
-    def patched(
-        self,
-        scale: Tensor,  # (rows, series·H)
-        place: Tensor,  # (rows, series·H)
-        vectors: Tensor | None,  # (rows, series·R·H)
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The outputs cut into patches."""
-        return self._patched(scale, 1.0), self._patched(place, 0.0), self._vectors(scale, vectors)
-
-    def _patched(self, values: Tensor, filler: float) -> Tensor:  # (rows, series·H) -> (N, g, p)
-        return in_patches(values.view(-1, self.horizon), self.patches, self.patch_size, filler=filler)
-
-    def _vectors(self, like: Tensor, values: Tensor | None) -> Tensor:  # (N, g, R, p)
-        rows, count, size = like.shape[0] * self.series, self.reflections, self.patch_size
-        if values is None:
-            return like.new_zeros(rows, self.patches, 0, size)
-        values = values.view(rows, -1)
-        last = self.horizon - (self.patches - 1) * size
-        if last == size:
-            return values.view(rows, self.patches, count, size)
-        whole, rest = values.tensor_split([(self.patches - 1) * count * size], dim=-1)
-        padded = pad(rest.reshape(rows, 1, count, last), (0, size - last))
-        return torch.cat((whole.reshape(rows, -1, count, size), padded), dim=1)
-
-
 @dataclass(frozen=True)
 class Form:
     """How the heads of the coupling layers are made; see `fern.models.FernConfig`."""
@@ -223,8 +137,8 @@ class Coefficients(nn.Module):
         return shift
 
 
-class FormedHead(nn.Module):
-    """φ in a form other than one linear layer, a clamp that bends and x ← s ⊙ x + t (`CouplingHead`)."""
+class CouplingHead(nn.Module):
+    """φ: the update of one side's state by the features of the other."""
 
     def __init__(self, hidden: int, size: int, form: Form, *, rotating: bool = False) -> None:
         super().__init__()
@@ -232,9 +146,8 @@ class FormedHead(nn.Module):
         if form.deep:
             self.coefficients = Coefficients(hidden, size, bias=form.bias, rotating=rotating)
         else:
-            self.linear = AboutIdentity(
-                hidden, size, spread=form.spread, rotating=rotating, start=0.0 if form.residual else 1.0
-            )
+            start = 0.0 if form.residual else 1.0
+            self.linear = AboutIdentity(hidden, size, spread=form.spread, rotating=rotating, start=start)
 
     def forward(
         self,
@@ -243,17 +156,15 @@ class FormedHead(nn.Module):
     ) -> Tensor:  # (N, size)
         """s ⊙ state + t, and the state itself where residual."""
         form = self.form
-        scale, shift = self.coefficients(features) if form.deep else self.linear(features).chunk(2, dim=-1)
         if form.leaky:
+            scale, shift = self.coefficients(features) if form.deep else self.linear(features).chunk(2, dim=-1)
             return leaky_update(scale, shift, state, residual=form.residual, rotating=self.rotating)
-        raw = torch.cat((scale, shift), dim=-1)
-        if self.rotating:
-            updated = rotating_update(raw, state)
-        elif form.residual:
+        raw = torch.cat(self.coefficients(features), dim=-1) if form.deep else self.linear(features)
+        if form.residual and not self.rotating:
             scale, shift = clamped_pair(raw, scale_bounds=RESIDUAL)
             updated = torch.addcmul(shift, scale, state)
         else:
-            updated = affine_update(raw, state)
+            updated = rotating_update(raw, state) if self.rotating else affine_update(raw, state)
         return updated + state if form.residual else updated
 
 
@@ -274,44 +185,94 @@ class ShiftHead(nn.Module):
         return leaky_clamp(raw, LEAKY_SHIFT) if self.form.leaky else soft_clamp(raw, SHIFT)
 
 
-class FormedTransport(TransportHead):
-    """ψ in another form: deep coefficients straight from the features, clamps that leak, reflections by ReLU.
+class TransportHead(nn.Module):
+    """ψ: eigenvalues Λ, places and reflection vectors of every patch, from one hidden layer or deep coefficients.
 
+    The place of a patch is its shift t, or where ``direct`` its mean. For each series that a row of features stands
+    for there are exactly H eigenvalues, H places and R·H vector entries. A shorter last patch is padded with zeros.
     ``rectified`` reflections start as Kaiming's do and have no negative entries; at most ``block`` of them, in turns
     from one training step to the next, pass gradients on.
     """
 
     turn: Tensor  # (), whose block's turn it is
 
-    def __init__(self, form: Form, *, rectified: bool, block: int | None, **sizes: Any) -> None:
-        super().__init__(**sizes, spread=form.spread)
-        self.form, self.rectified, self.block = form, rectified, block
-        hidden, size = self.hidden.in_features, self.series * self.horizon
+    def __init__(
+        self,
+        form: Form,
+        *,
+        hidden: int,
+        horizon: int,
+        patch_size: int,
+        reflections: int,
+        activation_name: str,
+        direct: bool,
+        series: int,
+        rectified: bool = False,
+        block: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.form, self.direct, self.block = form, direct, block
+        self.horizon, self.patches, self.patch_size = horizon, -(-horizon // patch_size), patch_size
+        self.reflections, self.series = reflections, series
+        self.bounds = (DIRECT_EIGENVALUES, DIRECT_MEAN) if direct else (EIGENVALUES, SHIFT)
+        size = series * horizon
+        if not form.deep:
+            self.activate = find_activation(activation_name)
+            self.hidden = nn.Linear(hidden, hidden)
+            self.spectrum = AboutIdentity(hidden, size, spread=form.spread)
+        if reflections:
+            entries = reflections * size
+            self.vectors = Rectified(hidden, entries, bias=form.bias) if rectified else nn.Linear(hidden, entries)
         if form.deep:
-            del self.hidden, self.spectrum
             self.coefficients = Coefficients(hidden, size, bias=form.bias)
-        if rectified and self.reflections:
-            self.vectors = Rectified(hidden, self.reflections * size, bias=form.bias)
         if block is not None:
             self.register_buffer("turn", torch.zeros((), dtype=torch.int64))
 
-    def forward(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(Λ, t or mean, vectors), as in `TransportHead`."""
-        if self.form.deep:
-            scale, place = self.coefficients(features)
-        else:
-            features = self.activate(self.hidden(features))
-            scale, place = self.spectrum(features).chunk(2, dim=-1)
+    def forward(
+        self,
+        features: Tensor,  # (rows, hidden)
+    ) -> tuple[Tensor, Tensor, Tensor]:  # (N, g, p), (N, g, p), (N, g, R, p) with N = rows · series
+        """(Λ, t or mean, vectors)."""
+        deep = self.form.deep
+        features = features if deep else self.activate(self.hidden(features))
         if self.form.leaky and not self.direct:
-            scale = leaky_clamp(scale, LEAKY_RESIDUAL if self.form.deep else LEAKY_SCALE)
-            place = leaky_clamp(place, LEAKY_SHIFT)
+            scale, place = self.coefficients(features) if deep else self.spectrum(features).chunk(2, dim=-1)
+            scale, place = leaky_clamp(scale, LEAKY_RESIDUAL if deep else LEAKY_SCALE), leaky_clamp(place, LEAKY_SHIFT)
         else:
-            bounds = self.bounds
-            scale, place = clamped_pair(
-                torch.cat((scale, place), dim=-1), scale_bounds=bounds[0], shift_bounds=bounds[1]
-            )
+            raw = torch.cat(self.coefficients(features), dim=-1) if deep else self.spectrum(features)
+            scale, place = clamped_pair(raw, scale_bounds=self.bounds[0], shift_bounds=self.bounds[1])
         scale, place, vectors = self.patched(scale, place, self.vectors(features) if self.reflections else None)
         return scale, place, self._in_turns(vectors)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many scales, places and entries of vectors a row of features gives."""
+        size = self.series * self.horizon
+        return size, size, self.reflections * size
+
+    def patched(
+        self,
+        scale: Tensor,  # (rows, series·H)
+        place: Tensor,  # (rows, series·H)
+        vectors: Tensor | None,  # (rows, series·R·H)
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The outputs cut into patches."""
+        return self._patched(scale, 1.0), self._patched(place, 0.0), self._vectors(scale, vectors)
+
+    def _patched(self, values: Tensor, filler: float) -> Tensor:  # (rows, series·H) -> (N, g, p)
+        return in_patches(values.view(-1, self.horizon), self.patches, self.patch_size, filler=filler)
+
+    def _vectors(self, like: Tensor, values: Tensor | None) -> Tensor:  # (N, g, R, p)
+        rows, count, size = like.shape[0] * self.series, self.reflections, self.patch_size
+        if values is None:
+            return like.new_zeros(rows, self.patches, 0, size)
+        values = values.view(rows, -1)
+        last = self.horizon - (self.patches - 1) * size
+        if last == size:
+            return values.view(rows, self.patches, count, size)
+        whole, rest = values.tensor_split([(self.patches - 1) * count * size], dim=-1)
+        padded = pad(rest.reshape(rows, 1, count, last), (0, size - last))
+        return torch.cat((whole.reshape(rows, -1, count, size), padded), dim=1)
 
     def _in_turns(self, vectors: Tensor) -> Tensor:  # (N, g, R, p)
         """The vectors, of which one block passes gradients."""
