@@ -23,7 +23,7 @@ from fern.data.windows import Windows
 from fern.models import build_model
 from fern.systems import simulate
 from fern.training import EpochRecord, TrainConfig, resumable, train
-from fern.training.logging import Silent
+from fern.training.logging import Progress
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = Path("runs/presets")
@@ -34,7 +34,7 @@ SEEDS = (7, 1955)
 SIZE = 336
 
 
-class Curve(Silent):
+class Curve(Progress):
     """The processor time and test error after each epoch, of the weights that are kept by then.
 
     Kept in a file, so that a run which goes on after a kill adds to its time.

@@ -23,7 +23,7 @@ from fern.models.storage import read_tensors, write_tensors
 from fern.systems import simulate
 from fern.training import TrainConfig, train
 from fern.training.checkpoints import FORMAT as RUN
-from fern.training.logging import Silent
+from fern.training.logging import Progress
 from fern.training.optimisation import criterion
 from fern.training.runtime import EpochOrder, generator_for, threads, time_both_ways
 from fern.training.trainer import LossOf
@@ -101,7 +101,7 @@ def _compiled(name: str, windows: Windows, batch: int) -> Measurement:
     )
 
 
-class Turns(Silent):
+class Turns(Progress):
     """Times each step of the loop it listens to, and takes a bare step of its own after it."""
 
     def __init__(self, windows: Windows, batch: int) -> None:

@@ -14,10 +14,10 @@ from fern.benchmark.scoring import score_model
 from fern.errors import FernError, NotWritten
 from fern.models import storage as tensorfile
 from fern.training import resumable, train
-from fern.training.logging import Silent
+from fern.training.logging import Progress
 
 
-class Watched(Silent):
+class Watched(Progress):
     """Remembers where training started, and can break it off."""
 
     def __init__(self, break_at=None):

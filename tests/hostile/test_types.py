@@ -92,7 +92,6 @@ NUMBER, WHOLE = "should be a valid number", "should be a valid integer"
     task("epochs as text", toml(TASK, '[train]\nepochs = "3"\n', models='["dlinear"]'), f"epochs: Input {WHOLE}"),
     task("epochs as truth", toml(TASK, "[train]\nepochs = true\n", models='["dlinear"]'), f"epochs: Input {WHOLE}"),
     task("a rate as text", toml(TASK, '[train]\nlearning_rate = "0.1"\n', models='["dlinear"]'), NUMBER),
-    task("compile as a number", toml(TASK, "[train]\ncompile = 1\n", models='["dlinear"]'), "valid boolean"),
     task("a model's setting as text", toml(TASK, models='[{ model = "fern", settings = { latent = "12" } }]'), WHOLE),
     task("a model's setting as truth", toml(TASK, models='[{ model = "fern", settings = { latent = true } }]'), WHOLE),
     task("models as a number", toml(TASK, models="3"), "models"),

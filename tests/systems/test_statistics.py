@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.systems.lyapunov import largest_lyapunov_exponent
 
-from fern.errors import FernError
-from fern.systems import Scenario, get_system, largest_lyapunov_exponent, simulate
+from fern.systems import Scenario, get_system, simulate
 
 # Sprott, Chaos and Time-Series Analysis (2003), appendix A: the classical parameters of both.
 LITERATURE = {"lorenz63": 0.9056, "rossler": 0.0714}
@@ -101,8 +101,3 @@ def test_kuramoto_sivashinsky_agrees_with_a_finite_difference_right_hand_side():
     fourth = (np.roll(second, -1) - 2 * second + np.roll(second, 1)) / h**2
     # Second-order differences on 256 points: an error of about q⁴h²/12 of the largest term.
     np.testing.assert_allclose(rate, -second - 0.8 * fourth - u * first, atol=5e-3)
-
-
-def test_an_exponent_of_a_noisy_system_is_refused():
-    with pytest.raises(FernError, match="driven by noise"):
-        largest_lyapunov_exponent(get_system("garch"), dt=1.0, steps=1000)

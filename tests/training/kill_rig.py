@@ -23,7 +23,7 @@ from fern.models import build_model
 from fern.models import storage as tensorfile
 from fern.training import TrainConfig, train
 from fern.training.evaluation import EpochRecord
-from fern.training.logging import Silent
+from fern.training.logging import Progress
 
 CONFIG = TrainConfig(
     preset="shock",
@@ -44,7 +44,7 @@ CONFIG = TrainConfig(
 )
 
 
-class Ticking(Silent):
+class Ticking(Progress):
     """Writes a byte to a pipe at each step, and waits a little so that a step has a middle to be killed in."""
 
     def __init__(self, pipe: int) -> None:

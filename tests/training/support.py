@@ -4,14 +4,14 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from fern.training.logging import Silent
+from fern.training.logging import Progress
 
 
 class InterruptionError(Exception):
     """Stands for whatever ends a process."""
 
 
-class InterruptedAt(Silent):
+class InterruptedAt(Progress):
     """Ends the run after so many steps."""
 
     def __init__(self, steps: int) -> None:

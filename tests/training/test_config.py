@@ -128,7 +128,6 @@ def test_settings_from_a_file_are_read_strictly() -> None:
         ({"seed": -1}, "seed: "),
         ({"energy_samples": 1}, "energy_samples: "),
         ({"objective": 0.1}, "objective: "),
-        ({"compile": "yes"}, "compile: "),
     ],
 )
 def test_settings_that_cannot_be_are_refused_by_name(settings: dict[str, object], message: str) -> None:

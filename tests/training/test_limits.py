@@ -11,14 +11,14 @@ from fern.errors import FernError
 from fern.models import Forecaster
 from fern.training import TrainConfig, train, trainer
 from fern.training.evaluation import EpochRecord
-from fern.training.logging import Silent
+from fern.training.logging import Progress
 from fern.training.runtime import EpochOrder
 
 Sets = dict[str, Windows]
 Builder = Callable[[], Forecaster]
 
 
-class PressedCtrlC(Silent):
+class PressedCtrlC(Progress):
     """Ctrl-C after so many steps."""
 
     def __init__(self, steps: int) -> None:
@@ -30,7 +30,7 @@ class PressedCtrlC(Silent):
             raise KeyboardInterrupt
 
 
-class Clock(Silent):
+class Clock(Progress):
     """A clock that every step sets forward by a tenth of a second, and the learning rates of the epochs."""
 
     def __init__(self) -> None:

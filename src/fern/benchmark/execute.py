@@ -24,7 +24,7 @@ from fern.models import FittedForecaster, Forecaster
 from fern.models.footprint import multiply_adds, parameter_count
 from fern.training import Diverged, History, TrainResult, resumable, train
 from fern.training.checkpoints import Unresumable
-from fern.training.logging import Progress, Silent
+from fern.training.logging import Progress
 from fern.training.runtime import threads as torch_threads
 
 LOCK = "lock"
@@ -48,7 +48,7 @@ class RunContext:
 
     threads: int = 1
     checkpoints: Path | None = None
-    progress: Progress = field(default_factory=Silent)
+    progress: Progress = field(default_factory=Progress)
 
 
 class RunCache:

@@ -9,7 +9,6 @@ Example:
 
 from fern.systems.base import System
 from fern.systems.families import Diffusion, Flow, Recursion
-from fern.systems.lyapunov import largest_lyapunov_exponent
 from fern.systems.noise import MonteCarloMean, observed
 from fern.systems.oracle import monte_carlo_oracle, oracle
 from fern.systems.registry import get_system, register_system
@@ -33,7 +32,6 @@ __all__ = [
     "Trajectory",
     "get_system",
     "is_scenario_file",
-    "largest_lyapunov_exponent",
     "monte_carlo_oracle",
     "observed",
     "open_scenario",

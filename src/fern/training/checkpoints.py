@@ -51,7 +51,6 @@ class TrainingRun:
     records: list[EpochRecord] = field(default_factory=list)
     stopping: StoppingState = field(default_factory=StoppingState)
     reason: Reason | None = None
-    compiled: bool = False
     kept: Tensors = field(default_factory=dict)  # the weights of the epoch the stopping rule keeps
 
     @property
@@ -84,7 +83,6 @@ class TrainingRun:
             "history": self.history.to_list(),
             "stopping": self.stopping.to_mapping(),
             "reason": self.reason,
-            "compiled": self.compiled,
         }
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         for position, state in self.optimiser.state_dict()["state"].items():
@@ -178,7 +176,7 @@ def _copied(tensors: Tensors) -> Tensors:
 FREE_TO_CHANGE = (
     "threads",
     "accelerator",
-    "compile",
+    "compile",  # of earlier checkpoints
     "checkpoint_steps",
     "checkpoint_seconds",
     "evaluation_batch_size",

@@ -6,9 +6,9 @@ from dataclasses import InitVar, asdict, dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast, get_args
 
-from fern.errors import FernError, require_number, require_whole, unknown_name
+from fern.errors import FernError, require_choice, require_number, require_whole, unknown_name
 from fern.metrics import ObjectiveWeights
-from fern.metrics.streaming import Distance, require_distance
+from fern.metrics.streaming import Distance
 from fern.settings import STRICT
 from fern.training.optimisation import Keep, Schedule, Shape, StoppingRule, loss_weights
 
@@ -45,7 +45,6 @@ NEUTRAL: Mapping[str, Any] = {
     "devices": 1,
     "strategy": "auto",
     "precision": "32-true",
-    "compile": False,
     "checkpoint_steps": None,
     "checkpoint_seconds": 60.0,
     "steps_per_epoch": None,
@@ -190,9 +189,8 @@ class TrainConfig:
         depends on nothing but its arguments, ``given`` trains the weights the model has.
     Hardware:
         ``threads`` (None: as they are), ``accelerator``, ``devices``, ``strategy``, ``precision`` (Lightning
-        Fabric's), ``compile`` (timed at the start and used where it pays, so two such runs can differ in the last
-        bits), ``checkpoint_steps`` and ``checkpoint_seconds`` (checkpoints within an epoch, beside the one after it;
-        several processes go by steps alone).
+        Fabric's), ``checkpoint_steps`` and ``checkpoint_seconds`` (checkpoints within an epoch, beside the one after
+        it; several processes go by steps alone).
 
     Example:
         >>> config = TrainConfig(preset="shock", epochs=10)
@@ -235,7 +233,6 @@ class TrainConfig:
     devices: int = NOT_GIVEN
     strategy: str = NOT_GIVEN
     precision: Precision = NOT_GIVEN
-    compile: bool = NOT_GIVEN
     checkpoint_steps: int | None = NOT_GIVEN
     checkpoint_seconds: float | None = NOT_GIVEN
     steps_per_epoch: int | None = NOT_GIVEN
@@ -245,8 +242,7 @@ class TrainConfig:
     _finished: InitVar[str | None] = None
 
     def __post_init__(self, _finished: str | None) -> None:
-        if not isinstance(self.preset, str) or self.preset not in PRESETS:
-            raise unknown_name("preset", self.preset, PRESETS)
+        require_choice("preset", self.preset, PRESETS)
         if _finished not in (None, self.preset):
             raise FernError(
                 (
@@ -265,15 +261,13 @@ class TrainConfig:
         if not grace_given:  # a preset's grace period leaves a shorter run one epoch to keep
             object.__setattr__(self, "grace", min(self.grace, self.epochs - 1))
         self._check_kinds()
-        require_distance(self.distance)
         if self.time_limit is not None and self.devices > 1:
             raise FernError(
                 f"got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs",
                 argument="time_limit",
             )
-        for name, known in (("start", get_args(Start)), ("precision", get_args(Precision))):
-            if getattr(self, name) not in known:
-                raise unknown_name(name, getattr(self, name), known)
+        for name, kind in (("distance", Distance), ("start", Start), ("precision", Precision)):
+            require_choice(name, getattr(self, name), get_args(kind))
         _ = self.stopping, self.rates(steps=1)  # each checks the settings that it is made of
 
     def _check_numbers(self) -> None:
@@ -292,7 +286,7 @@ class TrainConfig:
             require_number("averaging", self.averaging, "a number between 0 and 1, or None", lambda v: 0 < v < 1)
 
     def _check_kinds(self) -> None:
-        kinds = {"objective": ObjectiveWeights, "accelerator": str, "strategy": str, "compile": bool}
+        kinds = {"objective": ObjectiveWeights, "accelerator": str, "strategy": str}
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
                 raise FernError(argument=name, got=getattr(self, name), expected=f"{kind.__name__}")

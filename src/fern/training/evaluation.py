@@ -3,7 +3,6 @@ diverged.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from math import isfinite
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fern.data.windows import Windows
-from fern.errors import FernError, require_path, unknown_name
+from fern.errors import FernError, require_choice, require_path
 from fern.metrics import MetricAccumulator, sphere_directions
 from fern.models import Forecaster
 from fern.settings import STRICT, from_mapping
@@ -122,10 +121,8 @@ class History(Sequence[EpochRecord]):
             raise FernError(
                 "has no test figures; give train(..., windows_test=...) to study the choice", argument="history"
             )
-        known = self._records[0].validation
-        if metric not in known:
-            raise unknown_name("metric", metric, known)
         first = self._records[0]
+        require_choice("metric", metric, first.validation)
         choices = {
             f"epoch {first.epoch}": first,
             "best by validation": min(self._records, key=lambda record: record.validation[metric]),
@@ -400,10 +397,4 @@ class Evaluator:
 
 def _merged(own: MetricAccumulator, fabric: "Fabric") -> MetricAccumulator:
     """The accumulators of all processes in the order of their ranks: the same bits on each of them."""
-    if fabric.world_size == 1:
-        return own
-    parts = []
-    for state in gather_all(own.state_dict(), fabric):
-        parts.append(copy(own))
-        parts[-1].load_state_dict(state)
-    return reduce(MetricAccumulator.merge, parts)
+    return reduce(MetricAccumulator.merge, gather_all(own, fabric))

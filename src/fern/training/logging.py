@@ -5,12 +5,12 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO, get_args
+from typing import Any, Literal, TextIO, get_args
 
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_choice
 from fern.files import write_whole
 from fern.text import say, terminal
 from fern.training.evaluation import EpochRecord, require_methods
@@ -19,14 +19,11 @@ Mode = Literal["auto", "bar", "lines", "silent"]
 """``auto`` is a bar where standard error is a terminal and lines elsewhere."""
 
 
-class Progress(Protocol):
-    """Is notified of every step and epoch of a run (of its first process, if there are several)."""
+class Progress:
+    """Is notified of every step and epoch of a run (of its first process, if there are several); shows nothing."""
 
     def start(self, *, epochs: int, steps: int, done: int) -> None:
         """Training begins: epochs in all, steps in each of them, and steps done already by an interrupted run."""
-
-    def note(self, message: str) -> None:
-        """Something worth knowing about how the run works."""
 
     def step(self, *, epoch: int, loss: float) -> None:
         """One more step is done."""
@@ -38,26 +35,7 @@ class Progress(Protocol):
         """Training is over, also when it failed."""
 
 
-class Silent:
-    """Shows nothing."""
-
-    def start(self, *, epochs: int, steps: int, done: int) -> None:
-        """Nothing."""
-
-    def note(self, message: str) -> None:
-        """Nothing."""
-
-    def step(self, *, epoch: int, loss: float) -> None:
-        """Nothing."""
-
-    def epoch(self, record: EpochRecord, *, kept: bool) -> None:
-        """Nothing."""
-
-    def stop(self, message: str) -> None:
-        """Nothing."""
-
-
-class Lines:
+class Lines(Progress):
     """One plain line per epoch.
 
     Example:
@@ -76,13 +54,6 @@ class Lines:
         if done:
             say(f"resuming after step {done:,}", self._stream)
 
-    def note(self, message: str) -> None:
-        """The message, as a line."""
-        say(message, self._stream)
-
-    def step(self, *, epoch: int, loss: float) -> None:
-        """Nothing."""
-
     def epoch(self, record: EpochRecord, *, kept: bool) -> None:
         """The epoch's line; a star marks the weights to keep so far."""
         loss = "" if record.train_loss is None else f"  loss {record.train_loss:.5g}"
@@ -97,7 +68,7 @@ class Lines:
         say(message, self._stream)
 
 
-class Bar:
+class Bar(Progress):
     """A bar over all steps, with epoch, loss, objective and the remaining time."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -126,10 +97,6 @@ class Bar:
         )
         self._bar.start()
 
-    def note(self, message: str) -> None:
-        """The message, above the bar."""
-        self._console.print(message, highlight=False, markup=False, soft_wrap=True)
-
     def step(self, *, epoch: int, loss: float) -> None:
         """Move the bar by one step."""
         if self._task is not None:
@@ -146,19 +113,18 @@ class Bar:
     def stop(self, message: str) -> None:
         """Leave the bar as it is and say why the run ended."""
         self._bar.stop()
-        self.note(message)
+        self._console.print(message, highlight=False, markup=False, soft_wrap=True)
 
 
 def progress_of(mode: Mode | Progress, *, first: bool) -> Progress:
     """The progress of this name, or the one given; silent on all processes but the first."""
     if not first:
-        return Silent()
+        return Progress()
     if not isinstance(mode, str):
-        return require_methods("progress", mode, Silent, known=get_args(Mode))
-    if mode not in get_args(Mode):
-        raise unknown_name("progress", mode, get_args(Mode))
+        return require_methods("progress", mode, Progress, known=get_args(Mode))
+    require_choice("progress", mode, get_args(Mode))
     if mode == "silent":
-        return Silent()
+        return Progress()
     return Bar(sys.stderr) if mode == "bar" or (mode == "auto" and sys.stderr.isatty()) else Lines(sys.stderr)
 
 
@@ -167,8 +133,8 @@ MLFLOW_RUN = "mlflow_run"
 """The file in a run's directory with the id of its MLflow run."""
 
 
-class Tracker(Protocol):
-    """Takes the settings of a run and the figures of every epoch."""
+class Tracker:
+    """Takes the settings of a run and the figures of every epoch; sends them nowhere."""
 
     def start(self, settings: Mapping[str, Any]) -> None:
         """The run begins with these settings."""
@@ -180,7 +146,7 @@ class Tracker(Protocol):
         """The run is over; ``failed`` where it diverged or was interrupted."""
 
 
-class Guarded:
+class Guarded(Tracker):
     """A tracker that cannot cost the run: after its first failure it is left out, with a warning."""
 
     def __init__(self, tracker: Tracker) -> None:
@@ -209,20 +175,7 @@ class Guarded:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
-class NoTracker:
-    """Sends nothing anywhere."""
-
-    def start(self, settings: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-    def epoch(self, record: EpochRecord) -> None:
-        """Nothing."""
-
-    def stop(self, outcome: str, *, failed: bool) -> None:
-        """Nothing."""
-
-
-class TensorBoard:
+class TensorBoard(Tracker):
     """Event files in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
@@ -247,23 +200,18 @@ class TensorBoard:
         self._writer.close()
 
 
-class MLflow:
-    """A run of the active MLflow experiment; ``uri`` says where that is kept, None as MLflow itself is set.
+class MLflow(Tracker):
+    """A run of the active MLflow experiment, kept where MLflow itself is set to.
 
     ``run_file``  where the id of the MLflow run is kept. A run whose id stands there is continued, so that a training
                   that was interrupted and resumed is one run; None begins a new one.
     """
 
-    def __init__(self, *, uri: str | None = None, experiment: str | None = None, run_file: Path | None = None) -> None:
-        self._mlflow = _imported("mlflow", package="mlflow")
-        self._uri, self._experiment, self._run_file = uri, experiment, run_file
+    def __init__(self, *, run_file: Path | None = None) -> None:
+        self._mlflow, self._run_file = _imported("mlflow", package="mlflow"), run_file
 
     def start(self, settings: Mapping[str, Any]) -> None:
         """Begin an MLflow run with the settings as its parameters, or continue the one of the run file."""
-        if self._uri is not None:
-            self._mlflow.set_tracking_uri(self._uri)
-        if self._experiment is not None:
-            self._mlflow.set_experiment(self._experiment)
         if self._run_file is not None and self._run_file.is_file():
             # Its parameters stay: MLflow refuses other values, and a resumed run may change where it computes.
             self._mlflow.start_run(run_id=self._run_file.read_text().strip())
@@ -304,11 +252,10 @@ def tracker_of(tracker: TrackerKind | Tracker | None, *, directory: Path | None,
     its run is noted in the directory, and continued where the training is ``resumed``.
     """
     if tracker is None or not first:
-        return NoTracker()
+        return Tracker()
     if not isinstance(tracker, str):
-        return Guarded(require_methods("tracker", tracker, NoTracker, known=get_args(TrackerKind)))
-    if tracker not in get_args(TrackerKind):
-        raise unknown_name("tracker", tracker, get_args(TrackerKind))
+        return Guarded(require_methods("tracker", tracker, Tracker, known=get_args(TrackerKind)))
+    require_choice("tracker", tracker, get_args(TrackerKind))
     if tracker == "mlflow":
         run_file = None if directory is None else directory / MLFLOW_RUN
         if run_file is not None and not resumed:

@@ -4,18 +4,17 @@ of each step, the exponential moving average of the weights, and when to stop an
 Each loss is a mean over windows, steps and channels, so that the loss of a batch is the mean of those of its windows.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from math import isfinite, log, pi
+from math import cos, isfinite, log, pi
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import huber_loss, l1_loss, mse_loss
 
-from fern.errors import FernError, is_whole, require_number, require_whole, unknown_name
+from fern.errors import FernError, is_whole, require_choice, require_number, require_whole, unknown_name
 from fern.metrics.paths import energy_scores
 from fern.metrics.probabilistic import gaussian_crps, negative_log_densities
 from fern.models import Forecast, Forecaster
@@ -152,7 +151,6 @@ def _distribution(forecast: Forecast, name: str) -> Ellipsoid:
 
 
 Shape = Literal["constant", "cosine", "one-cycle"]
-SHAPES: tuple[str, ...] = get_args(Shape)
 
 FIRST = 1 / 25
 """Where a warm-up starts, as a share of the peak."""
@@ -181,8 +179,7 @@ class Schedule:
     steps: int
 
     def __post_init__(self) -> None:
-        if self.shape not in SHAPES:
-            raise unknown_name("schedule", self.shape, SHAPES)
+        require_choice("schedule", self.shape, get_args(Shape))
         needs = "a fraction of the steps, at least 0 and below 1"
         require_number("warmup", self.warmup, needs, lambda share: 0.0 <= share < 1.0)
 
@@ -202,7 +199,7 @@ class Schedule:
 
 def _eased(share: float) -> float:
     """From 0 to 1 along half a cosine."""
-    return 0.5 * (1 - math.cos(math.pi * share))
+    return 0.5 * (1 - cos(pi * share))
 
 
 class AveragedWeights:
@@ -311,8 +308,7 @@ class StoppingRule:
             needs = "a number between 0 and 1, or None"
             require_number("smoothing", self.smoothing, needs, lambda number: 0.0 < number < 1.0)
         require_number("tolerance", self.tolerance, "a fraction, at least 0 and below 1", lambda share: 0 <= share < 1)
-        if self.keep not in get_args(Keep):
-            raise unknown_name("keep", self.keep, get_args(Keep))
+        require_choice("keep", self.keep, get_args(Keep))
 
     def after_epoch(self, state: "StoppingState", value: float) -> tuple["StoppingState", Reason | None]:
         """The state after one more epoch with this validation objective, and why to stop now, if so."""

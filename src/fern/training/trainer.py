@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import AdamW
 
 from fern.data.windows import Windows
-from fern.errors import FernError, unknown_name
+from fern.errors import FernError, require_choice
 from fern.models import FittedForecaster, Forecaster
 from fern.models.base import JUDGED, Criterion
 from fern.models.registry import initialise
@@ -38,11 +38,9 @@ from fern.training.optimisation import AveragedWeights, Reason, Schedule, criter
 from fern.training.runtime import (
     EpochOrder,
     Share,
-    choose,
     gather_all,
     generator_for,
     launch,
-    quiet_compiler,
     run_on_first,
     seed_global_generators,
     threads,
@@ -358,8 +356,7 @@ def train(
     config = TrainConfig() if config is None else config
     data = WindowSets(windows_train, windows_val, windows_test, windows_last)
     require_inputs_fit(model, config, data)
-    if on_interrupt not in get_args(OnInterrupt):
-        raise unknown_name("on_interrupt", on_interrupt, get_args(OnInterrupt))
+    require_choice("on_interrupt", on_interrupt, get_args(OnInterrupt))
     folder = run_directory(directory, resume)
     mark = fingerprint(model, config, data)
     home = next((value.device for value in model.state_dict().values()), torch.device("cpu"))
@@ -477,20 +474,8 @@ def _loop(
     learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimiser = AdamW(learnt, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
     batch_size = config.batch_size or batch_size_for(len(data.train))
-    loss_of: nn.Module = LossOf(model, loss)
-    run = TrainingRun(
-        model, optimiser, None, noise, compiled=config.compile and saved is not None and saved[0]["compiled"]
-    )
-    if config.compile and saved is None:
-        model.train()
-        choice = choose(
-            loss_of, EpochOrder(data.train, batch_size=batch_size, seed=config.seed, epoch=1).share(0), noise
-        )
-        run.compiled = gather_all(choice.compiled, fabric)[0]
-        progress.note(choice.reason)
-    if run.compiled:
-        loss_of = torch.compile(loss_of)  # type: ignore[assignment]
-    wrapped_loss, wrapped = fabric.setup(loss_of, optimiser)
+    run = TrainingRun(model, optimiser, None, noise)
+    wrapped_loss, wrapped = fabric.setup(LossOf(model, loss), optimiser)
     if config.averaging is not None:  # of the weights in the precision that they have by now
         run.average = AveragedWeights(model, decay=config.averaging)
     if saved is not None and checkpoints is not None:
@@ -534,8 +519,7 @@ def _watched(loop: Loop, mark: Fingerprint) -> None:
     outcome, failed = "interrupted", True
     loop.tracker.start(mark.settings)
     try:
-        with quiet_compiler() if loop.run.compiled else nullcontext():
-            loop.epochs()
+        loop.epochs()
         outcome = f"stopped by {loop.run.reason}, kept epoch {loop.run.stopping.kept_epoch}"
         failed = False
     except FernError as error:

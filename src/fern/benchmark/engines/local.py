@@ -19,7 +19,7 @@ from fern.errors import FernError
 from fern.extras import import_modules, imported_modules
 from fern.processes import describe_exit, end_with_parent, spawn
 from fern.training.evaluation import EpochRecord
-from fern.training.logging import Silent
+from fern.training.logging import Progress
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Read by the libraries when they are loaded, so a worker must be born with them."""
@@ -109,7 +109,7 @@ class _Worker:
         return f"the worker process {describe_exit(self._process.exitcode)}"
 
 
-class _Teller(Silent):
+class _Teller(Progress):
     """Tells the sweep each finished epoch; a message a step would cost too much."""
 
     def __init__(self, pipe: Connection, key: str) -> None:
