@@ -24,14 +24,11 @@ from fern.systems import simulate
 from fern.training import TrainConfig, train
 from fern.training.checkpoints import FORMAT as RUN
 from fern.training.logging import Progress
-from fern.training.optimisation import criterion
-from fern.training.runtime import EpochOrder, generator_for, threads, time_both_ways
-from fern.training.trainer import LossOf
+from fern.training.runtime import generator_for
 
 PACKAGES = ("torch", "lightning-fabric", "numpy")
 LENGTH, HORIZON, BATCH, STEPS = 336, 336, 95, 150
 WARMUPS = 5
-COMPILED = ("dlinear", "fern")
 
 
 def measure(effort: Effort) -> list[Measurement]:
@@ -72,8 +69,6 @@ def measure(effort: Effort) -> list[Measurement]:
             target="ratio >= 50",
         )
     )
-    with threads(1):
-        measurements += [_compiled(name, windows, batch) for name in COMPILED[: effort.rounds(len(COMPILED))]]
     return measurements
 
 
@@ -89,16 +84,6 @@ def _seconds_to_write(folder: Path) -> float:
             write_tensors(path, tensors, described, format_="again")
 
     return best_seconds(write)
-
-
-def _compiled(name: str, windows: Windows, batch: int) -> Measurement:
-    """A forward and backward pass under torch.compile against itself: why ``compile`` is off and decides by timing."""
-    loss_of = LossOf(_model(name), criterion({"huber": 1.0}))
-    share = EpochOrder(windows, batch_size=batch, seed=7, epoch=1).share(0)
-    eager, compiled = time_both_ways(loss_of, share, generator_for(7, "noise"))
-    return Measurement(
-        f"forward and backward of {name} under torch.compile", 1e3 * compiled, 1e3 * eager, "ms", "eager", "recorded"
-    )
 
 
 class Turns(Progress):
