@@ -93,19 +93,25 @@ def test_a_folder_imports_nothing_that_is_not_its_business(folder):
             assert not others & NEVER[folder], f"{module} imports {sorted(others & NEVER[folder])}"
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "import fern",
-        "import fern; fern.simulate; fern.audit",
-        "import fern.systems",
-        "import fern.cli.app",
-        "import fern.benchmark, fern.benchmark.stress, fern.benchmark.tables",
-        "import fern.plot.attractor",
-        "import fern.data",
-    ],
-)
-def test_these_imports_do_not_load_torch(statement):
-    program = f"import sys\n{statement}\nassert 'torch' not in sys.modules, 'torch was loaded'"
+def test_these_imports_and_the_help_of_commands_do_not_load_torch():
+    program = """
+import sys
+def run(statement):
+    exec(statement)
+    assert "torch" not in sys.modules, f"{statement}: torch was loaded"
+run("import fern")
+run("import fern; fern.simulate; fern.audit")
+run("import fern.systems")
+run("import fern.cli.app")
+run("import fern.benchmark, fern.benchmark.stress, fern.benchmark.tables")
+run("import fern.plot.attractor")
+run("import fern.data")
+sys.argv = ["fern", "report", "--help"]
+from fern.cli.app import main
+try: main()
+except SystemExit as ended: assert ended.code == 0
+assert "torch" not in sys.modules, "torch was loaded"
+"""
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+    assert "audit" in ran.stdout

@@ -1,10 +1,6 @@
 """``fern bench run`` and ``fern bench tasks``."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 
 import pytest
 from tests.benchmark.support import reproducible
@@ -188,39 +184,7 @@ def test_tasks_lists_what_there_is(fern):
         assert name in ran.out
 
 
-def test_a_terminal_sees_bars_and_lines(task, tmp_path):
-    program = f"""
-import sys
-from fern.benchmark import engines
-from tests.benchmark.support import InlineEngine
-engines.open_engine = lambda name, plan, folder, **options: InlineEngine(folder)
-sys.argv = ["fern", "bench", "run", {str(task)!r}, "--out", {str(tmp_path / "runs")!r}]
-from fern.cli.app import main
-main()
-"""
-    ours, theirs = pty.openpty()
-    root = __file__.rsplit("/tests/", 1)[0]
-    path = os.pathsep.join((root, os.environ.get("PYTHONPATH", "")))
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40", "PYTHONPATH": path}
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    text = shown.decode()
-    assert process.wait() == 0, text
-    assert "[3/3]" in text
-    assert "3 results in" in text
-
-
-def test_a_model_from_outside_stands_in_the_table_done_by_a_worker_process(fern, task, tmp_path, monkeypatch):
+def test_a_model_from_outside_stands_in_the_table(fern, task, tmp_path, monkeypatch, inline):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "somebodys.py").write_text(
         "def zero(context, horizon):\n    return 0 * context[:, :1].repeat(horizon, 1)\n"

@@ -8,13 +8,17 @@ from tests.html.support import Seen
 from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.scoring import score_oracle
 from fern.benchmark.tasks import DatasetChoice
+from fern.cli import demo
 from fern.cli.demo_page import WHAT_TO_LOOK_AT
 from fern.html.markup import number
 
 
-def test_the_demo_trains_compares_and_draws(fern) -> None:
+def test_the_demo_trains_compares_and_draws(fern, monkeypatch) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    ran = fern("demo", "--epochs", 1, "--steps", 4000, "--out", "shown")
+    small = {"CONTEXT_LENGTH": 96, "HORIZON": 96, "TABLE_DAYS": 28, "TABLE_HORIZON": 24, "TABLE_WINDOWS": 2}
+    for name, value in small.items():
+        monkeypatch.setattr(demo, name, value)
+    ran = fern("demo", "--epochs", 1, "--steps", 2000, "--out", "shown")
     assert ran.code == 0, ran.err
     assert {path.name for path in Path("shown").iterdir()} == {"report.html", "table.md", "load.csv"}
     table = Path("shown/table.md").read_text()
@@ -24,7 +28,7 @@ def test_the_demo_trains_compares_and_draws(fern) -> None:
         "| model",
         *(f"| {model}" for model in models),
     ]
-    problem = Problem(load_dataset(DatasetChoice(dataset="LORENZ_PARAM", steps=4000)), "shock", "none", 336, 336)
+    problem = Problem(load_dataset(DatasetChoice(dataset="LORENZ_PARAM", steps=2000)), "shock", "none", 96, 96)
     floor = number(score_oracle(problem).metrics["mse"])
     assert f"| oracle | {floor} |" in table
     seen = Seen(Path("shown/report.html").read_text())

@@ -1,7 +1,5 @@
 """``fern report`` writes one page, whole or not at all."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -117,17 +115,3 @@ def test_a_page_is_not_written_over_what_it_is_made_of(fern):
     ran = fern("report", "audit", "x.html", "-o", "x.html")
     assert ran.code == 2
     assert "is also an input" in ran.err
-
-
-def test_help_is_there_without_torch():
-    program = (
-        "import sys\n"
-        "sys.argv = ['fern', 'report', '--help']\n"
-        "from fern.cli.app import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "assert 'torch' not in sys.modules"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert "audit" in ran.stdout

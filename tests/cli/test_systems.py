@@ -2,15 +2,15 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
+from tests.benchmark.support import InlineEngine
 
-from fern.systems import SCENARIOS, simulate
+from fern.systems import SCENARIOS, registry, simulate
 
 
 def test_scenarios_lists_every_id_with_its_shock(fern):
@@ -132,26 +132,25 @@ seeds = [7]
 """
 
 
-def test_a_system_of_ones_own_is_imported_by_every_command_that_simulates(tmp_path):
-    """In processes of their own: here the system would stay registered."""
+def test_a_system_of_ones_own_is_imported_by_every_command_that_simulates(fern, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr("fern.benchmark.engines.open_engine", lambda name, plan, out, **options: InlineEngine(out))
     files = {"my_systems.py": OWN_SYSTEM, "mine.toml": OWN_SCENARIO, "task.toml": OWN_TASK}
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-
-    def run(*arguments):
-        program = [sys.executable, "-m", "fern", *arguments]
-        return subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
-
     sizes = ("--context-length", "24", "--horizon", "12")
-    unknown = run("simulate", "mine.toml", "-o", "mine.csv")
-    assert unknown.returncode == 2
-    assert "unknown system" in unknown.stderr
     for arguments in (
         ("simulate", "mine.toml", "-o", "mine.csv"),
-        ("bench", "run", "task.toml", "--jobs", "1"),
+        ("bench", "run", "task.toml"),
         ("stress", "last-value", "--scenario", "mine.toml", *sizes),
     ):
-        done = run(*arguments, "--import", "my_systems")
-        assert done.returncode == 0, done.stderr
-    assert run("simulate", "mine.toml", "-o", "other.csv", "--import", "no_such_module").returncode == 2
+        registry._registered.clear()
+        unknown = fern(*arguments)
+        assert unknown.code == 2
+        assert "unknown system" in unknown.err
+        sys.modules.pop("my_systems", None)
+        done = fern(*arguments, "--import", "my_systems")
+        assert done.code == 0, done.err
+    assert fern("simulate", "mine.toml", "-o", "other.csv", "--import", "no_such_module").code == 2
     assert not (tmp_path / "other.csv").exists()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fern.cli.console import console, echo, echo_json
-from fern.cli.forecast import exit_if_interrupted, make_forecaster
+from fern.cli.forecast import check_columns, make_forecaster, read_table
 from fern.cli.options import (
     Data,
     FitOptions,
@@ -17,7 +17,7 @@ from fern.cli.options import (
     expand_options,
     split_numbers,
 )
-from fern.cli.tables import TableFile, check_files, name_options, say, show_warnings, write_out
+from fern.cli.tables import check_files, say, write_out
 from fern.errors import FernError
 
 if TYPE_CHECKING:
@@ -69,20 +69,16 @@ def backtest(
     if as_json and str(out) == "-":
         raise FernError("got both, give one of them", argument="--json, --out -")
     from fern.forecaster.plan import guess_season
-    from fern.forecaster.predict import OutputColumns
     from fern.forecaster.scores import keep_levels, list_quantiles, score_backtest
 
-    with name_options(data):
-        OutputColumns.of(level=levels, quantiles=None)  # a mistake here must not cost a training
+    check_columns(data, levels)
     forecaster, saved = make_forecaster(fit_options, horizon, table_options)
     if saved and refit:
         raise FernError(f"{fit_options.model} is a saved forecaster, which is not trained again", argument="--refit")
     if saved and horizon not in (None, forecaster.horizon):
         problem = f"got {horizon}, {fit_options.model} was saved with {forecaster.horizon}"
         raise FernError(problem, argument="--horizon")
-    file = TableFile(data, table_options)
-    with name_options(file.name), show_warnings(), exit_if_interrupted():
-        table = file.read_series(forecaster)
+    with read_table(data, table_options, forecaster) as (_, table):
         rows = forecaster.cross_validation(
             table,
             n_windows=windows,
@@ -128,9 +124,8 @@ def diagnose(
     forecaster, saved = make_forecaster(FitOptions(model=model), None, table_options)
     if not saved:
         raise FernError(argument="--model", got=model, expected="the folder of a saved forecaster")
-    file = TableFile(data, table_options)
-    with name_options(file.name), show_warnings(), exit_if_interrupted():
-        diagnosis = forecaster.diagnose(file.read_series(forecaster))
+    with read_table(data, table_options, forecaster) as (_, table):
+        diagnosis = forecaster.diagnose(table)
     frames = {
         "Measured coverage on these rows": diagnosis.coverage,
         "Warning rules and their rates": diagnosis.rates,

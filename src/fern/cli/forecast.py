@@ -68,14 +68,9 @@ def forecast(
     """
     levels, probabilities = split_numbers("--level", level), split_numbers("--quantiles", quantiles)
     _check_paths(data, out=out, plot=plot, save=save, folder=fit_options.folder, future=future)
-    from fern.forecaster.predict import OutputColumns
-
-    with name_options(data):
-        OutputColumns.of(level=levels, quantiles=probabilities)  # a mistake here must not cost a training
+    check_columns(data, levels, probabilities)
     forecaster, saved = make_forecaster(fit_options, horizon, table_options)
-    file = TableFile(data, table_options)
-    with name_options(file.name), show_warnings(), exit_if_interrupted():
-        table = file.read_series(forecaster)
+    with read_table(data, table_options, forecaster) as (_, table):
         if saved:
             forecast_rows = forecaster.predict(table, futr_df=future, h=horizon, level=levels, quantiles=probabilities)
         else:
@@ -113,6 +108,36 @@ def make_forecaster(options: FitOptions, horizon: int | None, table: SeriesOptio
     return forecaster.set_params(**settings), True
 
 
+def check_columns(data: str, levels: list[float] | None, quantiles: list[float] | None = None) -> None:
+    """Refuse wrong levels and quantiles: a mistake there must not cost a training."""
+    from fern.forecaster.predict import OutputColumns
+
+    with name_options(data):
+        OutputColumns.of(level=levels, quantiles=quantiles)
+
+
+@contextmanager
+def read_table(
+    data: str, options: SeriesOptions, forecaster: "FernForecaster"
+) -> "Iterator[tuple[TableFile, SeriesTable]]":
+    """The file and its series as the forecaster reads them; errors and warnings within the block are the command's.
+
+    Ctrl-C outside the training, and a training that fails, end with exit code 1 and nothing written.
+    """
+    from fern.training import Diverged
+
+    file = TableFile(data, options)
+    try:
+        with name_options(file.name), show_warnings():
+            yield file, file.read_series(forecaster)
+    except KeyboardInterrupt:
+        say("interrupted before there was a forecast; nothing was written")
+        raise typer.Exit(1) from None
+    except Diverged as error:
+        say(f"error: training failed: {error}")
+        raise typer.Exit(1) from None
+
+
 def fit(forecaster: "FernForecaster", table: "SeriesTable") -> None:
     """Fit to the table; what was decided is said on standard error."""
     began = clock.monotonic()
@@ -123,21 +148,6 @@ def fit(forecaster: "FernForecaster", table: "SeriesTable") -> None:
     for note in forecaster.notes_[said:]:
         if "too few rows to learn from" not in note:  # that one is a warning
             say(f"note: {note}")
-
-
-@contextmanager
-def exit_if_interrupted() -> Iterator[None]:
-    """Ctrl-C outside the training, and a training that fails, end with exit code 1 and nothing written."""
-    from fern.training import Diverged
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("interrupted before there was a forecast; nothing was written")
-        raise typer.Exit(1) from None
-    except Diverged as error:
-        say(f"error: training failed: {error}")
-        raise typer.Exit(1) from None
 
 
 def require_future(future: Path | None) -> None:

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from fern.cli.console import echo, working
 from fern.cli.data import Ignore, PolicyFile, Step, audit_table
-from fern.cli.forecast import exit_if_interrupted, fit, make_forecaster, require_future
+from fern.cli.forecast import check_columns, fit, make_forecaster, read_table, require_future
 from fern.cli.options import (
     STANDARD,
     Data,
@@ -26,7 +26,7 @@ from fern.cli.options import (
     expand_options,
     split_numbers,
 )
-from fern.cli.tables import TableFile, locate, name_options, say, show_warnings
+from fern.cli.tables import TableFile, locate, say
 from fern.errors import FernError
 from fern.files import check_outputs, require_ending, write_whole
 
@@ -123,17 +123,12 @@ def forecast(
 
     With --model FOLDER a saved forecaster is used as it is; with a model's name it is fitted first.
     """
-    from fern.forecaster.predict import OutputColumns
-
     levels = split_numbers("--level", level) or [80.0, 95.0]
     _check(out, inputs=[None if data == STANDARD else locate(data), future], kept=(fit_options.folder,))
     require_future(future)
-    with name_options(data):
-        OutputColumns.of(level=levels, quantiles=None)
+    check_columns(data, levels)
     forecaster, saved = make_forecaster(fit_options, horizon, table_options)
-    file = TableFile(data, table_options)
-    with name_options(file.name), show_warnings(), exit_if_interrupted():
-        table = file.read_series(forecaster)
+    with read_table(data, table_options, forecaster) as (file, table):
         if not saved:
             fit(forecaster, table)
         audit_report, why = _audit(file, table)

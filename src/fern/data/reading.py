@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -267,8 +267,9 @@ def open_source(path: str | Path, reading: Reading = GUESSED, *, name: str | Non
         return _csv_source(opened, called, start, complete, reading)
 
 
-def read_columns(source: Source) -> pa.Table:
-    """All rows of an opened file, in the types of its columns: time as it is written, covariates as they are."""
+def read_columns(path: str | Path, reading: Reading) -> pa.Table:
+    """The columns of a file that have a role, in their types: time as it is written, covariates as they are."""
+    source = open_source(path, replace(reading, ignore_columns=True))
     with readable(source.name):
         return pa.Table.from_batches(list(source.stream()))
 

@@ -498,9 +498,12 @@ class FernForecaster:
             joint: two steps (from 1) whose joint distribution is drawn beside the fan: sample paths, and an ellipse for
                 each level.
         """
-        from fern.forecaster.plot import plot_forecast
+        from fern.forecaster.plot import make_fans
+        from fern.plot.forecasts import fan_figure
 
-        return plot_forecast(self, df, futr_df=futr_df, level=level, h=h, band=band, history=history, joint=joint)
+        return fan_figure(
+            make_fans(self, df, futr_df=futr_df, level=level, h=h, band=band, history=history, joint=joint)
+        )
 
     def report(
         self,
@@ -747,7 +750,10 @@ class FernForecaster:
             raise FernError("got a frame, but stat_exog_list names no columns", argument="static_df")
         if names or self.calendar is True or self.holidays is not None:
             fitted = None if like is None or like.covariates is None else like.covariates.encoding
-            frame, native = unwrap(df) if file is None else (_read_raw(file, reading, names), _native_of_file(kind))
+            if file is None:
+                frame, native = unwrap(df)
+            else:
+                frame, native = read_columns(file, replace(reading, covariates=names.names)), _native_of_file(kind)
             frame, native, id_col = _name_series(frame, native, reading, names)
             frame, encoding, statics = self._encode(frame, reading, id_col, fitted=fitted, static_df=static_df)
             named = reading.id_col if id_col is None else (id_col,)
@@ -856,11 +862,6 @@ class FernForecaster:
         shortage = describe_shortage(calibration, sorted(levels))
         if shortage:
             warnings.warn(f"{shortage} Details: diagnose().notes", FernWarning, stacklevel=3)
-
-
-def _read_raw(path: str | Path, reading: Reading, names: Covariates) -> pa.Table:
-    """A file as a table with its covariates as they are."""
-    return read_columns(open_source(path, replace(reading, ignore_columns=True, covariates=names.names)))
 
 
 def _name_series(

@@ -1,7 +1,6 @@
 """The known columns of the steps ahead: the frame to fill in, what it lacks, and two futures compared."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from fern.data.columns import Reading, join_columns
 from fern.data.covariates import align_future, encode_columns
-from fern.data.reading import open_source, read_columns, unwrap
+from fern.data.reading import read_columns, unwrap
 from fern.data.series_table import SeriesTable
 from fern.data.timestamps import as_integers, time_format, to_stamps
 from fern.errors import FernError, unknown_name
@@ -34,18 +33,20 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
     """The stamps and known columns of each series in a frame; every mistake names ``futr_df``."""
     assert state.covariates is not None
     encoding, table = state.covariates.encoding, state.table
-    frame = _read_file(state, futr_df) if isinstance(futr_df, str | Path) else unwrap(futr_df)[0]
+    if isinstance(futr_df, str | Path):
+        naming = tuple(table.native.named_by) or ((table.id_col,) if table.id_col else None)
+        known = encoding.names.known
+        frame = read_columns(futr_df, Reading(table.time_col, naming, covariates=known, forecast=True))
+    else:
+        frame, _ = unwrap(futr_df)
     frame = join_columns(frame, table.id_col, name="futr_df")
     if table.time_col is None:
         raise FernError("the fitted frame has no time column, so no steps ahead", argument="futr_df")
     for column in (table.time_col, *((table.id_col,) if table.id_col else ()), *encoding.names.known):
         if column not in frame.column_names:
             raise unknown_name("column", column, frame.column_names, argument="futr_df")
-    extra = [
-        c
-        for c in frame.column_names
-        if c not in (table.time_col, table.id_col, *encoding.names.known, *table.channel_names)
-    ]
+    roles = {table.time_col, table.id_col, *encoding.names.known, *table.channel_names}
+    extra = [column for column in frame.column_names if column not in roles]
     if extra:
         raise FernError(
             f"has the columns {', '.join(extra[:5])}, which are not known columns",
@@ -73,15 +74,6 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
         places = np.flatnonzero(codes == code)
         rows[name] = (stamps.take(pa.array(places)), values[places])
     return rows
-
-
-def _read_file(state: State, path: str | Path) -> pa.Table:
-    """The file of a future frame, in the types of its columns."""
-    assert state.covariates is not None
-    names = state.covariates.encoding.names.known
-    naming = tuple(state.table.native.named_by) or ((state.table.id_col,) if state.table.id_col else None)
-    reading = Reading(time_col=state.table.time_col, id_col=naming, covariates=names, forecast=True)
-    return read_columns(open_source(path, replace(reading, ignore_columns=True)))
 
 
 def make_future(state: State, recent: Sequence[Recent], table: SeriesTable) -> Any:

@@ -20,8 +20,6 @@ from fern.forecaster.predict import (
 from fern.forecaster.state import Recent, State
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from fern.forecaster.forecaster import FernForecaster
     from fern.plot.forecasts import Fans
 
@@ -31,25 +29,6 @@ JOINT_PATHS, MOST_JOINT, LEVEL = 1000, 4, 90.0
 """Paths that the joint distribution of two steps is seen from, the series it is drawn for, the share of paths that it
 holds.
 """
-
-
-def plot_forecast(
-    forecaster: "FernForecaster",
-    df: Any,
-    *,
-    futr_df: Any,
-    level: Sequence[float] | float,
-    h: int | None,
-    band: bool,
-    history: int | None,
-    joint: tuple[int, int] | None,
-) -> "Figure":
-    """The figure of `FernForecaster.plot`."""
-    from fern.plot.forecasts import fan_figure
-
-    return fan_figure(
-        make_fans(forecaster, df, futr_df=futr_df, level=level, h=h, band=band, history=history, joint=joint)
-    )
 
 
 def make_fans(
