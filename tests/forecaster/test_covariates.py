@@ -215,11 +215,15 @@ def test_update_takes_the_columns_along(frame):
     assert np.isfinite(model.predict(futr_df=future)["DLinear"]).all()
 
 
-def test_without_covariates_nothing_changes(past):
-    plain = past.drop(columns="x")
-    one = FernForecaster(H, model="dlinear", epochs=1, progress="silent").fit(plain)
-    assert one._fitted().covariates is None
-    assert "covariate" not in " ".join(one.notes_)
+def test_without_covariates_nothing_changes(past, monkeypatch):
+    """No regression is fitted nor asked, and columns that are left aside do not move a single bit."""
+    for place in ("fit.fit_covariates", "covariates.fit_lag_regression", "predict.covariate_rows"):
+        monkeypatch.delattr(f"fern.forecaster.{place}")
+    plain = FernForecaster(H, epochs=1, progress="silent").fit(past.drop(columns="x"))
+    beside = FernForecaster(H, epochs=1, progress="silent", ignore_columns=True).fit(past)
+    assert plain._fitted().covariates is None and plain.notes_[1:] == beside.notes_[1:]
+    made = [one.predict(level=[80]) for one in (plain, beside)]
+    pd.testing.assert_frame_equal(*made, check_exact=True)
 
 
 def test_a_wide_frame_has_covariates_too(frame):
