@@ -233,7 +233,7 @@ def require_choice(name: str, value: object, options: Iterable[str]) -> None:
         fern.errors.FernError: layout: unknown layout 'rings': did you mean 'ring'? Known: free, ring
     """
     known = tuple(options)
-    if value not in known:
+    if not isinstance(value, str) or value not in known:  # an array is compared one by one
         raise unknown_name(name, value, known, argument=name)
 
 

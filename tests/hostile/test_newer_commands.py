@@ -98,6 +98,7 @@ def linked(to: str) -> Callable[[Path], Any]:
     Case("a forecast saved among other files", (*FORECAST, "--save", "d"), 2, "holds other files", {"d/mine": "x"}),
     Case("a forecast saved through a link to what it reads", (*FORECAST, "--save", "l"), 2,
          "is also the forecaster that is read", {"l": linked("m")}),
+    Case("an export into no name", ("bench", "export-fev", "", "--task", "t.toml"), 2, "an empty folder", EXPORT),
     Case("an export over files", ("bench", "export-fev", "d", "--task", "t.toml"), 2, "d: is not empty",
          {**EXPORT, "d/mine": "x"}),
     Case("an export into a file", ("bench", "export-fev", "f", "--task", "t.toml"), 2, "f is a file, needs a folder",

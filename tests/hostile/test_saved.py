@@ -26,6 +26,7 @@ from fern.forecaster.saved_folder import MANIFEST
 pytestmark = pytest.mark.filterwarnings("ignore::fern.forecaster.FernWarning")
 
 DAYS = pd.date_range("2024-01-01", periods=90, freq="D")
+NAMES = ["brief", "fern", "known", "short", "updated", "wide"]
 FIXTURES = Path(__file__).parents[1] / "forecaster" / "fixtures"
 
 
@@ -99,6 +100,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Saved]:
     known = panel.assign(promo=np.arange(180) % 5 == 0, region=panel["unique_id"], load=np.arange(180.0) % 3)
     lists = {"futr_exog_list": ["promo"], "hist_exog_list": ["load"], "stat_exog_list": ["region"]}
     make_forecaster(**lists, calendar=True).fit(known.assign(y=known["y"] + 5 * known["promo"])).save(honest / "known")
+    few = make_panel([f"s{place}" for place in range(12)], rows=14)
+    few = few.assign(promo=few["ds"].dt.day % 3 == 0)
+    few["y"] += 20 * few["promo"]
+    make_forecaster(futr_exog_list=["promo"]).fit(few).save(honest / "brief")
     folders = [*honest.iterdir(), FIXTURES / "fern"]
     return {folder.name: Saved(folder, scratch) for folder in sorted(folders)}
 
@@ -148,7 +153,7 @@ KINDS = ["float64", "float32", "float16", "int64", "int32", "int8", "uint8", "bo
 NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 1e-300, 1e30, -1e30, 1e308, np.nan, np.inf, -np.inf, 2.0**62])
 
 
-@pytest.mark.parametrize("name", ["fern", "known", "short", "updated", "wide"])
+@pytest.mark.parametrize("name", NAMES)
 @examples(12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_json_anywhere_is_refused_or_makes_a_forecaster(name: str, saved: dict[str, Saved], data: Any) -> None:
@@ -162,7 +167,7 @@ def test_any_json_anywhere_is_refused_or_makes_a_forecaster(name: str, saved: di
     require_working(loaded)
 
 
-@pytest.mark.parametrize("name", ["fern", "known", "short", "updated", "wide"])
+@pytest.mark.parametrize("name", NAMES)
 @examples(12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_array_anywhere_is_refused_or_makes_a_forecaster(name: str, saved: dict[str, Saved], data: Any) -> None:

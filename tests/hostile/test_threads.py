@@ -32,6 +32,20 @@ def test_eight_threads_predict_what_one_does(forecaster: FernForecaster) -> None
         pd.testing.assert_frame_equal(each.result(), alone, check_exact=True)
 
 
+def test_a_forecast_during_an_update_is_that_of_before_or_that_of_after(forecaster: FernForecaster) -> None:
+    changing = FernForecaster(**forecaster.get_params())
+    changing._state = forecaster._fitted()
+    rows = forecaster.predict().iloc[:, :2].assign(y=5.0)
+    before = changing.predict(level=[80])
+    with ThreadPoolExecutor(8) as pool:
+        made = [pool.submit(changing.predict, level=[80]) for _ in range(8)]
+        pool.submit(changing.update, rows).result()
+        made += [pool.submit(changing.predict, level=[80]) for _ in range(2)]
+    after = changing.predict(level=[80])
+    assert not after.equals(before)
+    assert all(one.result().equals(before) or one.result().equals(after) for one in made)
+
+
 def _predict_in_child(forecaster: FernForecaster, pipe: Connection) -> None:
     pipe.send(forecaster.predict(level=[80]).iloc[:, 2:].to_numpy().tolist())
 

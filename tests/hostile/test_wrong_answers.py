@@ -89,6 +89,7 @@ TABLE = hourly(columns="größe")
 SEVEN = TABLE.encode("utf-7")
 PDF = b"%PDF-1.4\n" + b"".join(b"%010d 00000\n" % (17 * i) for i in range(80))
 FORECAST = ("--model", "dlinear", "--epochs", "1", "--horizon", "4")
+WITH_A_GAP = "".join(line for row, line in enumerate(hourly().splitlines(keepends=True)) if row not in (57, 58))
 
 
 @cases(
@@ -101,11 +102,32 @@ FORECAST = ("--model", "dlinear", "--epochs", "1", "--horizon", "4")
     Case("separator NUL", ("audit", "x.csv", "--separator", "\0"), 2, "--separator|separator", {"x.csv": hourly()}),
     Case("separator emoji", ("audit", "x.csv", "--separator", "🌿"), 2, "--separator|separator", {"x.csv": hourly()}),
     Case(
+        "levels of one column",
+        ("forecast", "x.csv", *FORECAST, "--level", "80,80.00000000001"),
+        2,
+        "--level|level",
+        {"x.csv": hourly()},
+    ),
+    Case(
+        "a gap in the window",
+        ("backtest", "x.csv", *FORECAST, "--missing", "drop"),
+        2,
+        "missing|gap",
+        {"x.csv": WITH_A_GAP},
+    ),
+    Case(
         "cells at the end of numbers",
         ("audit", "x.csv"),
         0,
         "28 rows",
         {"x.csv": "\n".join(["date,a", *(f"2020-01-{i + 1:02d},{(-1) ** i * 1.7e308}" for i in range(28))])},
+    ),
+    Case(
+        "a jump to 1e300",
+        ("audit", "x.csv"),
+        0,
+        "28 rows",
+        {"x.csv": "\n".join(["date,a", *(f"2020-01-{i + 1:02d},{1e300 * (i > 26)}" for i in range(28))])},
     ),
 )
 def test_files_that_are_no_tables_and_columns_of_two_roles_are_refused(case: Case, capsys: Any) -> None:
@@ -136,6 +158,18 @@ ODD_CALLS: dict[str, Any] = {
     "times beyond 64 bits": lambda: make_forecaster().fit(BEYOND.rename(columns={"ds": "y", "y": "ds"})),
     "a gap of 10^12 rows": lambda: make_forecaster().fit(FAR),
     "a gap of 10^12 rows to fill": lambda: make_forecaster(missing="interpolate").fit(FAR),
+    "text that is half of a surrogate pair": lambda: make_forecaster().fit(
+        LONG.assign(unique_id=pd.Series(["\ud800"] * 100 + ["q"] * 100, dtype=object))
+    ),
+    "identifiers that are durations": lambda: make_forecaster().fit(
+        LONG.assign(unique_id=pd.to_timedelta(np.repeat([1, 2], 100), unit="D"))
+    ),
+    "later rows without stamps": lambda: make_forecaster().fit(WIDE[:90]).update(WIDE[90:].assign(ds=pd.NaT)),
+    "an endless season": lambda: make_forecaster(season=10**30).fit(WIDE),
+    "an array for a calendar": lambda: make_forecaster(calendar=np.array([1, 2])).fit(WIDE),
+    "an array for a precision": lambda: make_forecaster(precision=np.array([1, 2])).fit(WIDE),
+    "a column that is called NaN": lambda: make_forecaster().fit(WIDE.rename(columns={"a": np.nan})).save("kept"),
+    "a column that is called True": lambda: make_forecaster().fit(WIDE.rename(columns={"a": True})).save("kept"),
     "a context among the model's settings": lambda: make_forecaster(model_settings={"context_length": 8}).fit(WIDE),
     "channels among the model's settings": lambda: make_forecaster(model_settings={"channels": 2}).fit(WIDE),
     "beyond the year 2262": lambda: (

@@ -161,7 +161,7 @@ def _by_column(columns: Mapping[str, Any]) -> pa.Table | None:
     """The columns of a pandas frame, or None where one cannot be read: `_whole` tells which, and why."""
     try:
         return pa.table({name: pa.array(column, from_pandas=True) for name, column in columns.items()})
-    except (pa.ArrowException, OverflowError):
+    except (pa.ArrowException, OverflowError, UnicodeError):
         return None
 
 
@@ -174,6 +174,8 @@ def _whole(frame: Any) -> pa.Table:
         raise FernError(f"a column has values of mixed types ({error})", argument="frame") from None
     except OverflowError:
         raise FernError("a column has whole numbers beyond 64 bits", argument="frame") from None
+    except UnicodeError as error:
+        raise FernError(f"a column has text that is no Unicode ({error})", argument="frame") from None
     except pa.ArrowException as error:  # complex numbers, say
         raise FernError(f"a column cannot be read ({'; '.join(map(str, error.args))})", argument="frame") from None
 

@@ -261,6 +261,8 @@ def read_series(
     roles, types = source.roles, source.types
     with readable(source.name):
         parts = split_by_series(source)
+    for name in roles.identifiers:
+        _require_restorable(name, types.get(name), where=source.name)
     empty = [name for name, rows in parts if len(parts) > 1 and _is_empty(rows, roles.values)]
     if len(empty) < len(parts):
         parts = [(name, rows) for name, rows in parts if name not in {*empty}]
@@ -295,6 +297,16 @@ def read_series(
         ignored=roles.ignored,
         notes=(*roles.notes, *_describe_changes(series, empty, missing)),
     )
+
+
+def _require_restorable(column: str, type_: pa.DataType | None, *, where: str) -> None:
+    """Refuse identifiers of a type that their text cannot be turned into again, such as durations."""
+    try:
+        restore_names(pa.nulls(1, pa.string()), type_)
+    except pa.ArrowNotImplementedError:
+        raise FernError(
+            f"{column!r} holds {type_}", argument="id_col", expected="text, numbers or dates", where=where
+        ) from None
 
 
 def _is_empty(rows: pa.Table, columns: Sequence[str]) -> bool:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.errors import FernError
 from fern.models.classical import KNOTS, QuantileForecast
 
 Floats = NDArray[np.float64]
@@ -116,16 +115,8 @@ class Blend:
 
     @classmethod
     def from_parts(cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Blend":
-        """What `to_parts` took apart."""
-        weight, trust, share = (float(plain.get(name, 0.0)) for name in ("weight", "trust", "share"))
-        shape, bias = arrays.get("shape"), arrays.get("bias")
-        if not all(0 <= number <= 1 for number in (weight, trust, share)):
-            raise FernError(
-                f"weight {weight}, trust {trust}, share {share}", argument="combination", expected="shares from 0 to 1"
-            )
-        if shape is not None and (shape.ndim != 2 or shape.shape[1] != len(KNOTS)):
-            raise FernError(f"shape {shape.shape}", argument="combination", expected=f"{len(KNOTS)} quantiles")
-        return cls(weight, shape, trust, bias, share)
+        """What `to_parts` took apart, checked by `saved_schema` and `saved_state`."""
+        return cls(plain["weight"], arrays.get("shape"), plain["trust"], arrays.get("bias"), plain.get("share", 0.0))
 
 
 @dataclass(frozen=True, eq=False)

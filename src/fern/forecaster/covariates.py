@@ -196,7 +196,7 @@ class CovariateModel:
     def from_parts(
         cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, horizon: int
     ) -> "CovariateModel":
-        """What `to_parts` took apart."""
+        """What `to_parts` took apart: numbers are checked by `saved_schema`, sizes here."""
         regressions = []
         for channel, settings in enumerate(plain["regressions"]):
             lists = {name: tuple(settings[name]) for name in ("cycles", "memories")}
@@ -204,8 +204,8 @@ class CovariateModel:
             weights = tuple(
                 np.asarray(arrays[f"weights.{channel}.{step}"], dtype=np.float64) for step in range(config.horizon)
             )
-            if config.horizon != horizon or any(one.ndim != 2 or not np.isfinite(one).all() for one in weights):
-                raise FernError("weights of the wrong shape, or not finite", argument="covariates")
+            if config.horizon != horizon or any(one.ndim != 2 for one in weights):
+                raise FernError("weights of the wrong shape", argument="covariates")
             prefix = f"influences.{channel}."
             parts = {key.removeprefix(prefix): values for key, values in arrays.items() if key.startswith(prefix)}
             regressions.append(LagRegression(config, weights, read_influences(parts, weights)))
@@ -214,7 +214,7 @@ class CovariateModel:
             for prefix in ("blend.", "brief.")
         )
         brief = BriefPart.from_parts(plain["brief"], few, horizon=horizon) if plain.get("brief") else None
-        importance = tuple((str(name), float(mean), float(error)) for name, mean, error in plain["importance"])
+        importance = tuple((name, mean, error) for name, mean, error in plain["importance"])
         spread = np.asarray(arrays["spread"], dtype=np.float64)
         if regressions and spread.shape != (len(regressions), horizon):
             raise FernError(f"spread of shape {spread.shape}", argument="covariates")

@@ -40,7 +40,7 @@ from fern.forecaster.predict import (
     simulate_frame,
     simulate_series,
 )
-from fern.forecaster.state import Recent, State
+from fern.forecaster.state import MOST_STEPS, Recent, State
 from fern.models import model_names
 from fern.training import TrainConfig
 from fern.training.logging import Mode
@@ -297,7 +297,7 @@ class FernForecaster:
         """
         state, output = self._fitted(), OutputColumns.of(level=level, quantiles=quantiles)
         steps = self._steps(h)
-        recent, table = self._contexts(df, futr_df)
+        recent, table = self._contexts(df, futr_df, state=state)
         made = predict_series(state, recent, Request(steps, tuple(output.probabilities), seed=self.seed))
         self._warn_of_levels(output)
         if made.held_back:
@@ -331,7 +331,7 @@ class FernForecaster:
         seed = self.seed if seed is None else seed
         require_whole("n_paths", n_paths, 1)
         require_whole("seed", seed, 0)
-        recent, table = self._contexts(df, futr_df)
+        recent, table = self._contexts(df, futr_df, state=state)
         paths = simulate_series(state, recent, steps=steps, n_paths=n_paths, seed=seed)
         return simulate_frame(state, recent, table, paths)
 
@@ -356,7 +356,7 @@ class FernForecaster:
         from fern.forecaster.totals import total_frame
 
         state, output = self._fitted(), OutputColumns.of(level=level, quantiles=None)
-        recent, table = self._contexts(df, futr_df)
+        recent, table = self._contexts(df, futr_df, state=state)
         return total_frame(state, recent, table, output, by=by, how=how)
 
     def forecast_distribution(self, df: Any = None) -> "CalibratedForecast":
@@ -458,6 +458,9 @@ class FernForecaster:
         Stamps must go on where each series ends; a gap or an overlap is an error that names series and stamp. Series
         that are not in ``df`` stay as they are; new ones are refused (`predict` takes them). As outcomes of former
         forecasts come in, the radii of that series widen or narrow (`fern.calibration.OnlineCalibration`).
+
+        Other threads may forecast meanwhile: each forecast is that of before or that of after. Of two updates at once
+        one may be lost.
         """
         from fern.forecaster.update import update_state
 
@@ -622,9 +625,11 @@ class FernForecaster:
         require_whole("h", h, 1)
         return h
 
-    def _contexts(self, df: Any, futr_df: Any = None) -> tuple[tuple[Recent, ...], SeriesTable]:
+    def _contexts(
+        self, df: Any, futr_df: Any = None, *, state: State | None = None
+    ) -> tuple[tuple[Recent, ...], SeriesTable]:
         """The rows to forecast from, with the known columns ahead, and the table whose form the answer takes."""
-        state = self._fitted()
+        state = self._fitted() if state is None else state
         table = state.table if df is None else self._read_like_fitted(df)
         recent = state.recent if df is None else state.recent_rows(table)
         if futr_df is None:
@@ -814,6 +819,8 @@ class FernForecaster:
             value = getattr(self, name)
             if not isinstance(value, str | None) or value != unset:
                 require_whole(name, value, 1)
+                if value > MOST_STEPS:
+                    raise FernError(argument=name, got=value, expected=f"at most {MOST_STEPS:,}")
         for name, known in (("model", model_names()), ("progress", get_args(Mode)), ("missing", get_args(Missing))):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in known:
@@ -823,7 +830,7 @@ class FernForecaster:
                 raise FernError(argument=name, got=getattr(self, name), expected="True or False")
         for name in ("calendar", "positive"):
             value = getattr(self, name)
-            if not isinstance(value, bool) and value != "auto":
+            if not isinstance(value, bool) and not (isinstance(value, str) and value == "auto"):
                 raise FernError(argument=name, got=value, expected="True, False or 'auto'")
         self._covariates()
         if self.holidays is not None and not isinstance(self.holidays, str):

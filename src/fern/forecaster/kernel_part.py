@@ -122,10 +122,7 @@ def read_kernel(plain: Mapping[str, Any], spread: NDArray[Any] | None, horizon: 
     config = KernelRegressionConfig(**{**plain["config"], "cycles": tuple(plain["config"]["cycles"])})
     if spread is None or spread.shape != (horizon,) or not np.isfinite(spread).all() or config.horizon != horizon:
         raise FernError("a kernel's spread of the wrong shape, or not finite", argument="covariates")
-    share, calm = float(plain["share"]), float(plain["calm"])
-    if not (0 <= share <= 1 and 0 <= calm <= 1):
-        raise FernError(f"share {share}, calm {calm}", argument="covariates", expected="shares from 0 to 1")
-    return KernelPart(config, np.asarray(spread, dtype=np.float64), share, calm, int(plain["fewest"]))
+    return KernelPart(config, np.asarray(spread, dtype=np.float64), plain["share"], plain["calm"], plain["fewest"])
 
 
 @dataclass(frozen=True, eq=False)

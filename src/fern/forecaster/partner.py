@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.errors import FernError, unknown_name
+from fern.errors import unknown_name
 from fern.forecaster.combination import Blend, HeldOut, losses_of
 from fern.models.classical import ClassicalSettings, QuantileForecast, forecast_panel
 from fern.models.classical.intermittent import is_intermittent
@@ -197,20 +197,15 @@ class Combination:
     def from_parts(
         cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], floors: Mapping[str, Floats]
     ) -> "Combination":
-        """What `to_parts` took apart."""
-        transform, positive = plain["transform"], plain["positive"]
-        if transform not in get_args(Transform):
-            raise unknown_name("transform", str(transform)[:40], get_args(Transform))
-        if positive not in (True, False, "auto"):
-            raise FernError(argument="positive", got=str(positive)[:40], expected="True, False or 'auto'")
+        """What `to_parts` took apart, checked by `saved_schema`."""
         blends = {}
         for name in ("learnt", "zeros", "alone"):
             own = {key.removeprefix(f"{name}."): v for key, v in arrays.items() if key.startswith(f"{name}.")}
             blends[name] = Blend.from_parts(plain[name], own)
         partner = Partner(
-            season=int(plain["season"]),
-            transform=transform,
-            recent=bool(plain.get("recent", False)),
+            season=plain["season"],
+            transform=plain["transform"],
+            recent=plain.get("recent", False),
             weights=plain.get("weights", NEWEST),
         )
         if partner.weights not in WEIGHTS:
@@ -218,7 +213,7 @@ class Combination:
         tuned = {key.removeprefix("network."): v for key, v in arrays.items() if key.startswith("network.")}
         if tuned:
             partner = replace(partner, network=rebuild_network(partner.weights, tuned))
-        return cls(partner=partner, positive=positive, floors=floors, **blends)
+        return cls(partner=partner, positive=plain["positive"], floors=floors, **blends)
 
 
 def find_floor(values: Floats, positive: bool | Literal["auto"]) -> Floats:  # (T, C) -> (C,)

@@ -15,6 +15,7 @@ from fern.diagnostics import Rules
 from fern.diagnostics.alarms import Rates
 from fern.errors import FernError
 from fern.forecaster.partner import Transform
+from fern.forecaster.state import MOST_STEPS
 from fern.models.kernel_regression import KernelRegressionConfig
 from fern.models.lag_regression import LagRegressionConfig
 from fern.models.pretrained.weights import NEWEST
@@ -23,7 +24,7 @@ from fern.settings import STRICT, from_mapping
 MOST_ROWS = 2**48
 """Rows of a series: beyond any table, and far from where 64 bits end."""
 
-Size = Annotated[int, Field(ge=1, le=2**31)]
+Size = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 Rows = Annotated[int, Field(ge=0, le=MOST_ROWS)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Worth = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from fern.data.timestamps import in_type
 from fern.diagnostics import EigenProfile, Rules
 from fern.diagnostics.alarms import Rates
 from fern.errors import FernError, require_memory
-from fern.forecaster.covariates import CovariateModel
+from fern.forecaster.covariates import CovariateModel, prepare
 from fern.forecaster.partner import Combination, Partner
 from fern.forecaster.predict import covariate_rows
 from fern.forecaster.saved_schema import MOST_ROWS, check_plain
@@ -163,7 +164,8 @@ def _with_covariates(state: State, plain: Mapping[str, Any], arrays: Mapping[str
         if values.dtype.kind == "f":
             _read(own, name, values.shape, least=-LARGEST, most=LARGEST)
     model = CovariateModel.from_parts(plain["covariates"], own, horizon=state.horizon)
-    if model.regressions and len(model.regressions) != len(state.channel_names):
+    channels = len(state.channel_names)
+    if {len(model.regressions) or channels, channels if model.brief is None else len(model.brief.spread)} != {channels}:
         raise FernError("are for other channels", argument="regressions", where="covariates")
     counts = [len(one.values) for one in state.recent]
     rows = _read(arrays, "recent.covariates", (sum(counts), len(model.encoding.dynamic_outputs)))
@@ -177,9 +179,14 @@ def _with_covariates(state: State, plain: Mapping[str, Any], arrays: Mapping[str
     longest = max(recent, key=lambda one: len(one.values))
     ahead = np.zeros((state.horizon, len(model.encoding.known_outputs)))
     # One forecast shows whether the weights are those of the features; values ahead do not matter for that.
-    model.forecast(
-        [covariate_rows(joined, replace(longest, ahead=ahead))], np.ones(len(state.channel_names)), state.frequency
-    )
+    tried = covariate_rows(joined, replace(longest, ahead=ahead))
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = [model.forecast([tried], np.ones(channels), state.frequency)]
+        if model.brief is not None:
+            ready = [prepare(tried, model.encoding, channel, state.frequency) for channel in range(channels)]
+            made += [model.brief.forecast(one, channel) for channel, one in enumerate(ready)]
+    if any(np.isinf(one.table).any() for one in made):
+        raise FernError("make a forecast that is not finite", argument="weights", where="covariates")
     return joined
 
 
@@ -365,10 +372,10 @@ def _table(plain: Mapping[str, Any], channel_names: tuple[str, ...], frequency: 
 
 def _label(label: Any) -> Any:
     """A label of pandas that JSON keeps: text, a number or nothing."""
-    if isinstance(label, np.integer | np.floating):
-        return label.item()
-    if label is None or isinstance(label, str | int | float):
-        return label
+    plain = label.item() if isinstance(label, np.generic) else label
+    number = isinstance(plain, int | float) and not isinstance(plain, bool) and abs(plain) < inf
+    if plain is None or isinstance(plain, str) or number:
+        return plain
     raise FernError(f"column {str(label)[:60]!r}: a label of type {type(label).__name__} cannot be saved; make it text")
 
 

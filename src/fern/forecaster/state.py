@@ -22,6 +22,9 @@ Floats = NDArray[np.float64]
 
 _AT_ONCE = 1 << 16
 
+MOST_STEPS = 2**31
+"""Of a context, a horizon or a season: beyond any table."""
+
 
 @dataclass(frozen=True)
 class Scale:

@@ -63,8 +63,11 @@ def _require_following(before: Recent, later: Series, frequency: Frequency) -> N
     where = f"frame, series {before.name!r}" if before.name else "frame"
     if (before.last is None) != (later.stamps is None):
         raise FernError(argument="frame", expected="a time column if and only if the fitted frame had one", where=where)
-    if before.last is None:
+    if before.last is None or later.stamps is None:
         return
+    if later.stamps.null_count:
+        row = later.stamps.is_null().index(True).as_py() + 1
+        raise FernError(f"row {row} has no stamp", where=where)
     if frequency.unit == "business day":
         steps = count_open_days(pa.concat_arrays([pa.array([before.last]), _stamps_like(before, later)]), frequency)
         if ((steps > 0) & (steps <= LONGEST_CLOSED + 1)).all():

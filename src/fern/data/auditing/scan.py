@@ -273,7 +273,7 @@ class ColumnScan:
         values, zeros, missing = self._runs.finish()
         some = self._finite > 0
         mean = self._sum / self._finite if some else np.nan
-        variance = self._squares / self._finite - mean**2 if some else np.nan
+        variance = self._squares / self._finite - mean * mean if some else np.nan
         return ColumnStatistics(
             name=self._name,
             rows=self._rows,
