@@ -1,6 +1,9 @@
 """What every registered model must satisfy. A new model gets these tests by registering itself."""
 
 import math
+from copy import deepcopy
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:polymap. .* windows had values h
 
 def small(name: str, *, context: int = 50, horizon: int = 24, channels: int = 3, seed: int = 7) -> Forecaster:
     """A small model that has seen its training windows. The context of 50 divides into no usual patch."""
+    return deepcopy(_shown(name, context, horizon, channels, seed))
+
+
+@cache
+def _shown(name: str, context: int, horizon: int, channels: int, seed: int) -> Forecaster:
     model = build_model(
         name,
         context_length=context,
@@ -75,7 +83,7 @@ def test_forecast_has_the_shape_of_the_future_for_any_number_of_channels(name: s
 
 
 @EVERY_MODEL
-@pytest.mark.parametrize("horizon", [1, 24, 96, 336, 720])
+@pytest.mark.parametrize("horizon", [1, 336])
 def test_forecast_reaches_any_horizon_from_a_context_no_patch_divides(name: str, horizon: int) -> None:
     model = small(name, horizon=horizon)
     past, future = oscillators(windows=2, context=50, horizon=horizon, channels=3)
@@ -183,15 +191,9 @@ def test_runs_in_double_precision(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "preset"), [(name, preset) for name in NAMES for preset in model_entry(name).presets])
-def test_every_preset_builds_at_the_papers_size(name: str, preset: str) -> None:
-    model = build_model(name, context_length=336, horizon=336, channels=3, preset=preset)
-    past, future = oscillators(windows=2, context=336, horizon=336, channels=3)
-    show(model, past, future)
-    assert model.eval()(past).mean.shape == future.shape
-
-
-@pytest.mark.parametrize(("name", "preset"), [(name, preset) for name in NAMES for preset in model_entry(name).presets])
-def test_a_model_reads_the_channels_it_says_it_sees(name: str, preset: str) -> None:
+def test_every_preset_builds_at_the_papers_context_and_reads_the_channels_it_says_it_sees(
+    name: str, preset: str
+) -> None:
     model = build_model(
         name, context_length=336, horizon=24, channels=3, preset=preset, generator=Generator().manual_seed(7)
     )
@@ -200,7 +202,9 @@ def test_a_model_reads_the_channels_it_says_it_sees(name: str, preset: str) -> N
     model.eval()
     changed = past.clone()
     changed[..., 1] = past[..., 1].roll(1, dims=0)
-    same = torch.allclose(model(changed).mean[..., 0], model(past).mean[..., 0], rtol=1e-6, atol=1e-6)
+    mean = model(past).mean
+    assert mean.shape == future.shape
+    same = torch.allclose(model(changed).mean[..., 0], mean[..., 0], rtol=1e-6, atol=1e-6)
     assert same == (model.config.sees == "own")
 
 
@@ -222,27 +226,24 @@ def test_samples_are_drawn_where_there_is_a_distribution_and_refused_where_there
         model(past, samples=-1)
 
 
-BAD_PASTS = {
-    "rank": (torch.zeros(50, 3), r"past: got 2 dimensions.*\(batch, 50, 3\)"),
-    "length": (torch.zeros(2, 49, 3), "past: got 49 time steps, context_length is 50"),
-    "channels": (torch.zeros(2, 50, 4), "past: got 4 channels, the model has 3"),
-    "empty": (torch.zeros(0, 50, 3), "past: got an empty batch"),
-    "integers": (torch.zeros(2, 50, 3, dtype=torch.int64), "past: got torch.int64"),
-    "nan": (
-        torch.zeros(2, 50, 3).index_fill(1, torch.tensor([4]), torch.nan),
-        "past: got nan at window 0, time step 4",
-    ),
-    "inf": (torch.zeros(2, 50, 3).index_fill(2, torch.tensor([1]), -torch.inf), "past: got -inf at .* channel 1"),
-    "list": ([[0.0]], "past: got list"),
-}
+BAD_PASTS = (
+    (torch.zeros(50, 3), r"past: got 2 dimensions.*\(batch, 50, 3\)"),
+    (torch.zeros(2, 49, 3), "past: got 49 time steps, context_length is 50"),
+    (torch.zeros(2, 50, 4), "past: got 4 channels, the model has 3"),
+    (torch.zeros(0, 50, 3), "past: got an empty batch"),
+    (torch.zeros(2, 50, 3, dtype=torch.int64), "past: got torch.int64"),
+    (torch.zeros(2, 50, 3).index_fill(1, torch.tensor([4]), torch.nan), "past: got nan at window 0, time step 4"),
+    (torch.zeros(2, 50, 3).index_fill(2, torch.tensor([1]), -torch.inf), "past: got -inf at .* channel 1"),
+    ([[0.0]], "past: got list"),
+)
 
 
 @EVERY_MODEL
-@pytest.mark.parametrize("case", BAD_PASTS)
-def test_bad_past_is_refused_by_name(name: str, case: str) -> None:
-    past, message = BAD_PASTS[case]
-    with pytest.raises(FernError, match=message):
-        small(name)(past)
+def test_bad_past_is_refused_by_name(name: str) -> None:
+    model = small(name)
+    for past, message in BAD_PASTS:
+        with pytest.raises(FernError, match=message):
+            model(past)
 
 
 @EVERY_MODEL
@@ -253,12 +254,11 @@ def test_a_future_of_another_length_is_refused_by_name(name: str) -> None:
 
 
 @EVERY_MODEL
-@pytest.mark.parametrize("setting", ["context_length", "horizon", "channels"])
-@pytest.mark.parametrize("value", [0, -1])
-def test_sizes_below_one_are_refused_by_name(name: str, setting: str, value: int) -> None:
-    sizes = {"context_length": 50, "horizon": 24, "channels": 3, setting: value}
-    with pytest.raises(FernError, match=f"{setting}: got {value}"):
-        build_model(name, **sizes)
+def test_sizes_below_one_are_refused_by_name(name: str) -> None:
+    for setting, value in product(("context_length", "horizon", "channels"), (0, -1)):
+        sizes = {"context_length": 50, "horizon": 24, "channels": 3, setting: value}
+        with pytest.raises(FernError, match=f"{setting}: got {value}"):
+            build_model(name, **sizes)
 
 
 @EVERY_MODEL
