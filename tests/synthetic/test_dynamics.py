@@ -11,7 +11,7 @@ from fern.systems.registry import PREMADE
 
 def test_no_scenario_of_the_paper_is_ever_drawn():
     rng = np.random.default_rng(1)
-    for _ in range(4000):
+    for _ in range(1500):
         drawn = draw_settings(rng, 1024)
         for params in filter(None, (drawn.params, drawn.changed)):
             for regime in PAPER[drawn.system.name]:
@@ -20,10 +20,9 @@ def test_no_scenario_of_the_paper_is_ever_drawn():
                 assert distance > 0.02
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_every_scenario_counts_as_the_paper(name):
-    plan = SCENARIOS[name]
-    assert is_near_paper(plan.system, plan.source.complete(plan.params))
+def test_every_scenario_counts_as_the_paper():
+    for name, plan in SCENARIOS.items():
+        assert is_near_paper(plan.system, plan.source.complete(plan.params)), name
 
 
 def test_all_ten_systems_are_drawn_with_shocks_and_without():

@@ -46,7 +46,7 @@ def test_families_are_interleaved():
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("length", [16, 100, 2144])
+@pytest.mark.parametrize("length", [16, 2144])
 def test_every_family_gives_finite_series_that_move(name, length):
     values = generate(256 if length < 2000 else 64, length=length, seed=11, only=[name], artefacts=False).values
     assert np.isfinite(values).all()

@@ -113,12 +113,6 @@ def test_histories_are_equal_when_their_figures_are_however_long_they_took() -> 
     assert History([record(1, 1.0, 2.0)]) != History([record(1, 1.0, 2.1)])
 
 
-def test_rows_are_flat_for_a_data_frame() -> None:
-    (row,) = History([record(1, 1.5, 2.5)]).rows()
-    assert (row["validation_mse"], row["test_mse"], row["epoch"]) == (1.5, 2.5, 1)
-    assert not any(isinstance(value, dict) for value in row.values())
-
-
 def test_an_epoch_is_found_by_its_number() -> None:
     history = History([record(1, 1.0, None), record(2, 2.0, None)])
     assert history.of_epoch(2).validation["mse"] == 2.0

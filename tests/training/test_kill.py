@@ -14,7 +14,7 @@ from tests.training.support import program
 pytestmark = pytest.mark.xdist_group("kill")  # its fixtures are dear: one worker makes them
 
 RIG = Path(__file__).with_name("kill_rig.py")
-KILLS = 5
+KILLS = 2
 
 
 @pytest.fixture(scope="module")

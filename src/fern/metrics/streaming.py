@@ -117,11 +117,8 @@ class MetricAccumulator:
     """Gathers metrics over batches of any size; ``compute`` gives the value of all windows in one go.
 
     What is a mean over windows is kept as a float64 sum, so batch sizes matter by rounding only (1e-12).
-    ``sliced_w2`` compares whole sets of windows and cannot be summed over batches: the windows themselves are
-    kept, as given, and scored by ``compute``, so the value is exactly that of one go. They take twice N·H·C
-    values of the input's type: 56 MB for 7,000 windows of 336 steps and 3 channels in float32 (their 500
-    projections would take six times that). Nothing is kept unless ``sliced_w2`` is asked for, or ``objective``
-    with it.
+    ``sliced_w2`` compares whole sets of windows and cannot be summed over batches: where it is asked for, or
+    ``objective`` with it, the windows themselves are kept (56 MB for 7,000 windows of 336 steps and 3 channels).
 
     Arguments:
         metrics: names, any of ``METRICS``.

@@ -293,13 +293,10 @@ class Fern(Forecaster):
       leaves out the spread that z adds, the samples have it.
 
     ``mean="direct"``: y = A·y0 + μ with μ straight from ψ, the offset of the ellipsoid. The transport then shapes the
-    noise only: a distribution can be sharp (small Λ) wherever its mean lies, and a loss of the distribution moves the
-    mean as fast where it is sharp as where it is wide. So it is what a distribution is trained with, from normalised
-    contexts, where ψ has bounds for widths instead of the paper's (`fern.models.fern_parts.heads`). It is also our
-    reading of the paper's ablations "only encoder" (no repeated translation) and, with ``layers=0``, "no encoder and
-    no mean updates": with no shift at all the forecast would be 0 everywhere (MSE 256 on Lorenz-63, where the paper
-    reports 27 and 194; 194 is the error of the best constant). In the author's code the repeated translation is the
-    ``decoder_layers``, with y and z in turn::
+    noise only: a distribution can be sharp (small Λ) wherever its mean lies, so it is what a distribution is trained
+    with. It is also our reading of the paper's ablations "only encoder" and, with ``layers=0``, "no encoder and no mean
+    updates" (docs/decisions.md). In the author's code the repeated translation is the ``decoder_layers``, with y and z
+    in turn::
 
         z ← s_z ⊙ z + t_z     (s_z, t_z) = φ_y^i(H_y(y))
         y ← y + t_y           t_y = φ^i(H_z(z))

@@ -9,9 +9,7 @@ number a step from NumPy's generator of seed 1955. SLDS and GARCH have no seed t
 
 A parameter shock overwrites the parameters of the object that describes the run, and the tables' script makes the rows
 of each model anew from that one object. So only the first model, DLinear, saw the shock; the rows of all others, Fern's
-too, have the parameters after it from their first step on (``again``). The logs show it: the second model's Lorenz-63
-under a parameter shock begins with ρ = 28.1, and its moments and rows are those that come of it. Chua's generator works
-on a copy, so that its shock came to every model.
+too, have the parameters after it from their first step on (``again``), but for Chua's (docs/paper_claims.md).
 """
 
 from collections.abc import Mapping

@@ -140,10 +140,6 @@ class History(Sequence[EpochRecord]):
             for choice, record in choices.items()
         ]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One flat mapping for each epoch, as a data frame takes them: ``validation_mse`` and so on."""
-        return [_flat(asdict(record)) for record in self._records]
-
     def to_list(self) -> list[dict[str, Any]]:
         """Plain values for a JSON file, from which `history_from_list` restores the same bits."""
         return [asdict(record) for record in self._records]
@@ -158,16 +154,6 @@ def _test(record: EpochRecord) -> MetricValues:
     if record.test is None:
         raise FernError(f"epoch {record.epoch} has no test figures", argument="history")
     return record.test
-
-
-def _flat(record: dict[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in record.items():
-        if isinstance(value, dict):
-            flat |= {f"{name}_{metric}": figure for metric, figure in value.items()}
-        else:
-            flat[name] = value
-    return flat
 
 
 T = TypeVar("T")

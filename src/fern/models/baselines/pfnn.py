@@ -71,18 +71,15 @@ class PFNN(PointForecaster):
         criterion(decode(K encode(x)), x') + criterion(decode(encode(x)), x) + γ₁ Σ ReLU(eig(KKᵀ) - 1) / n
 
     whose last term lets no direction of the embedding grow. The criterion is the training loop's, a mean over the n
-    numbers of the batch; the project *sums* squares over its batch, so its γ₁ = 1 stands beside n times as much, hence
-    the n. This is its script for flows (``L96_train_contract.py``, states on the attractor), and all of it.
+    numbers of the batch; the project *sums* squares over its batch, hence the n. This is its script for flows
+    (``L96_train_contract.py``).
 
-    *Measure invariance.* The project's paper adds a second operator for states on the attractor, pulled towards a
-    unitary one. Its released code has no ‖KᵀK - I‖ anywhere: the script of that name (``NS_train_invariant.py``, fields
-    in two dimensions) trains a backward operator beside K and compares traces. ``contraction_steps`` = N asks for our
-    reading of the paper: after N steps the term is γ₂ (‖KᵀK - I‖ + ‖KKᵀ - I‖) / n. The count of steps is saved with the
-    weights. What either choice does to the error: ``python -m benchmarks.rivals.pfnn``, figures in the results.
+    *Measure invariance.* The project's paper pulls the operator for states on the attractor towards a unitary one; its
+    released code does not. ``contraction_steps`` = N asks for our reading of the paper: after N steps the term is
+    γ₂ (‖KᵀK - I‖ + ‖KKᵀ - I‖) / n. What that does to the error: ``python -m benchmarks.rivals.pfnn``.
 
-    *The rollout* decodes and encodes anew at every step, as the project's scripts do by ``out = model(out)``: it is not
-    K^h in the embedding. Encoder, K and decoder meet without an activation between them; the three maps are multiplied
-    out once, so a step costs three products of the embedding's size instead of five.
+    *The rollout* decodes and encodes anew at every step, as the project's scripts do: it is not K^h in the embedding.
+    Encoder, K and decoder meet without an activation between them, so the three maps are multiplied out once.
 
     *A rollout that grows without bound* is held at ±1e12 and a `RuntimeWarning` says so: the forecast stays finite, its
     error shows what happened, and a training run goes on.

@@ -213,37 +213,16 @@ class PolymapConfig(ModelConfig):
 
     def _require_a_polynomial(self) -> None:
         """Refuse sizes of which even the smallest polynomial that the settings allow has too many features."""
-        rings = self.rings()
-        seen = self.channels if rings[0] is None else rings[0].width
-        if seen >= MOST_FEATURES:
-            name, got = ("channels", self.channels) if self.layout == "free" else ("reach", self.reach)
-            most = MOST_FEATURES - 1 if self.layout == "free" else (MOST_FEATURES - 2) // 2
+        smallest = self.rings()[0]
+        seen = self.channels if smallest is None else smallest.width
+        variables, degree = seen * (self.delays or 1), self.degree or 1
+        if monomial_count(variables, degree) > MOST_FEATURES:
+            guilty = "channels" if smallest is None else "reach"
+            guilty = guilty if seen >= MOST_FEATURES else "delays" if variables >= MOST_FEATURES else "degree"
             raise FernError(
-                argument=name,
-                got=got,
-                expected=(
-                    f"at most {most}: polymap makes at most {MOST_FEATURES} features, one of each channel and "
-                    "a constant"
-                ),
-            )
-        or_nearer = ", or a smaller reach" if self.layout == "ring" else ""
-        variables = seen * (self.delays or 1)
-        if variables >= MOST_FEATURES:
-            raise FernError(
-                (
-                    f"got {self.delays}, which makes {variables} variables of {seen} channels; needs at most "
-                    f"{(MOST_FEATURES - 1) // seen}{or_nearer}"
-                ),
-                argument="delays",
-            )
-        if self.degree is not None and monomial_count(variables, self.degree) > MOST_FEATURES:
-            fewer = ", or fewer delays" if self.delays is not None else ""
-            raise FernError(
-                (
-                    f"got {self.degree}, which makes more than {MOST_FEATURES} features of {variables} "
-                    f"variables; needs a lower one{fewer}{or_nearer}"
-                ),
-                argument="degree",
+                f"degree {degree} makes more than {MOST_FEATURES} features of {variables} variables",
+                argument=guilty,
+                expected=f"fewer {'channels' if smallest is None else 'neighbours'} or delays, or a lower degree",
             )
 
     def rings(self) -> list[Ring | None]:
