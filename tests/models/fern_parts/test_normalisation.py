@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from tests.errors import raises_error
 from torch import Generator, Tensor
 
-from fern.errors import FernError
 from fern.models import build_model
 from fern.models.fern_parts.normalisation import SPREAD_FLOOR, Normaliser, RowStatistics, smoothed
 
@@ -121,7 +121,7 @@ def test_training_is_that_of_a_model_without_it() -> None:
     assert losses[0] == losses[1]
 
 
-@pytest.mark.parametrize(("width", "message"), [(4, "needs an odd number"), (0, "got 0"), ("5", "got .5")])
-def test_a_width_that_has_no_middle_is_refused(width: object, message: str) -> None:
-    with pytest.raises(FernError, match=message):
+@pytest.mark.parametrize("width", [4, 0, "5"])
+def test_a_width_that_has_no_middle_is_refused(width: object) -> None:
+    with raises_error("smoothing"):
         build_model("fern", context_length=24, horizon=12, channels=1, smoothing=width)
