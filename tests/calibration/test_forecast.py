@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.calibration.processes import BASE, gaussian_distribution, tilted_distribution
 
@@ -47,6 +47,7 @@ def test_regions_nest_in_the_level(one: float, other: float) -> None:
     assert (sums[1].low <= sums[0].low).all() and (sums[0].high <= sums[1].high).all()
 
 
+@settings(max_examples=10)  # each calibrates twice
 @given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3))
 def test_everything_moves_with_the_series(scale: float, shift: float) -> None:
     (plain, y), (moved, moved_y) = forecast(n=40), forecast(n=40, scale=scale, shift=shift)

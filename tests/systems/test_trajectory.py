@@ -114,9 +114,12 @@ def test_seed_decides_the_noise():
 
 def test_the_same_id_gives_the_same_bytes_in_another_process():
     ids = ["LORENZ_PARAM", "KS_PARAM", "SLDS_SWITCH", "DOUBLEWELL_BASE"]
-    program = f"from fern.systems import simulate\nfor i in {ids}: print(simulate(i).fingerprint)"
+    program = (
+        "from fern.systems import scenario, simulate\n"
+        f"for i in {ids}: print(simulate(scenario(i, steps=2000)).fingerprint)"
+    )
     other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert other.stdout.split() == [simulate(i).fingerprint for i in ids]
+    assert other.stdout.split() == [simulate(scenario(i, steps=2000)).fingerprint for i in ids]
 
 
 def test_a_processor_without_wide_registers_gives_the_same_bytes():

@@ -6,10 +6,10 @@ from typing import overload
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
 
 from fern.metrics.point import Array, NumpyArray, Scalar, as_kind, wide
 from fern.metrics.probabilistic import Estimator, ForecastDistribution, pairs, read_paths, read_truth
+from fern.transport import Ellipsoid
 
 CHUNK_VALUES = 2**18  # windows are scored in chunks of about so many values, 2 MB, which stay in cache
 SMALLEST_SQUARE = 1e-300  # below it a squared distance counts as zero, where the root has no gradient
@@ -39,7 +39,7 @@ def energy_scores(
 
 @overload
 def energy_score(
-    distribution: Distribution | Tensor,
+    distribution: Ellipsoid | Tensor,
     true: Tensor,
     *,
     samples: int | None = ...,
@@ -48,7 +48,7 @@ def energy_score(
 ) -> Tensor: ...
 @overload
 def energy_score(
-    distribution: Distribution | NumpyArray,
+    distribution: Ellipsoid | NumpyArray,
     true: NumpyArray,
     *,
     samples: int | None = ...,

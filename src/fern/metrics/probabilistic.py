@@ -9,7 +9,6 @@ import torch
 from scipy import special
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.distributions import Distribution, Independent, LowRankMultivariateNormal, MultivariateNormal, Normal
 
 from fern.errors import FernError, require_level, unknown_name
 from fern.metrics.point import (
@@ -59,11 +58,12 @@ class _GaussianCrps(torch.autograd.Function):
         return tuple((grad * slope).sum_to_size(shape) if wanted else None for slope, shape, wanted in slopes)
 
 
-ForecastDistribution = Distribution | Array
+ForecastDistribution = Ellipsoid | Array
+"""An ellipsoid of batch (B, C) and event (H,), or samples (S, B, H, C)."""
+
 Estimator = Literal["fair", "nrg"]
 ESTIMATORS: tuple[str, ...] = get_args(Estimator)
 
-GAUSSIAN = (Ellipsoid, MultivariateNormal, LowRankMultivariateNormal)
 DRAWS = 100
 """How many paths are drawn from a distribution, unless told."""
 
@@ -153,9 +153,12 @@ def read_marginals(
     truth: Tensor,  # (B, H, C)
 ) -> Marginals:
     """The distribution's marginals in float64, checked, and fitting the truth."""
-    if isinstance(distribution, Distribution):
-        require_gaussian(distribution)
-        return GaussianMarginals(*_moments(distribution, truth))
+    if isinstance(distribution, Ellipsoid):
+        require_distribution_fits(distribution, truth)
+        mean, stddev = wide(distribution.mean), wide(distribution.stddev)
+        require_finite("distribution.mean", mean, CHANNEL_FIRST)
+        require_finite("distribution.stddev", stddev, CHANNEL_FIRST)
+        return GaussianMarginals(mean, stddev)
     return SampleMarginals(ordered(wide(read_samples(distribution, truth)).permute(1, 3, 2, 0)))
 
 
@@ -174,7 +177,7 @@ def read_samples(
 
 def read_truth(true: Array, distribution: ForecastDistribution) -> Tensor:  # (B, H, C)
     """The truth as a tensor, checked, and of the same kind as the distribution if that is samples."""
-    if not isinstance(distribution, Distribution) and isinstance(distribution, Tensor) != isinstance(true, Tensor):
+    if not isinstance(distribution, Ellipsoid) and isinstance(distribution, Tensor) != isinstance(true, Tensor):
         problem = "is given as samples of another kind than true"
         raise FernError(problem, argument="distribution", expected="both as tensors or both as NumPy arrays")
     return to_tensor("true", true, WINDOWS)
@@ -191,18 +194,10 @@ def read_paths(
 
     Without a generator they are drawn by a fresh one with seed 0.
     """
-    if not isinstance(distribution, Distribution):
+    if not isinstance(distribution, Ellipsoid):
         if samples is not None or generator is not None:
             raise FernError("the distribution is given as samples, nothing is drawn", argument="samples, generator")
         return read_samples(distribution, truth)
-    if not isinstance(distribution, Ellipsoid):
-        raise FernError(
-            (
-                f"{type(distribution).__name__} draws from torch's global random state, which metrics "
-                "leave alone; give samples (samples, batch, horizon, channels) of it"
-            ),
-            argument="distribution",
-        )
     count = DRAWS if samples is None else samples
     if count < 1:
         raise FernError(argument="samples", got=count, expected="at least 1")
@@ -213,27 +208,8 @@ def read_paths(
     return paths
 
 
-def require_gaussian(distribution: ForecastDistribution) -> Distribution:
-    """The distribution, if it is known to be Gaussian: the closed forms would be silently wrong for any other."""
-    if not isinstance(distribution, Distribution):
-        raise FernError(
-            argument="distribution", expected="a Gaussian distribution such as fern.transport.Ellipsoid, got samples"
-        )
-    independent = isinstance(distribution, Independent) and isinstance(distribution.base_dist, Normal)
-    if not (independent or isinstance(distribution, GAUSSIAN)):
-        raise FernError(
-            (
-                f"{type(distribution).__name__} is not known to be Gaussian over the horizon, as "
-                "Ellipsoid, MultivariateNormal and Independent(Normal, 1) are; give samples (samples, "
-                "batch, horizon, channels) of it"
-            ),
-            argument="distribution",
-        )
-    return distribution
-
-
 def require_distribution_fits(
-    distribution: Distribution,
+    distribution: Ellipsoid,
     truth: Tensor,  # (B, H, C)
 ) -> None:
     """Refuse a distribution whose batch and event are not the truth's windows, channels and horizon."""
@@ -247,36 +223,7 @@ def require_distribution_fits(
             ),
             argument="distribution",
         )
-    require_device("distribution", tensor_of(distribution), truth)
-
-
-def tensor_of(distribution: Distribution) -> Tensor:
-    """One of the distribution's parameters, for its precision and device: the mean of a factored distribution takes
-    work.
-    """
-    base = distribution.base_dist if isinstance(distribution, Independent) else distribution
-    for name in base.arg_constraints:
-        values = getattr(base, name)
-        if isinstance(values, Tensor):
-            return values
-    return distribution.mean
-
-
-def _moments(distribution: Distribution, truth: Tensor) -> tuple[Tensor, Tensor]:
-    require_distribution_fits(distribution, truth)
-    mean, stddev = wide(distribution.mean), wide(distribution.stddev)
-    require_finite("distribution.mean", mean, CHANNEL_FIRST)
-    require_finite("distribution.stddev", stddev, CHANNEL_FIRST)
-    if stddev.min() <= 0:
-        batch, channel, step = (stddev <= 0).nonzero()[0].tolist()
-        raise FernError(
-            (
-                f"{stddev[batch, channel, step]:.6g} at batch {batch}, channels {channel}, horizon {step} "
-                "(counted from 0); every value must be positive"
-            ),
-            argument="distribution.stddev",
-        )
-    return mean, stddev
+    require_device("distribution", distribution.eigenvalues, truth)
 
 
 def negative_log_densities(
@@ -284,13 +231,10 @@ def negative_log_densities(
     true: Tensor,  # (B, H, C)
 ) -> Tensor:  # (B, C)
     """−log density of each window and channel, per step."""
-    if not isinstance(distribution, Distribution):
-        raise FernError(
-            "nll needs a distribution with a density, got samples; crps and energy_score take them",
-            argument="distribution",
-        )
+    if not isinstance(distribution, Ellipsoid):
+        raise FernError("has no density; crps and energy_score take samples", argument="distribution")
     require_distribution_fits(distribution, true)
-    density = distribution.log_prob(true.transpose(1, 2).to(tensor_of(distribution).dtype))
+    density = distribution.log_prob(true.transpose(1, 2).to(distribution.eigenvalues.dtype))
     return -wide(density) / true.shape[1]
 
 
@@ -305,11 +249,11 @@ def crps_values(
 
 
 @overload
-def nll(distribution: Distribution, true: Tensor) -> Tensor: ...
+def nll(distribution: Ellipsoid, true: Tensor) -> Tensor: ...
 @overload
-def nll(distribution: Distribution, true: NumpyArray) -> np.float64: ...
+def nll(distribution: Ellipsoid, true: NumpyArray) -> np.float64: ...
 def nll(
-    distribution: Distribution,  # batch (B, C), event (H,)
+    distribution: Ellipsoid,  # batch (B, C), event (H,)
     true: Array,  # (B, H, C)
 ) -> Scalar:
     """Negative log-likelihood per step, −log p(true)/H, averaged over windows and channels, in nats.
@@ -319,8 +263,7 @@ def nll(
 
     Example:
         >>> import torch
-        >>> from torch.distributions import Independent, Normal
-        >>> distribution = Independent(Normal(torch.zeros(1, 1, 4), torch.ones(1, 1, 4)), 1)
+        >>> distribution = Ellipsoid(torch.ones(1, 1, 1, 4), None, torch.zeros(1, 1, 1, 0, 4), base_variance=1.0)
         >>> round(nll(distribution, torch.zeros(1, 4, 1)).item(), 4)         # ½ log 2π
         0.9189
     """
@@ -328,9 +271,9 @@ def nll(
 
 
 @overload
-def crps(distribution: Distribution | Tensor, true: Tensor, *, estimator: Estimator = ...) -> Tensor: ...
+def crps(distribution: Ellipsoid | Tensor, true: Tensor, *, estimator: Estimator = ...) -> Tensor: ...
 @overload
-def crps(distribution: Distribution | NumpyArray, true: NumpyArray, *, estimator: Estimator = ...) -> np.float64: ...
+def crps(distribution: Ellipsoid | NumpyArray, true: NumpyArray, *, estimator: Estimator = ...) -> np.float64: ...
 def crps(
     distribution: ForecastDistribution,  # batch (B, C), event (H,); or samples (S, B, H, C)
     true: Array,  # (B, H, C)
@@ -370,9 +313,9 @@ def covered_shares(
 
 
 @overload
-def coverage(distribution: Distribution | Tensor, true: Tensor, *, level: float = ...) -> Tensor: ...
+def coverage(distribution: Ellipsoid | Tensor, true: Tensor, *, level: float = ...) -> Tensor: ...
 @overload
-def coverage(distribution: Distribution | NumpyArray, true: NumpyArray, *, level: float = ...) -> np.float64: ...
+def coverage(distribution: Ellipsoid | NumpyArray, true: NumpyArray, *, level: float = ...) -> np.float64: ...
 def coverage(
     distribution: ForecastDistribution,  # batch (B, C), event (H,); or samples (S, B, H, C)
     true: Array,  # (B, H, C)

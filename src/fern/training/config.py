@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import InitVar, asdict, dataclass, fields
-from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from fern.errors import FernError, require_choice, require_number, require_whole, unknown_name
@@ -11,16 +10,6 @@ from fern.metrics import ObjectiveWeights
 from fern.metrics.streaming import Distance
 from fern.settings import STRICT
 from fern.training.optimisation import Keep, Schedule, Shape, StoppingRule, loss_weights
-
-
-@dataclass(frozen=True)
-class Preset:
-    """A training protocol: its settings, and the split and seeds of the tables it stands for."""
-
-    settings: Mapping[str, Any]
-    split: str
-    seeds: tuple[int, ...]
-
 
 NEUTRAL: Mapping[str, Any] = {
     "weight_decay": 0.0,
@@ -67,62 +56,44 @@ _DEFAULT: Mapping[str, Any] = {
     "distance": "w2",
 }
 
-PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {
-        "shock": Preset(
-            {
-                **NEUTRAL,
-                "learning_rate": 3e-4,
-                "batch_size": 95,
-                "epochs": 50,
-                "patience": 5,
-                "grace": 3,
-                "distance": "w2",
-            },
-            split="shock",
-            seeds=(7, 1955),
-        ),
-        "detailed": Preset(
-            {
-                **NEUTRAL,
-                "learning_rate": 9e-4,
-                "batch_size": 128,
-                "epochs": 50,
-                "patience": 5,
-                "grace": 0,
-                "distance": "sliced_w2",
-            },
-            split="detailed",
-            seeds=(7, 1955, 2023, 4),
-        ),
-        "default": Preset(_DEFAULT, split="shock", seeds=(7,)),
-        "chaos": Preset(
-            {
-                **_DEFAULT,
-                "epochs": 20,
-                "steps_per_epoch": 250,
-                "batch_size": 256,
-                "loss": "mse",
-                "patience": 20,
-                "tolerance": 0.0,
-                "evaluation_batch_size": 1024,
-                "validation_windows": 1000,
-            },
-            split="shock",
-            seeds=(7,),
-        ),
-        "distribution": Preset(
-            {
-                **_DEFAULT,
-                "epochs": 10,
-                "loss": "whitened_crps",
-                "objective": ObjectiveWeights(mse=0.0, mae=0.0, distance=0.0, crps=1.0),
-            },
-            split="shock",
-            seeds=(7,),
-        ),
-    }
-)
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "shock": {
+        **NEUTRAL,
+        "learning_rate": 3e-4,
+        "batch_size": 95,
+        "epochs": 50,
+        "patience": 5,
+        "grace": 3,
+        "distance": "w2",
+    },
+    "detailed": {
+        **NEUTRAL,
+        "learning_rate": 9e-4,
+        "batch_size": 128,
+        "epochs": 50,
+        "patience": 5,
+        "grace": 0,
+        "distance": "sliced_w2",
+    },
+    "default": _DEFAULT,
+    "chaos": {
+        **_DEFAULT,
+        "epochs": 20,
+        "steps_per_epoch": 250,
+        "batch_size": 256,
+        "loss": "mse",
+        "patience": 20,
+        "tolerance": 0.0,
+        "evaluation_batch_size": 1024,
+        "validation_windows": 1000,
+    },
+    "distribution": {
+        **_DEFAULT,
+        "epochs": 10,
+        "loss": "whitened_crps",
+        "objective": ObjectiveWeights(mse=0.0, mae=0.0, distance=0.0, crps=1.0),
+    },
+}
 """``shock`` and ``detailed`` are the paper's protocols, ``default`` is ours for people's own data. ``distribution`` is
 ``default`` for models with a distribution: a proper score of it is what is minimised, and its CRPS judges an epoch.
 ``chaos`` is for flow maps that are rolled on (``fern-rolled``): their error falls as long as one trains, and squared
@@ -253,7 +224,7 @@ class TrainConfig:
             )
         object.__setattr__(self, "_finished", self.preset)
         grace_given = self.grace is not NOT_GIVEN
-        for name, value in PRESETS[self.preset].settings.items():
+        for name, value in PRESETS[self.preset].items():
             if getattr(self, name) is NOT_GIVEN:
                 object.__setattr__(self, name, value)
         object.__setattr__(self, "loss", loss_weights(self.loss))
