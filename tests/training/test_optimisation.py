@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from tests.errors import raises_error
 from tests.transport.reference import dense_rotation, random_distribution
 from torch import Tensor, nn
-from torch.distributions import Independent, Normal
+from torch.distributions import Normal
 from torch.nn import functional
 
 from fern.data.windows import Windows
 from fern.errors import FernError
 from fern.metrics import crps, energy_score, nll
+from fern.metrics.probabilistic import gaussian_crps
 from fern.models import Forecast, Forecaster
 from fern.training import TrainConfig, train
 from fern.training.optimisation import (
@@ -55,27 +56,27 @@ def future() -> Tensor:
     return torch.randn(B, H, C, generator=torch.Generator().manual_seed(4)) * 2
 
 
-def along_axes(distribution: Ellipsoid, future: Tensor) -> tuple[Tensor, Independent]:
-    """U (y - μ) by dense rotations, and its distribution: in float64."""
+def along_axes(distribution: Ellipsoid, future: Tensor) -> tuple[Tensor, Tensor]:
+    """U (y - μ) by dense rotations, and its deviations: in float64."""
     apart = (future.mT - distribution.mean).double().unflatten(-1, distribution.eigenvalues.shape[-2:])
     sets = distribution.reflections.flatten(0, 2)
     turned = [dense_rotation(v) @ x for v, x in zip(sets, apart.flatten(0, 2), strict=True)]
     stddev = distribution.base_variance**0.5 * distribution.eigenvalues.double().flatten(-2)
-    return torch.stack(turned).reshape(stddev.shape), Independent(Normal(torch.zeros_like(stddev), stddev), 1)
+    return torch.stack(turned).reshape(stddev.shape), stddev
 
 
 def test_each_loss_is_what_its_name_says(forecast: Forecast, future: Tensor) -> None:
     assert forecast.ellipsoid is not None
     draws = torch.Generator().manual_seed(5)
-    rotated, axes = along_axes(forecast.ellipsoid, future)
+    rotated, stddev = along_axes(forecast.ellipsoid, future)
     expected = {
         "huber": functional.huber_loss(forecast.mean, future, delta=0.7),
         "mse": (forecast.mean - future).square().mean(),
         "mae": (forecast.mean - future).abs().mean(),
         "nll": nll(forecast.ellipsoid, future),
         "crps": crps(forecast.ellipsoid, future),
-        "whitened_crps": crps(axes, rotated.mT),
-        "beta_nll": -(axes.stddev * axes.base_dist.log_prob(rotated)).mean(),
+        "whitened_crps": gaussian_crps(rotated, stddev).mean(),
+        "beta_nll": -(stddev * Normal(0.0, stddev).log_prob(rotated)).mean(),
         "energy": energy_score(forecast.ellipsoid, future, samples=8, generator=draws),
     }
     assert set(expected) == set(LOSSES)
