@@ -184,6 +184,14 @@ def test_tasks_lists_what_there_is(fern):
         assert name in ran.out
 
 
+def test_a_terminal_sees_bars_and_lines(fern, task, inline, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    ran = fern("bench", "run", task, "--out", "runs")
+    assert ran.code == 0, ran.err
+    assert "\x1b[?25l" in ran.out  # the cursor is hidden while bars are drawn
+    assert "[3/3]" in ran.out
+
+
 def test_a_model_from_outside_stands_in_the_table(fern, task, tmp_path, monkeypatch, inline):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "somebodys.py").write_text(

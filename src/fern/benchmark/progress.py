@@ -10,7 +10,6 @@ from fern.benchmark.results import RunResult
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Damaged
 from fern.benchmark.sweep import Watcher
-from fern.text import safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,7 +153,7 @@ class LiveBars(Lines):
     def on_run_start(self, run: Run) -> None:
         """A bar for the run."""
         super().on_run_start(run)
-        self._active[run.key] = self.bars.add_task(safe_text(run.settings.describe(), "line"), total=None)
+        self._active[run.key] = self.bars.add_task(run.settings.describe(), total=None)
 
     def on_epoch(self, run: Run, *, epoch: int, epochs: int) -> None:
         """Move the run's bar."""

@@ -59,7 +59,7 @@ def run(
             metavar="MODULE:CALLABLE",
             help="Also run your own model: a function (context, horizon) that returns forecasts, a function "
             "(context_length, horizon, channels) that builds a torch model to train, a forecaster of a known library "
-            "such as 'statsforecast.models:AutoETS(season_length=24)' (see fern stress --list-adapters), or the folder "
+            "such as statsforecast.models:AutoETS (see fern stress --list-adapters), or the folder "
             "of a saved forecaster. Repeatable.",
         ),
     ] = None,

@@ -24,7 +24,8 @@ SIZES = ModelConfig(context_length=12, horizon=4, channels=1)
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = pd.DataFrame({"x": np.sin(np.arange(200) / 3)})
     folder = tmp_path_factory.mktemp("models") / "mine"
-    FernForecaster(4, model="dlinear", context_length=12, epochs=1, progress="silent").fit(frame).save(folder)
+    options = {"model": "dlinear", "context_length": 12, "epochs": 1, "classical": False, "progress": "silent"}
+    FernForecaster(4, **options).fit(frame).save(folder)
     return folder
 
 

@@ -1,7 +1,7 @@
 """One table in many looks: Markdown, JSON, CSV, HTML, LaTeX, and the terminal.
 
-Markdown, HTML, LaTeX and the terminal show the same text in each cell: mean ± standard error, what is wrong, the
-paper's number and the ratio to it. The best is bold and the second best underlined (Markdown has no underline: it is
+Markdown, HTML, LaTeX and the terminal show the same in each cell: mean ± standard error, what is wrong, the paper's
+number and the ratio to it. The best is bold and the second best underlined (Markdown has no underline: it is
 italic there). JSON keeps the table's form with full precision. CSV has one record a cell.
 """
 
@@ -191,8 +191,8 @@ def fit_width(table: Table, width: int) -> list[Table]:
     """The table in parts that a terminal of this width shows without cutting a number.
 
     A table that is too wide loses models without any figure, then all but the first metric of each model, and what is
-    still too wide is drawn part below part, each with the names of its lines. The last part's notes say what is left
-    out. A column that is wider than the terminal has a part of its own.
+    still too wide is drawn part below part, each with the names of its lines. The first part has the title, the last
+    the notes, which say what is left out. A column that is wider than the terminal has a part of its own.
 
     Example:
         >>> from fern.benchmark.tables.build import Line
@@ -212,6 +212,8 @@ def fit_width(table: Table, width: int) -> list[Table]:
         kept = [column for column in table.columns if not column.model or column.metric == metrics[0]]
         table = _keep_columns(table, kept)
         left_out.append(", ".join(title_of(metric) for metric in metrics[1:]))
+    if any(cell is not None and cell.missing for line in table.lines for cell in line.cells):
+        table = replace(table, notes=(*table.notes, "–: no result yet. *: fewer seeds than the task has."))
     if left_out:
         note = (
             f"Left out here: {'; '.join(left_out)}. --out FILE.html (or .md, .csv) has all of it; --metrics picks some."
@@ -225,7 +227,10 @@ def fit_width(table: Table, width: int) -> list[Table]:
             parts.append([])
         parts[-1].append(column)
     drawn = [_keep_columns(table, part) for part in parts]
-    return [replace(part, notes=table.notes if part is drawn[-1] else ()) for part in drawn]
+    return [
+        replace(part, title=part.title if part is drawn[0] else "", notes=part.notes if part is drawn[-1] else ())
+        for part in drawn
+    ]
 
 
 def _has_figure(table: Table, column: Column) -> bool:
@@ -249,11 +254,18 @@ def _total_width(table: Table) -> int:
         max(
             len(column.model),
             len(title_of(column.metric)),
-            *(len(cell_text(line.cells[place])) for line in table.lines),
+            *(len(_terminal_text(line.cells[place])) for line in table.lines),
         )
         for place, column in enumerate(table.columns)
     ]
     return sum(keys) + sum(figures) + 2 * (len(keys) + len(figures) - 1)
+
+
+def _terminal_text(cell: Cell | None) -> str:
+    """The text of a cell, where runs that are only missing take one character, which a note explains."""
+    if cell is None or not cell.missing or cell.diverged or cell.failed:
+        return cell_text(cell)
+    return "–" if cell.mean is None else f"{cell_text(replace(cell, missing=0))}*"
 
 
 def to_rich(table: Table) -> "RichTable":
@@ -261,7 +273,7 @@ def to_rich(table: Table) -> "RichTable":
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(title=table.title, box=None, header_style="bold", pad_edge=False)
+    drawn = RichTable(title=table.title or None, box=None, header_style="bold", pad_edge=False)
     for key in table.keys:
         drawn.add_column(key, no_wrap=True)
     for column in table.columns:
@@ -271,8 +283,9 @@ def to_rich(table: Table) -> "RichTable":
     def cell(content: Cell | None) -> Text:
         if content is None:
             return Text("")
-        style = "red" if content.trouble() else {1: "bold green", 2: "underline"}.get(content.place or 0, "")
-        return Text(cell_text(content), style=style)
+        bad = content.diverged or content.failed
+        style = "red" if bad else {1: "bold green", 2: "underline"}.get(content.place or 0, "")
+        return Text(_terminal_text(content), style=style)
 
     for place, line in enumerate(table.lines):
         if line.starts_block and place:
