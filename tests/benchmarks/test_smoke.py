@@ -1,8 +1,5 @@
 """Every speed measurement runs, at sizes that take no time; what it measures is not judged, and nothing is written."""
 
-import contextlib
-import io
-import json
 import math
 import sys
 
@@ -16,20 +13,10 @@ def contents():
     return {path.name: path.read_bytes() for path in RESULTS.iterdir()}
 
 
-def run_here(code, *arguments):
-    """What a process of its own would print of this code, without starting one."""
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as out:
-        patch.setattr(sys, "argv", ["", *map(str, arguments)])
-        exec(compile(code, "child", "exec"), {})
-    return json.loads(out.getvalue())
-
-
 @pytest.mark.parametrize("name", TOPICS)
 def test_a_topic_runs_and_writes_nothing(name, monkeypatch):
     if name == "engines":
         monkeypatch.setattr("benchmarks.speed.engines.LocalEngine", lambda folder, **_: InlineEngine(folder))
-    if name == "data":
-        monkeypatch.setattr("benchmarks.speed.data._child", run_here)
     before = contents()
     found = measured(name, SMOKE)
     assert contents() == before
