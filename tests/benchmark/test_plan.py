@@ -192,6 +192,6 @@ def test_the_tasks_of_the_paper_can_be_planned(name):
 def test_neutral_training_settings_stay_out_of_the_row_and_come_back_in_the_run():
     run = tiny_plan(models=["dlinear"], train={"preset": "default", "clip_norm": None, "epochs": 3}).runs[0]
     assert run.settings.train_settings.keys().isdisjoint({"clip_norm", "weight_decay", "objective"})
-    assert run.settings.train_settings["averaging"] == PRESETS["default"].settings["averaging"]
+    assert run.settings.train_settings["averaging"] == PRESETS["default"]["averaging"]
     config = run.train_config(threads=1)
     assert (config.clip_norm, config.objective) == (None, NEUTRAL["objective"])
