@@ -204,6 +204,8 @@ FORGED_VALUES: dict[str, tuple[str, tuple[Any, ...], Any]] = {
     "an endless season": ("updated", ("state", "season"), 2**62),
     "an endless step": ("updated", ("state", "frequency", "count"), 2**62),
     "a horizon without a model": ("short", ("state", "horizon"), 10**9),
+    "a profile's stamps": ("fern", ("state", "findings", "profiled", 0, "stamp_type"), None),
+    "a model without a calibration": ("updated", ("state", "calibration"), None),
     "noise": ("fern", ("model", "config", "noise"), 1e308),
     "half of a pair": ("updated", ("state", "label"), "\ud800"),
     "a number beyond numbers": ("updated", ("state", "combination", "learnt", "weight"), 1e400),
@@ -227,6 +229,8 @@ FORGED_ARRAYS: dict[str, tuple[str, str, Any]] = {
     "scales of 0": ("updated", "spread", lambda own: own * 0),
     "rows that are not numbers": ("updated", "recent", lambda own: own * np.nan),
     "stamps at the end of time": ("updated", "last", lambda own: np.full_like(own, 2**63 - 1)),
+    "names that are not the profiles'": ("fern", "names.bytes", lambda own: own ^ 1),
+    "weights without a number": ("brief", "covariates.brief.weights.0.0", lambda own: own[:0]),
     "names of two series alike": ("updated", "names.bytes", lambda own: np.full_like(own, 97)),
 }
 

@@ -61,7 +61,7 @@ class BriefPart:
             tuple(np.asarray(arrays[f"weights.{c}.{h}"], dtype=np.float64) for h in range(horizon))
             for c in range(len(spread))
         )
-        if any(own.ndim != 2 or not np.isfinite(own).all() for steps in weights for own in steps):
+        if any(own.ndim != 2 or not own.size or not np.isfinite(own).all() for steps in weights for own in steps):
             raise FernError("weights of the wrong shape, or not finite", argument="covariates")
         return cls(weights, spread, plain["scale"], float(plain["weight"]))
 

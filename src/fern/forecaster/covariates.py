@@ -204,7 +204,7 @@ class CovariateModel:
             weights = tuple(
                 np.asarray(arrays[f"weights.{channel}.{step}"], dtype=np.float64) for step in range(config.horizon)
             )
-            if config.horizon != horizon or any(one.ndim != 2 for one in weights):
+            if config.horizon != horizon or any(one.ndim != 2 or not one.size for one in weights):
                 raise FernError("weights of the wrong shape", argument="covariates")
             prefix = f"influences.{channel}."
             parts = {key.removeprefix(prefix): values for key, values in arrays.items() if key.startswith(prefix)}

@@ -227,4 +227,7 @@ def check_plain(plain: object) -> Mapping[str, Any]:
         raise FernError("a long table has an identifier, a wide one has none", argument="form", where="state")
     if (form["time"] is None) != (plain.get("stamp_type") is None):
         raise FernError("a time column has stamps, and they have a type", argument="form", where="state")
+    profiled = [] if plain.get("findings") is None else plain["findings"]["profiled"]
+    if any(one["stamp_type"] != plain.get("stamp_type") for one in profiled):
+        raise FernError("its stamps are of another type than those of the rows", argument="profiled", where="state")
     return plain

@@ -94,6 +94,8 @@ def join_state(plain: object, arrays: Mapping[str, NDArray[Any]], model: Forecas
         calibration = Calibration.from_parts(plain["calibration"], _under(arrays, "calibration."))
         if (calibration.channels, calibration.horizon) != (len(channels), plain["horizon"]):
             raise FernError("is for other channels or another horizon", argument="calibration")
+    if (model is None) != (calibration is None):
+        raise FernError("a model has a calibration, and no model has none", argument="calibration", where="state")
     names = _texts(arrays, "names")
     state = State(
         **{name: plain[name] for name in SIZES},
@@ -106,7 +108,7 @@ def join_state(plain: object, arrays: Mapping[str, NDArray[Any]], model: Forecas
         recent=_recent(names, arrays, len(channels), parse_type(plain.get("stamp_type"))),
         notes=tuple(plain["notes"]),
         online={} if calibration is None else _online(plain["online"], arrays, calibration, names),
-        findings=None if plain.get("findings") is None else _findings(plain["findings"], arrays, len(channels)),
+        findings=None if plain.get("findings") is None else _findings(plain["findings"], arrays, len(channels), names),
         combination=_combination(plain, arrays, names, len(channels)),
     )
     return _require_usable(_with_covariates(state, plain, arrays))
@@ -406,9 +408,13 @@ def _findings_parts(findings: Findings) -> tuple[Plain, Arrays]:
     return plain, arrays
 
 
-def _findings(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], channels: int) -> Findings:
+def _findings(
+    plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], channels: int, names: list[str]
+) -> Findings:
     profiled = []
     for number, entry in enumerate(plain["profiled"]):
+        if entry["name"] not in names:
+            raise FernError(argument="profiled", got=entry["name"], expected="a series that was fitted", where="state")
         rows = _array(arrays, f"profile.{number}").shape[1:2]
         figures = _read(arrays, f"profile.{number}", (len(FIGURES), *rows, channels))
         stamp_type, stamps = parse_type(entry["stamp_type"]), None
