@@ -44,14 +44,10 @@ EXCEPT = {
     "benchmark/engines/ray.py": {"(self._folder / 'claims' / self._token).touch"},
     # Nothing is written: what nobody can read any more goes nowhere.
     "cli/app.py": {"os.open(os.devnull"},
-    # A saved forecaster in a temporary folder that is removed once it is loaded; a table to a buffer in memory; a
-    # writer on the temporary file that `write_whole` gave.
-    "forecaster/predict_file.py": {
-        "(Path(place) / name).write_bytes",
-        "writer.write_table(made",
-        "writer.write_table(table",
-    },
-    "integrations/sktime.py": {"(Path(folder) / Path(name).name).write_bytes"},
+    # A saved forecaster in a temporary folder that is removed once it is loaded.
+    "forecaster/save.py": {"(Path(folder) / Path(name).name).write_bytes"},
+    # A table to a buffer in memory; a writer on the temporary file that `write_whole` gave.
+    "forecaster/predict_file.py": {"writer.write_table(made", "writer.write_table(table"},
     # Predictions for fev in a temporary folder of its own.
     "benchmark/adapters/windowwise.py": {"file.parent.mkdir", "write_table(_as_series(contexts"},
     # Gives a text back.

@@ -143,7 +143,7 @@ def test_rows_with_foreign_names_are_shown_in_tables_and_comparisons(name: str, 
 def test_figures_draw_foreign_names(name: str) -> None:
     values = np.arange(8.0)
     fan = Fan(name, np.arange(8), values, np.arange(8, 12), values[:4])
-    save_figure(fan_figure(Fans((fan,), label=name, title=name)), "f.png")
+    save_figure(fan_figure(Fans((fan,), label=name)), "f.png")
     one = values[:, None].astype(np.float32)
     save_figure(forecast_figure(one, one[:4], {name: one[:4]}, channel_names=(name,), title=name), "g.svg")
     ElementTree.parse("g.svg")
