@@ -203,6 +203,22 @@ class FernConfig(ModelConfig):
         return self.channels if self.channels_seen == "all" else 1
 
 
+AUTHOR: dict[str, Any] = {
+    "patch_size": 24,
+    "reflections": 8,
+    "hidden": 128,
+    "latent": 128,
+    "layers": 5,
+    "noise": 0.01,
+    "feature_activations": ("identity", "elu", "elu", "logsigmoid", "elu"),
+    "bias": False,
+    "coupling": "residual",
+    "clamp": "leaky",
+    "decoder_layers": 3,
+    "reflection_map": "rectified",
+}
+"""The author's later code, with linear heads."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "patch_size": 24,
@@ -213,35 +229,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "noise": 0.1,
         "activation": "relu",
     },
-    "author": {
-        "patch_size": 24,
-        "reflections": 8,
-        "hidden": 128,
-        "latent": 128,
-        "layers": 5,
-        "noise": 0.01,
-        "feature_activations": ("identity", "elu", "elu", "logsigmoid", "elu"),
-        "bias": False,
-        "coupling": "residual",
-        "clamp": "leaky",
-        "decoder_layers": 3,
-        "reflection_map": "rectified",
-    },
-    "author-deep": {
-        "patch_size": 24,
-        "reflections": 8,
-        "hidden": 128,
-        "latent": 128,
-        "layers": 5,
-        "noise": 0.01,
-        "feature_activations": ("identity", "elu", "elu", "logsigmoid", "elu"),
-        "bias": False,
-        "heads": "deep",
-        "coupling": "residual",
-        "clamp": "leaky",
-        "decoder_layers": 3,
-        "reflection_map": "rectified",
-    },
+    "author": AUTHOR,
+    "author-deep": AUTHOR | {"heads": "deep"},
     "no-encoder": {"layers": 0, "mean": "direct"},
     "only-encoder": {"mean": "direct"},
     "no-rotation": {"reflections": 0},
@@ -251,10 +240,11 @@ PRESETS: dict[str, dict[str, Any]] = {
     "level": {"normalise": "last", "skip": "linear", "mean": "direct"},
     "state": {"mean": "direct"},
 }
-"""The paper's model by its text, the same by its author's later code (``author``; "only encoder" is there
-``decoder_layers=0``), six ablations of the first (``tab:ablations-192-main``), and two for people's own data:
-``level`` takes each context relative to its last value and spread and carries it on by a linear map, for series whose
-level drifts; ``state`` takes values as they are, for systems whose level is part of their state (chaotic ones)."""
+"""The paper's model by its text, the same by its author's later code (``author``, and ``author-deep`` with that code's
+heads; "only encoder" is there ``decoder_layers=0``), six ablations of the first (``tab:ablations-192-main``), and two
+for people's own data: ``level`` takes each context relative to its last value and spread and carries it on by a linear
+map, for series whose level drifts; ``state`` takes values as they are, for systems whose level is part of their state
+(chaotic ones)."""
 
 
 @dataclass(frozen=True)
