@@ -88,7 +88,8 @@ def _numbers(rows: Sequence[RunResult]) -> str:
 rows, nearly as the author's code has it (preset `author`: standard deviation 0.1 of the noise, five-layer features,
 residual couplings, a clamp that leaks, three decoder layers, but linear heads) on {counts[1]} that were run. Most
 misses are chaotic flows. Not all rows are of the same data: see
-[the parameter shocks](#robust-under-parameter-shocks), and [the data](#the-data), where the code with its deep heads runs on the paper's own rows.
+[the parameter shocks](#robust-under-parameter-shocks), and [the data](#the-data), where the code with its
+deep heads runs on the paper's own rows.
 Command: `fern bench run shock --models fern,fern:author --out benchmarks/runs`.
 
 {chr(10).join(lines)}
