@@ -2,8 +2,11 @@
 
 import io
 import json
+import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,6 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-
-from fern.training.logging import EpochRecord, Lines
 
 QUICK = ("--epochs", 1, "--threads", 1)
 NAIVE = ("--model", "last-value")
@@ -249,20 +250,19 @@ def test_a_table_too_short_to_learn_from_is_forecast_with_a_note(fern: Any) -> N
     assert len(ran.out.splitlines()) == 6
 
 
-def test_ctrl_c_keeps_the_best_so_far_and_still_writes_the_forecast(fern: Any, monkeypatch: Any) -> None:
-    tell = Lines.epoch
-
-    def interrupt(self: Lines, record: EpochRecord, *, kept: bool) -> None:
-        tell(self, record, kept=kept)
-        if record.epoch == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(Lines, "epoch", interrupt)
-    daily(400).to_csv("long.csv", index=False)
-    ran = fern("forecast", "long.csv", "--horizon", 24, "--epochs", 100000, "--model", "dlinear", "-o", "out.csv")
-    assert ran.code == 0, ran.err
-    assert "note: interrupted: the best weights so far are kept" in ran.err
-    assert "epoch 3/" not in ran.err
+def test_ctrl_c_keeps_the_best_so_far_and_still_writes_the_forecast() -> None:
+    daily(2000).to_csv("long.csv", index=False)
+    program = Path(sys.executable).parent / "fern"
+    arguments = ["forecast", "long.csv", "--horizon", "24", "--epochs", "100000", "--threads", "1", "-o", "out.csv"]
+    with Path("told.txt").open("w") as told:
+        running = subprocess.Popen([str(program), *arguments, "--model", "dlinear"], stderr=told, env=os.environ)
+        deadline = time.monotonic() + 120
+        while "epoch 2/" not in Path("told.txt").read_text() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=120) == 0
+    said = Path("told.txt").read_text()
+    assert "note: interrupted: the best weights so far are kept" in said
     assert len(Path("out.csv").read_text().splitlines()) == 25
 
 
