@@ -255,7 +255,12 @@ def test_ctrl_c_keeps_the_best_so_far_and_still_writes_the_forecast() -> None:
     program = Path(sys.executable).parent / "fern"
     arguments = ["forecast", "long.csv", "--horizon", "24", "--epochs", "100000", "--threads", "1", "-o", "out.csv"]
     with Path("told.txt").open("w") as told:
-        running = subprocess.Popen([str(program), *arguments, "--model", "dlinear"], stderr=told, env=os.environ)
+        running = subprocess.Popen(
+            [str(program), *arguments, "--model", "dlinear"],
+            stderr=told,
+            env=os.environ,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+        )
         deadline = time.monotonic() + 120
         while "epoch 2/" not in Path("told.txt").read_text() and time.monotonic() < deadline:
             time.sleep(0.2)
