@@ -36,6 +36,7 @@ def test_a_task_takes_less_than_two_minutes_to_read_and_type(title):
 def test_a_task_is_done_by_following_the_page(title, fern, monkeypatch, tmp_path):
     monkeypatch.setattr("fern.benchmark.engines.open_engine", lambda name, plan, out, **options: InlineEngine(out))
     monkeypatch.setattr(sys, "path", [*sys.path])
+    sys.modules.pop("my_systems", None)  # another test's, whose systems are gone
 
     def run(arguments, folder):
         assert Path.cwd() == folder
