@@ -104,9 +104,9 @@ def _variants() -> str:
     most = sorted({result["most_epochs"] for result in results})
     return f"""## Which detail makes the numbers
 
-Each line changes one detail of the preset `author`; `text` is the preset `paper`. Cut at {most[-1]} epochs, seed
-7, kept by validation, so to be compared with each other and not with the paper. Command: `python -m
-benchmarks.paper.variants`.
+Each line changes one detail of the author's code (`code`, the preset `author-deep`), on his rows; `text` is the model
+as the paper's text has it. Cut at {most[-1]} epochs, seed 7, kept by validation, so to be compared with each other
+and not with the paper. Command: `python -m benchmarks.paper.variants`.
 
 {table(results)}
 """

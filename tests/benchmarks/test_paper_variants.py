@@ -20,9 +20,9 @@ def test_every_variant_is_one_that_the_model_and_training_have(name: str) -> Non
 
 def test_a_variant_is_chosen_by_validation_and_then_scored_on_test_windows() -> None:
     result = variants.run("OU_BASE", "no decoder layers", seed=7, epochs=1, steps=1200, length=48)
-    base = variants.run("OU_BASE", "author", seed=7, epochs=1, steps=1200, length=48)
+    base = variants.run("OU_BASE", "code", seed=7, epochs=1, steps=1200, length=48)
     assert result["parameters"] < base["parameters"]
     assert result["validation"]["mse"] != result["test"]["mse"]
     lines = variants.table([result, base]).splitlines()
-    assert "| author |" in lines[2]
+    assert "| code |" in lines[2]
     assert "| no decoder layers |" in lines[3]
