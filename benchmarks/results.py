@@ -216,9 +216,9 @@ def _quality(evidence: Evidence) -> str:
 
 def _count_ours(counts: Mapping[str, int]) -> str:
     """How many datasets Fern wins, and who wins most of the others."""
-    others = {model: n for model, n in counts.items() if model != "fern" and n}
+    others = {model: n for model, n in counts.items() if model != tasks.FERN and n}
     listed = ", ".join(f"{model} {n}" for model, n in sorted(others.items(), key=lambda item: -item[1]))
-    return f"best on {counts['fern']} of {sum(counts.values())}; {listed}"
+    return f"best on {counts[tasks.FERN]} of {sum(counts.values())}; {listed}"
 
 
 def main() -> None:

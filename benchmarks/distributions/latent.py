@@ -67,7 +67,9 @@ def compare(name: str, *, seed: int, epochs: int, stride: int = 8) -> dict[str, 
     began = time.process_time()
     found: dict[str, dict[str, float]] = {}
     for training, kind in TRAININGS.items():
-        plain = build_model("fern", preset="paper", context_length=LENGTH, horizon=LENGTH, channels=values.shape[1])
+        plain = build_model(
+            "fern", preset="paper-compact", context_length=LENGTH, horizon=LENGTH, channels=values.shape[1]
+        )
         assert isinstance(plain, Fern)
         model = kind(plain.config)
         train(model, windows[0], windows[1], config, progress="silent")

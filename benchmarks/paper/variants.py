@@ -34,7 +34,7 @@ LENGTH = 336
 class Variant:
     """One change: the preset it starts from, and settings of the model and of training over it."""
 
-    preset: str = "author-deep"
+    preset: str = "paper"
     settings: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
 
@@ -53,8 +53,8 @@ VARIANTS: Mapping[str, Variant] = {
     "24 reflections in blocks of 8": Variant(settings={"reflections": 24, "gradient_block": 8}),
     "batches of 128 windows": Variant(train={"batch_size": 128}),
     "drawn in evaluation": Variant(settings={"evaluation": "drawn"}),
-    "text": Variant("paper"),
-    "text, noise as a deviation": Variant("paper", {"noise": 0.01}),
+    "text": Variant("paper-compact"),
+    "text, noise as a deviation": Variant("paper-compact", {"noise": 0.01}),
 }
 
 

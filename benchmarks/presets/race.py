@@ -78,7 +78,7 @@ def run(data: str, preset: str, seed: int) -> dict[str, Any]:
         Windows(values, context_length=SIZE, horizon=SIZE, part=part)
         for part in (parts.train, parts.validation, parts.test)
     )
-    model = build_model("fern", preset="paper", context_length=SIZE, horizon=SIZE, channels=values.shape[1])
+    model = build_model("fern", preset="paper-compact", context_length=SIZE, horizon=SIZE, channels=values.shape[1])
     print(f"  {data}, {preset}:", flush=True)
     again = resumable(folder)
     result = train(

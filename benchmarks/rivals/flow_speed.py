@@ -60,7 +60,7 @@ def measure(
     dataset = load_dataset(DatasetChoice(dataset=name, steps=steps))
     problem = Problem(dataset, "shock", "none", length, length)
     channels = len(dataset.channel_names)
-    model = build_model("fern", preset="paper", context_length=length, horizon=length, channels=channels)
+    model = build_model("fern", preset="paper-compact", context_length=length, horizon=length, channels=channels)
     grace = min(3, epochs - 1)
     config = TrainConfig(
         preset="shock", epochs=epochs, grace=grace, steps_per_epoch=steps_per_epoch, seed=seed, threads=1

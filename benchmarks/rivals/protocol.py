@@ -81,7 +81,7 @@ def run(
     problem = Problem(dataset, "shock", "none", length, length)
     validation = thinned(problem, "validation", stride)
     channels = len(dataset.channel_names)
-    model = build_model("fern", preset="paper", context_length=length, horizon=length, channels=channels)
+    model = build_model("fern", preset="paper-compact", context_length=length, horizon=length, channels=channels)
     assert isinstance(model, Fern)
     change(model, WAYS[way])
     given = {"grace": min(3, epochs - 1), **WAYS[way].train}

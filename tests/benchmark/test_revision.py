@@ -17,7 +17,7 @@ from fern.models.registry import model_entry
 
 FIGURES = Path(__file__).with_name("revision_figures.json")
 NAMES = [name for name in model_names() if model_entry(name).model.__module__.startswith("fern.")]
-EVERY_MODEL = pytest.mark.parametrize("model", NAMES)
+EVERY_MODEL = pytest.mark.parametrize("model", [*NAMES, "fern:paper-compact"])
 # A tiny series is outside of what a polynomial was fitted to.
 pytestmark = pytest.mark.filterwarnings("ignore:polymap. .* windows had values held:RuntimeWarning")
 

@@ -235,7 +235,7 @@ def test_ablation_no_rotation_has_a_diagonal_jacobian_and_the_base_has_not() -> 
     ("preset", "patches", "patch_size", "reflections"),
     [
         ("paper", 8, 24, 8),
-        ("author", 8, 24, 8),
+        ("paper-compact", 8, 24, 8),
         ("no-patching", 1, 192, 8),
         ("reflections-2", 8, 24, 2),
         ("reflections-24", 8, 24, 24),
@@ -508,7 +508,9 @@ def test_the_papers_model_trains_to_the_same_weights_as_ever() -> None:
     recorded = {(30, 2): (2.585204309709052, 850.7595446461854), (48, 3): (2.703649084522308, 917.4227897638834)}
     for (horizon, channels), (last_loss, squared) in recorded.items():
         sizes = {"context_length": 40, "horizon": horizon, "channels": channels}
-        model = build_model("fern", preset="paper", generator=Generator().manual_seed(7), **sizes).double().train()
+        model = (
+            build_model("fern", preset="paper-compact", generator=Generator().manual_seed(7), **sizes).double().train()
+        )
         generator = Generator().manual_seed(11)
         past, future = (
             4 * torch.randn(6, steps, channels, generator=generator, dtype=torch.float64) for steps in (40, horizon)

@@ -1,4 +1,4 @@
-"""Fern in the forms of its author's code (the preset ``author``), against an independent version in NumPy."""
+"""Fern in the forms of its author's code (the preset ``paper``), against an independent version in NumPy."""
 
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,11 @@ Floats = NDArray[np.float64]
 
 SIZES = {"context_length": 40, "horizon": 30, "channels": 2}
 SMALL = {**SIZES, "patch_size": 12, "reflections": 3, "hidden": 16, "latent": 6}
-CODE = {"heads": "deep"}  # what the author's code has over the preset
-FORMS = ("coupling", "clamp", "decoder_layers", "reflection_map", "feature_activations", "bias")
+FORMS = ("heads", "coupling", "clamp", "decoder_layers", "reflection_map", "feature_activations", "bias")
 
 
 def fern(seed: int = 7, **settings: Any) -> Fern:
-    model = build_model(
-        "fern", preset="author", generator=Generator().manual_seed(seed), **{**SMALL, **CODE, **settings}
-    )
+    model = build_model("fern", preset="paper", generator=Generator().manual_seed(seed), **{**SMALL, **settings})
     assert isinstance(model, Fern)
     generator = Generator().manual_seed(seed + 1)
     with torch.no_grad():  # away from the start, so that every term shows
@@ -185,7 +182,7 @@ def test_training_is_the_algorithm_with_one_draw_of_z_and_of_y0(settings: dict[s
 
 
 def test_the_presets_of_text_and_code_differ_in_every_form() -> None:
-    text, code = PRESETS["paper"], PRESETS["author"]
+    text, code = PRESETS["paper-compact"], PRESETS["paper"]
     assert all(name in code for name in FORMS)
     assert not any(name in text for name in FORMS)
     assert (text["noise"], code["noise"]) == (0.1, 0.01)
@@ -193,7 +190,7 @@ def test_the_presets_of_text_and_code_differ_in_every_form() -> None:
 
 def test_deep_heads_have_the_parameters_of_the_authors_code() -> None:
     sizes = {"context_length": 336, "horizon": 336, "channels": 3}
-    model = build_model("fern", preset="author", **CODE, **sizes)
+    model = build_model("fern", preset="paper", **sizes)
     assert parameter_count(model) == 4_454_144  # counted by hand from the layers of the author's code
 
 

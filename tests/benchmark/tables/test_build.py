@@ -200,8 +200,8 @@ def test_the_last_batch_is_no_matter_in_the_shock_table():
 
 
 def test_another_reading_of_the_papers_model_is_compared_with_the_papers_number():
-    found = build_table([scored("fern", 43.32, preset="author")], task="mine", kind="shock", paper=True)
-    assert found.columns[0].model == "fern:author"
+    found = build_table([scored("fern", 43.32, preset="paper-compact")], task="mine", kind="shock", paper=True)
+    assert found.columns[0].model == "fern:paper-compact"
     assert found.lines[0].cells[0].ratio == pytest.approx(2.0)
 
 

@@ -48,7 +48,7 @@ def labels_of_task(task: Task) -> list[str]:
     Example:
         >>> from fern.benchmark.tasks import read_task
         >>> labels_of_task(read_task("ablation"))[:2]
-        ['fern', 'fern:no-encoder']
+        ['fern', 'fern:paper-compact']
     """
     labels = [_label(choice.model, _preset(choice, task), choice.settings) for choice in task.models]
     return list(dict.fromkeys(labels))

@@ -207,7 +207,7 @@ _COMPARED: Mapping[str, Mapping[str, str]] = {
 }
 
 
-_READINGS: Mapping[str, str] = {"fern:author": "fern"}
+_READINGS: Mapping[str, str] = {"fern:paper-compact": "fern"}
 """Models of ours that are another reading of a model of the paper's."""
 
 _INDIVISIBLE = frozenset({"seconds_train", "test_best_epoch", "test_difference"})
