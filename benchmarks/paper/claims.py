@@ -92,7 +92,8 @@ def _numbers(rows: Sequence[RunResult]) -> str:
 features, deep heads, residual couplings, a clamp that leaks, three decoder layers) stays within {NEAR:g} × the printed
 MSE on {counts[CODE]} rows that were run, one as the text alone describes it (`paper-compact`, a quarter of the
 parameters) on {counts[TEXT]}. "his" are the paper's own rows, see [the data](#the-data); "ours" are those of the task
-`shock`. Means over the seeds that were run: 7 for the code, 7 and 1955 for the text.
+`shock`. Means over the seeds that were run: 7 for the code, 7 and 1955 for the text; the printed numbers are averages
+over seeds too (his list calls them AVG of ALL), which is said nowhere in the paper.
 Commands: `fern bench run author --models fern --out benchmarks/runs`, `fern bench run shock --models
 fern,fern:paper-compact --out benchmarks/runs`.
 
@@ -351,9 +352,10 @@ def _coverage() -> str:
 
 **Its own Fern fails it.** Shares of noisy observations inside 90 % intervals, with noise of standard deviation σ
 added to what is observed, at horizon 192: the author's (`calibration_master.csv` of titraion-forecast), and ours,
-trained by the CRPS and calibrated on held-out windows. A Gaussian of standard deviation {WIDTH:g}, whatever the noise,
-would hold {held[0]} at σ = 1 and {held[1]} at σ = 2, near the author's figures; his source of 0.1 times eigenvalues
-clamped to about five is that wide at most, which may be why. Command: `python -m benchmarks.paper.titration`.
+trained by the CRPS and calibrated on held-out windows, mean ± standard error over eight trajectories. A Gaussian of
+standard deviation {WIDTH:g}, whatever the noise, would hold {held[0]} at σ = 1 and {held[1]} at σ = 2, near the
+author's figures; his source of 0.1 times eigenvalues clamped to about five is that wide at most, which may be why.
+Command: `python -m benchmarks.paper.titration`.
 
 {titration.table(titration.read_results(titration.RESULTS))}
 """

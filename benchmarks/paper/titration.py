@@ -2,9 +2,10 @@
 
 The paper's follow-up (Noise Titration, arXiv 2603.22219) adds Gaussian noise of standard deviation σ to what is
 observed and counts how much of it lies inside the forecast intervals: 90 % intervals of its Fern hold about 58 % at σ =
-1 and 33 % at σ = 2. Here the same with ours: trained by the CRPS on noisy rows, stopped by the first half of the
-validation part, calibrated on the second, and judged by the noisy rows of the test part (context 336, horizon 192).
-Results go to
+1 and 33 % at σ = 2. Here the same with ours (context 336, horizon 192): trained by the CRPS on the noisy training part
+of the scenario's own trajectory, then calibrated and judged on each of several trajectories (the scenario's own, and
+others of other random numbers or starts), each by its own rows: the validation part gives the scales and radii, the
+test part the coverage. What one trajectory covers is chance to several points. Results go to
 ``benchmarks/paper/results/titration/``; ``--table`` prints them beside the published coverage.
 """
 
@@ -13,20 +14,21 @@ import csv
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.distributions.coverage import LEVELS, residuals_of, standardised
-from fern.calibration import fit_calibration
+from benchmarks.distributions.coverage import LEVELS, Floats, residuals_of, standardised
+from fern.calibration import Calibration, fit_calibration
 from fern.data import Part, Windows
 from fern.data.splits import split
-from fern.models import build_model
+from fern.models import Forecaster, build_model
 from fern.models.base import distribution_of
-from fern.systems import scenario, simulate
+from fern.systems import Scenario, scenario, simulate
+from fern.systems.families import Flow
 from fern.training import TrainConfig, train
 
 RESULTS = Path(__file__).parent / "results" / "titration"
@@ -38,13 +40,14 @@ SETTINGS: Mapping[str, Any] = {"preset": "state"}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is done; ``stride`` is from one calibration or test window to the next."""
+    """How much is done: ``series`` trajectories, ``stride`` rows from one window that is forecast to the next."""
 
     context: int = 336
     horizon: int = 192
     epochs: int = 8
     stride: int = 5
     rows: int | None = None
+    series: int = 8
 
 
 def main() -> None:
@@ -72,30 +75,59 @@ def main() -> None:
 def measure(system: str, sigma: float, sizes: Sizes, *, seed: int) -> dict[str, Any]:
     """Coverage of the intervals of one system under noise of one size."""
     began = time.process_time()
-    trajectory = simulate(scenario(system, steps=sizes.rows))
-    noise = np.random.default_rng(seed).standard_normal(trajectory.values.shape)
-    observed = trajectory.values.astype(np.float64) + sigma * noise
-    parts = split(len(observed), "shock")
-    trained_rows = observed[parts.train.start : parts.train.stop]
-    values, _, _ = standardised(observed, (trained_rows.mean(axis=0), trained_rows.std(axis=0)))
-    middle = (parts.validation.start + parts.validation.stop) // 2
+    chosen = trajectories(scenario(system, steps=sizes.rows), sizes.series)
+    clean = [simulate(each).values.astype(np.float64) for each in chosen]
+    rng = np.random.default_rng(seed)
+    series = [values + sigma * rng.standard_normal(values.shape) for values in clean]
+    parts = split(len(series[0]), "shock")
+    trained_rows = series[0][parts.train.start : parts.train.stop]
+    scale = trained_rows.mean(axis=0), trained_rows.std(axis=0)
 
-    def windows(part: Part, stride: int) -> Windows:
-        return Windows(values, context_length=sizes.context, horizon=sizes.horizon, part=part, stride=stride)
+    def windows(values: Floats, part: Part, stride: int = sizes.stride) -> Windows:
+        standard, _, _ = standardised(values, scale)
+        return Windows(standard, context_length=sizes.context, horizon=sizes.horizon, part=part, stride=stride)
 
-    stopping = windows(Part(parts.validation.start, middle), sizes.stride)
     model = build_model(
-        "fern", context_length=sizes.context, horizon=sizes.horizon, channels=values.shape[1], **SETTINGS
+        "fern", context_length=sizes.context, horizon=sizes.horizon, channels=series[0].shape[1], **SETTINGS
     )
     config = TrainConfig(preset="distribution", loss="crps", epochs=sizes.epochs, seed=seed, threads=1)
-    trained = train(model, windows(parts.train, 1), stopping, config, progress="silent")
+    trained = train(
+        model, windows(series[0], parts.train, 1), windows(series[0], parts.validation), config, progress="silent"
+    )
     model.eval()
-    held_out = windows(Part(middle, parts.validation.stop), sizes.stride)
-    calibration = fit_calibration(residuals_of(model, held_out), residuals_of(model, stopping))
-    inside: dict[str, list[float]] = {
-        f"{kind}/{level}": [] for kind in ("calibrated", "as trained") for level in LEVELS
+    middle = (parts.validation.start + parts.validation.stop) // 2
+    halves = Part(parts.validation.start, middle), Part(middle, parts.validation.stop)
+    covered = []
+    for values in series:
+        early, late = (residuals_of(model, windows(values, half)) for half in halves)
+        covered.append(cover(model, fit_calibration(late, early), windows(values, parts.test)))
+    return {
+        "command": f"python -m benchmarks.paper.titration --systems {system} --sigmas {sigma:g} --seed {seed}",
+        "system": system,
+        "sigma": sigma,
+        "seed": seed,
+        "epochs": len(trained.history),
+        "series": len(series),
+        "coverage": {name: round(float(np.mean([one[name] for one in covered])), 4) for name in covered[0]},
+        "spread": {name: round(float(np.std([one[name] for one in covered], ddof=1)), 4) for name in covered[0]},
+        "processor_seconds": round(time.process_time() - began, 1),
     }
-    test = windows(parts.test, sizes.stride)
+
+
+def trajectories(base: Scenario, count: int) -> list[Scenario]:
+    """The scenario, then others of its kind: other random numbers, or starts along its own trajectory."""
+    if isinstance(base.source, Flow):
+        states = simulate(base).values[:: base.steps // count][1:count]
+        others = [replace(base, initial_state=tuple(state.tolist())) for state in states]
+    else:
+        others = [replace(base, seed=base.seed + number) for number in range(1, count)]
+    return [base, *others]
+
+
+def cover(model: Forecaster, calibration: Calibration, test: Windows) -> dict[str, float]:
+    """The share of values inside the intervals, by kind and level."""
+    inside: dict[str, float] = {f"{kind}/{level}": 0.0 for kind in ("calibrated", "as trained") for level in LEVELS}
+    counted = len(test) * test.horizon * test.channels
     for first in range(0, len(test), 256):
         past, future = test.gather(torch.arange(first, min(first + 256, len(test))))
         truth = future.numpy().astype(np.float64)
@@ -103,21 +135,11 @@ def measure(system: str, sigma: float, sizes: Sizes, *, seed: int) -> dict[str, 
         calibrated = calibration.apply(distribution)
         for level in LEVELS:
             low, high = calibrated.interval(level)
-            inside[f"calibrated/{level}"].append(float(((low <= truth) & (truth <= high)).sum()))
+            inside[f"calibrated/{level}"] += float(((low <= truth) & (truth <= high)).sum()) / counted
             shares = torch.tensor([0.5 - level / 200, 0.5 + level / 200])[:, None, None, None]
             raw = distribution.icdf(shares).numpy().swapaxes(-1, -2)
-            inside[f"as trained/{level}"].append(float(((raw[0] <= truth) & (truth <= raw[1])).sum()))
-    counted = len(test) * sizes.horizon * values.shape[1]
-    return {
-        "command": f"python -m benchmarks.paper.titration --systems {system} --sigmas {sigma:g} --seed {seed}",
-        "system": system,
-        "sigma": sigma,
-        "seed": seed,
-        "epochs": len(trained.history),
-        "windows": len(test),
-        "coverage": {name: round(sum(counts) / counted, 4) for name, counts in inside.items()},
-        "processor_seconds": round(time.process_time() - began, 1),
-    }
+            inside[f"as trained/{level}"] += float(((raw[0] <= truth) & (truth <= raw[1])).sum()) / counted
+    return inside
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
@@ -133,13 +155,17 @@ def published() -> dict[tuple[str, float], float]:
 
 def table(results: Iterable[Mapping[str, Any]]) -> str:
     """A Markdown table: the author's 90 % intervals and ours, by system and σ."""
-    ours = {(result["system"], float(result["sigma"])): result["coverage"] for result in results}
+    ours = {(result["system"], float(result["sigma"])): result for result in results}
     lines = ["| system | σ | the author's Fern | ours, calibrated | ours, as trained |", "|---|---|---|---|---|"]
     for (system, sigma), theirs in published().items():
         own = ours.get((system, sigma))
-        shown = ["–", "–"] if own is None else [f"{own[f'{kind}/90']:.1%}" for kind in ("calibrated", "as trained")]
+        shown = ["–", "–"] if own is None else [_shown(own, f"{kind}/90") for kind in ("calibrated", "as trained")]
         lines.append(f"| {system} | {sigma:g} | {theirs:.1%} | {' | '.join(shown)} |")
     return "\n".join(lines)
+
+
+def _shown(result: Mapping[str, Any], name: str) -> str:
+    return f"{100 * result['coverage'][name]:.1f} ± {100 * result['spread'][name] / result['series'] ** 0.5:.1f} %"
 
 
 if __name__ == "__main__":
