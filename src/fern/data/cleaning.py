@@ -16,9 +16,16 @@ from fern.data.auditing.policy import PAPER_POLICY, Action, Policy, in_words, ju
 from fern.data.auditing.scan import ColumnScan
 from fern.data.auditing.scan_runs import runs_of
 from fern.data.columns import Reading
-from fern.data.frequency import ROWS, GridScan, TimeGrid
-from fern.data.reading import Native, Source, open_source, restore_names, table_source, unwrap
-from fern.data.series_table import check_grid, fill_forward, resolve_frequency, restore_stamps, split_by_series
+from fern.data.frequency import ROWS, TimeGrid
+from fern.data.reading import Native, Source, restore_names, to_source
+from fern.data.series_table import (
+    check_grid,
+    fill_forward,
+    resolve_frequency,
+    restore_stamps,
+    scan_grid,
+    split_by_series,
+)
 from fern.data.splits import Part
 from fern.data.timestamps import as_text
 from fern.errors import FernError
@@ -93,13 +100,12 @@ class CleanLog:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a JSON file."""
-        changes: Sequence[Change] = self.changes
         return {
             "schema": "fern.clean/1",
             "source": self.name,
             "rows_before": self.rows_before,
             "rows_after": self.rows_after,
-            "changes": [asdict(change) for change in changes],
+            "changes": [asdict(change) for change in self.changes],
         }
 
 
@@ -137,13 +143,8 @@ def clean(
         (5.0, 'fill')
     """
     reading = Reading(time_col=time, id_col=None if series is None else (series,), ignore=tuple(ignore))
-    if isinstance(frame, str | Path):
-        source, native = open_source(frame, reading), Native("pyarrow")
-        types: dict[str, pa.DataType] = {}
-    else:
-        table, native = unwrap(frame)
-        source = table_source(table, name="frame", reading=reading)
-        types = dict(zip(table.column_names, table.schema.types, strict=True))
+    source, native = to_source(frame, reading)
+    types = {} if isinstance(frame, str | Path) else source.types
     cleaned, log = clean_source(source, policy=policy, step=step, grid=grid, part=part)
     transformed = {change.column for change in log.changes if change.action == "asinh"}
     return native.wrap(_in_types(cleaned, source, types, transformed)), log
@@ -193,7 +194,10 @@ class _Cleaner:
         self._columns = source.roles.values
         self._where = f"{source.name}, series {name!r}" if name else source.name
         self._stamps = None if source.roles.time is None else table[source.roles.time].combine_chunks()
-        self._frequency = resolve_frequency(self._grid(by_rows=by_rows), step, where=self._where)
+        grid = TimeGrid(ROWS, table.num_rows) if self._stamps is None else scan_grid(self._stamps)
+        if self._stamps is not None and not by_rows:
+            check_grid(grid, where=self._where, advice="treat them as equally spaced: grid='rows', --rows")
+        self._frequency = resolve_frequency(grid, step, where=self._where)
         self._changes: list[Change] = []
 
     def run(self, part: Part | None) -> tuple[pa.Table | None, list[Change]]:
@@ -218,16 +222,6 @@ class _Cleaner:
         for column, values in kept.items():
             table = table.append_column(column, pa.array(values, mask=np.isnan(values)))
         return table.filter(pa.array(~deleted)), [change for change in self._changes if not _moot(change, deleted)]
-
-    def _grid(self, *, by_rows: bool) -> TimeGrid:
-        if self._stamps is None:
-            return TimeGrid(ROWS, self._table.num_rows)
-        scan = GridScan()
-        scan.add(self._stamps)
-        grid = scan.result()
-        if not by_rows:
-            check_grid(grid, where=self._where, advice="treat them as equally spaced: grid='rows', --rows")
-        return grid
 
     def _column_action(self, column: str, values: Floats, part: Part | None) -> Action | None:
         """Whether the column as a whole is dropped or takes asinh."""
@@ -258,10 +252,8 @@ class _Cleaner:
         limit = self._frequency.steps(self._policy.delete_run)
         if limit is None:
             raise FernError(
-                (
-                    f"column {column!r} has {runs.lengths[chosen].sum():,} zeros or missing values, and their "
-                    "treatment depends on their duration, which the time column does not give; give step"
-                ),
+                f"column {column!r} has {runs.lengths[chosen].sum():,} zeros or missing values, and their treatment "
+                "depends on their duration, which the time column does not give; give step",
                 argument=self._where,
             )
         filled = fill_forward(np.where(np.repeat(chosen, runs.lengths), np.nan, values)[:, None])[:, 0]

@@ -218,21 +218,16 @@ def find_roles(table: pa.Table, reading: Reading = GUESSED, *, name: str, partia
     others = [column for column in left if column != time and column not in aside]
     values = others
     if forecast:
-        values, extra = _choose_values(
-            table, others, targets, time=time, long=bool(naming), ignored=reading.ignore_columns, where=name
-        )
+        long, ignored = bool(naming), reading.ignore_columns
+        values, extra = _choose_values(table, others, targets, time=time, long=long, ignored=ignored, where=name)
         aside += extra
     if not values and not covariates:
         raise FernError("has no value column besides the time column", expected="at least one", where=name)
     for column in values:
         check_values(table, column, name=name)
     if forecast and series is not None and len(values) > 1:
-        raise FernError(
-            f"the columns {', '.join(values)} could all be the target",
-            argument="target_col",
-            expected="one of them",
-            where=name,
-        )
+        problem = f"the columns {', '.join(values)} could all be the target"
+        raise FernError(problem, argument="target_col", expected="one of them", where=name)
     joint = tuple(naming) if len(naming) > 1 else ()
     notes = _describe_reading(table, time, form)
     return Roles(tuple(values), time, form, series, (*ignore, *aside), covariates, joint, notes)
@@ -270,7 +265,15 @@ def _choose_values(
     extra = [column for column in others if column not in values]
     unnamed = [column for column in extra if column not in named]
     if unnamed and not ignored:
-        _refuse_columns(table, unnamed, where=where)
+        for column in unnamed:
+            if _is_mostly_numbers(table, column):
+                check_values(table, column, name=where)
+        raise FernError(
+            f"{_listed(unnamed)} {'is' if len(unnamed) == 1 else 'are'} neither identifier, time nor target",
+            argument="ignore_columns",
+            expected="to be set to leave such columns out; covariates are named as known, past or static",
+            where=where,
+        )
     if targets is not None:
         return list(targets), extra
     covariates = [column for column in values if _says_covariate(column)]
@@ -283,7 +286,8 @@ def _choose_values(
             where=where,
         )
     for column in named:
-        if says_id(column) and not _is_numbering(table, column):
+        # One value in all rows, or another one in nearly every row, tells no series apart.
+        if says_id(column) and 1 < len(table[column].unique()) <= table.num_rows / 2:
             raise FernError(
                 f"{column!r} may name the series, but {_why_no_series(table, time)}",
                 argument="id_col, ignore_columns",
@@ -318,25 +322,9 @@ def _targets(
             role = "identifier" if column in series else "time"
             raise FernError(f"{column!r} is the {role} column", argument="target_col", where=where)
     if series and len(target_col) > 1:
-        raise FernError(
-            f"got {list(target_col)}; a long table has one target, a wide one may have many",
-            argument="target_col",
-            where=where,
-        )
+        problem = f"got {list(target_col)}; a long table has one target, a wide one may have many"
+        raise FernError(problem, argument="target_col", where=where)
     return tuple(target_col)
-
-
-def _refuse_columns(table: pa.Table, columns: Sequence[str], *, where: str) -> None:
-    """Refuse columns that are neither identifier, time nor target."""
-    for column in columns:
-        if _is_mostly_numbers(table, column):
-            check_values(table, column, name=where)
-    raise FernError(
-        f"{_listed(columns)} {'is' if len(columns) == 1 else 'are'} neither identifier, time nor target",
-        argument="ignore_columns",
-        expected="to be set to leave such columns out; covariates are named as known, past or static",
-        where=where,
-    )
 
 
 def _listed(columns: Sequence[str]) -> str:
@@ -345,12 +333,9 @@ def _listed(columns: Sequence[str]) -> str:
 
 
 def _holds_values(table: pa.Table, column: str) -> bool:
-    type_ = table.schema.field(column).type
-    return (
-        is_numeric(type_)
-        or pa.types.is_null(type_)
-        or find_marks(table[column], where=f"column {column!r}") is not None
-    )
+    type_ = table[column].type
+    numbers = is_numeric(type_) or pa.types.is_null(type_)
+    return numbers or find_marks(table[column], where=f"column {column!r}") is not None
 
 
 def _is_mostly_numbers(table: pa.Table, column: str) -> bool:
@@ -418,11 +403,8 @@ def find_time(
     if unread:
         raise _explain_time(table[unread[0]], unread[0], where=name)
     if asked:
-        raise FernError(
-            f"time column {asked!r} holds {table.schema.field(asked).type}",
-            expected="dates, timestamps or integers",
-            where=name,
-        )
+        problem = f"time column {asked!r} holds {table[asked].type}"
+        raise FernError(problem, expected="dates, timestamps or integers", where=name)
     return None, None
 
 
@@ -459,16 +441,13 @@ def _explain_time(column: pa.ChunkedArray, name: str, *, where: str) -> FernErro
     if most:
         other = next(i for i in range(len(head)) if text[i].is_valid and not bad[i].as_py())
         problem += f"; other rows are written as {text[other].as_py()!r}"
-    elif _names_month(first):
-        problem += ", which has no year"
+    else:
+        dated = pa.array([f"{first.strip().rstrip('.')} 2000"])
+        if any(parse_text(dated, form).null_count == 0 for form in ("%b %Y", "%B %Y")):
+            problem += ", which has no year"
     return FernError(
         problem, argument="time_col", expected="dates in one format, such as 2020-12-31, 2020-12 or 2020Q4", where=where
     )
-
-
-def _names_month(text: str) -> bool:
-    dated = pa.array([f"{text.strip().rstrip('.')} 2000"])
-    return any(parse_text(dated, form).null_count == 0 for form in ("%b %Y", "%B %Y"))
 
 
 def _describe_reading(table: pa.Table, time: str | None, form: str | None) -> tuple[str, ...]:
@@ -554,12 +533,6 @@ def _is_whole(table: pa.Table, column: str) -> bool:
     return bool(pa.types.is_integer(type_.value_type if pa.types.is_dictionary(type_) else type_))
 
 
-def _is_numbering(table: pa.Table, column: str) -> bool:
-    """Whether a column has one value in all rows or another one in nearly every row, and so tells no series apart."""
-    count = len(table[column].unique())
-    return bool(count == 1 or count > table.num_rows / 2)
-
-
 def is_row_number(table: pa.Table, column: str) -> bool:
     """Whether a column holds nothing but the rows' numbers, as pandas writes them into files."""
     if column.startswith("__index_level_"):  # pandas' row labels in a Parquet file
@@ -587,9 +560,5 @@ def check_values(table: pa.Table, column: str, *, name: str) -> None:
 
 def is_numeric(type_: pa.DataType) -> bool:
     """Whether a column type holds numbers (yes/no counts as 0 and 1)."""
-    return bool(
-        pa.types.is_floating(type_)
-        or pa.types.is_integer(type_)
-        or pa.types.is_decimal(type_)
-        or pa.types.is_boolean(type_)
-    )
+    kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal, pa.types.is_boolean)
+    return any(is_kind(type_) for is_kind in kinds)

@@ -5,8 +5,9 @@ the target ends, *static* ones belong to a series. Numbers and booleans stay one
 column for each of its levels, and a level that was not there while fitting belongs to none of them.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fern.data.frequency import DAY, Frequency, local_times
+from fern.data.columns import is_numeric
+from fern.data.frequency import DAY, WEEKDAYS, Frequency, local_times
 from fern.data.timestamps import as_integers, as_text, is_text, is_time
 from fern.errors import FernError, unknown_name
 from fern.extras import import_optional
@@ -46,13 +48,10 @@ class Covariates:
     @classmethod
     def of(cls, *, known: object, past: object, static: object) -> "Covariates":
         """The arguments of `FernForecaster`, checked."""
-        lists = {
-            "known": _names(ARGUMENTS["known"], known),
-            "past": _names(ARGUMENTS["past"], past),
-            "static": _names(ARGUMENTS["static"], static),
-        }
-        everything = [name for names in lists.values() for name in names]
-        twice = sorted({name for name in everything if everything.count(name) > 1})
+        given = {"known": known, "past": past, "static": static}
+        lists = {kind: _names(argument, given[kind]) for kind, argument in ARGUMENTS.items()}
+        counts = Counter(name for names in lists.values() for name in names)
+        twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
             raise FernError(f"{twice[0]!r} is listed twice", argument=", ".join(ARGUMENTS.values()))
         return cls(**lists)
@@ -107,16 +106,6 @@ class EncodedColumn:
         hot[np.asarray(pc.is_null(values).to_numpy(zero_copy_only=False), dtype=bool)] = np.nan
         return hot
 
-    def to_mapping(self) -> dict[str, Any]:
-        """What JSON holds."""
-        return {"name": self.name, "levels": None if self.levels is None else list(self.levels)}
-
-    @classmethod
-    def from_mapping(cls, plain: Mapping[str, Any]) -> "EncodedColumn":
-        """What `to_mapping` made."""
-        levels = plain["levels"]
-        return cls(str(plain["name"]), None if levels is None else tuple(str(level) for level in levels))
-
 
 def learn_encoding(table: pa.Table, names: Sequence[str], *, argument: str, where: str) -> tuple[EncodedColumn, ...]:
     """How each column becomes numbers: by its type, and for a category by the levels it has.
@@ -132,12 +121,7 @@ def learn_encoding(table: pa.Table, names: Sequence[str], *, argument: str, wher
             raise unknown_name("column", name, table.column_names, argument=argument, where=where)
         column = table[name]
         if is_time(column.type):
-            raise FernError(
-                f"{name!r} holds {column.type}",
-                argument=argument,
-                expected="numbers, booleans or categories",
-                where=where,
-            )
+            raise _refused_type(column.type, name, argument=argument, where=where)
         if not (is_text(column.type) or pa.types.is_dictionary(column.type)):
             _numbers(column, name, argument=argument, where=where)
             encoded.append(EncodedColumn(name))
@@ -162,26 +146,19 @@ def learn_encoding(table: pa.Table, names: Sequence[str], *, argument: str, wher
 
 def _numbers(values: pa.Array | pa.ChunkedArray, name: str, *, argument: str, where: str) -> Floats:  # (T,)
     type_ = values.type
-    if not (
-        pa.types.is_integer(type_)
-        or pa.types.is_floating(type_)
-        or pa.types.is_boolean(type_)
-        or pa.types.is_decimal(type_)
-        or pa.types.is_null(type_)
-    ):
-        raise FernError(
-            f"{name!r} holds {type_}", argument=argument, expected="numbers, booleans or categories", where=where
-        )
+    if not is_numeric(type_) and not pa.types.is_null(type_):
+        raise _refused_type(type_, name, argument=argument, where=where)
     numbers = np.asarray(pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
-        raise FernError(
-            f"{name!r} is {numbers[row]} in data row {row + 1:,}",
-            argument=argument,
-            expected="finite numbers",
-            where=where,
-        )
+        problem = f"{name!r} is {numbers[row]} in data row {row + 1:,}"
+        raise FernError(problem, argument=argument, expected="finite numbers", where=where)
     return numbers
+
+
+def _refused_type(type_: pa.DataType, name: str, *, argument: str, where: str) -> FernError:
+    expected = "numbers, booleans or categories"
+    return FernError(f"{name!r} holds {type_}", argument=argument, expected=expected, where=where)
 
 
 def encode_columns(
@@ -234,20 +211,18 @@ class Encoding:
         return kept
 
     def to_mapping(self) -> dict[str, Any]:
-        """What JSON holds."""
-        columns: dict[str, Any] = {}
-        for kind in KINDS:
-            columns[kind] = [column.to_mapping() for column in getattr(self, kind)]
-        return {**columns, "calendar": self.calendar, "country": self.country, "year": self.year}
+        """What JSON holds: all but the names, which the columns have."""
+        return {name: value for name, value in asdict(self).items() if name != "names"}
 
     @classmethod
     def from_mapping(cls, plain: Mapping[str, Any]) -> "Encoding":
         """What `to_mapping` made."""
-        columns = {kind: tuple(EncodedColumn.from_mapping(one) for one in plain[kind]) for kind in KINDS}
+        columns = {
+            kind: tuple(EncodedColumn(one["name"], one["levels"] and tuple(one["levels"])) for one in plain[kind])
+            for kind in KINDS
+        }
         names = Covariates(**{kind: tuple(column.name for column in columns[kind]) for kind in KINDS})
-        return cls(
-            names, **columns, calendar=bool(plain["calendar"]), country=plain["country"], year=bool(plain["year"])
-        )
+        return cls(names, **{**plain, **columns})
 
 
 def learn_columns(
@@ -260,17 +235,11 @@ def learn_columns(
     where: str,
 ) -> Encoding:
     """How the covariates of a table become numbers; static ones may be in a table of their own."""
-    own = statics if statics is not None else table
-    return Encoding(
-        names,
-        learn_encoding(table, names.known, argument=ARGUMENTS["known"], where=where),
-        learn_encoding(table, names.past, argument=ARGUMENTS["past"], where=where),
-        learn_encoding(
-            own, names.static, argument=ARGUMENTS["static"], where="static_df" if statics is not None else where
-        ),
-        calendar,
-        country,
-    )
+    encoded = {}
+    for kind, argument in ARGUMENTS.items():
+        own, place = (table, where) if kind != "static" or statics is None else (statics, "static_df")
+        encoded[kind] = learn_encoding(own, getattr(names, kind), argument=argument, where=place)
+    return Encoding(names, **encoded, calendar=calendar, country=country)
 
 
 def read_statics(
@@ -301,11 +270,8 @@ def read_statics(
     lacking = np.argwhere(~np.isfinite(own))
     if len(lacking):
         place, column = lacking[0]
-        raise FernError(
-            f"{list(numbers)[column]!r} has no value for series {labels[place]!r}",
-            argument=ARGUMENTS["static"],
-            where=where,
-        )
+        problem = f"{list(numbers)[column]!r} has no value for series {labels[place]!r}"
+        raise FernError(problem, argument=ARGUMENTS["static"], where=where)
     return dict(zip(labels, own, strict=True))
 
 
@@ -343,9 +309,8 @@ def calendar_features(
         wave("hour", (local % DAY) / DAY, 2)
     if step <= DAY:
         weekday = (day.astype(np.int64) + 3) % 7  # the epoch was a Thursday
-        for number, name in enumerate(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")):
-            names.append(name)
-            columns.append((weekday == number).astype(np.float64))
+        names += WEEKDAYS
+        columns += list((weekday == np.arange(7)[:, None]).astype(np.float64))
     if year and step < 200 * DAY:
         first = day.astype("datetime64[Y]")
         wave("year", (day - first).astype(np.int64) / 365.25, 2)
@@ -364,10 +329,8 @@ def _holidays(day: NDArray[Any], country: str) -> Floats:  # (T, 3)
         known = sorted(library.list_supported_countries())
         raise unknown_name("country", country, known, argument="holidays") from None
     dates = np.array(sorted(listed), dtype="datetime64[D]")
-    one_day = np.timedelta64(1, "D")
-    return np.stack([np.isin(day, dates), np.isin(day + one_day, dates), np.isin(day - one_day, dates)], axis=1).astype(
-        np.float64
-    )
+    shifts = np.array([0, 1, -1], "timedelta64[D]")
+    return np.isin(day[:, None] + shifts, dates).astype(np.float64)
 
 
 def align_future(
@@ -403,11 +366,8 @@ def align_future(
             bad = np.argwhere(~np.isfinite(chosen))
             if len(bad):
                 step, column = bad[0]
-                raise FernError(
-                    f"column {columns[column]!r} has no value at {as_text(stamps[int(step)])}",
-                    argument="futr_df",
-                    where=_series(name),
-                )
+                problem = f"column {columns[column]!r} has no value at {as_text(stamps[int(step)])}"
+                raise FernError(problem, argument="futr_df", where=_series(name))
             aligned[name] = chosen
     if missing:
         first = ", ".join(f"{stamp} of {name!r}" if name else stamp for name, stamp in missing[:_SHOWN])

@@ -134,10 +134,8 @@ def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = Non
             _refuse_seven_bits(text, name=name)
             return candidate, text
     raise FernError(
-        (
-            "unreadable encoding: neither UTF-8, UTF-16 nor Latin-1 text; is it a CSV or Parquet "
-            "file? (save it as UTF-8, or give its encoding)"
-        ),
+        "unreadable encoding: neither UTF-8, UTF-16 nor Latin-1 text; is it a CSV or Parquet file? (save it as UTF-8, "
+        "or give its encoding)",
         where=name,
     )
 
@@ -169,13 +167,7 @@ def _require_text_codec(encoding: str, *, name: str) -> None:
         raise wrong
 
 
-def sniff(
-    text: str,
-    *,
-    name: str,
-    separator: str | None = None,
-    decimal: str | None = None,
-) -> Dialect:
+def sniff(text: str, *, name: str, separator: str | None = None, decimal: str | None = None) -> Dialect:
     """Find the dialect from the first whole lines of a file; what is given is not guessed.
 
     Anything that could be read in two ways is refused with a `FernError` that says how to settle it.
@@ -200,20 +192,10 @@ def sniff(
 
 
 def _fields(lines: list[str], separator: str) -> list[list[str]]:
-    skip = separator == " "
-    with _wide_fields():
-        return [
-            [field.strip() for field in row]
-            for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator, skipinitialspace=skip)
-        ]
-
-
-@contextmanager
-def _wide_fields() -> Iterator[None]:
-    """Within the block a field may be as long as the text; Python's own limit is 131,072 characters."""
-    before = csv.field_size_limit(sys.maxsize)
+    before = csv.field_size_limit(sys.maxsize)  # Python's own limit is 131,072 characters
     try:
-        yield
+        rows = csv.reader(io.StringIO("\n".join(lines)), delimiter=separator, skipinitialspace=separator == " ")
+        return [[field.strip() for field in row] for row in rows]
     finally:
         csv.field_size_limit(before)
 
@@ -233,10 +215,8 @@ def _separator(lines: list[str], *, name: str) -> str:
     present = [separator for separator in SEPARATORS if separator != " " and separator in lines[0]]
     if not present:
         if any(sep in line for line in lines[1:] for sep in ",;\t|"):
-            raise FernError(
-                (f"the header {lines[0]!r} has one field, the lines below have more: which is the separator?"),
-                where=name,
-            )
+            problem = f"the header {lines[0]!r} has one field, the lines below have more: which is the separator?"
+            raise FernError(problem, where=name)
         return ","  # a single column
     separator = max(present, key=lines[0].count)
     rows = _fields(lines, separator)
@@ -244,13 +224,8 @@ def _separator(lines: list[str], *, name: str) -> str:
     hint = ""
     if separator == "," and len(row) > len(rows[0]):
         hint = "; if its decimals are commas, save it with another separator or decimal points"
-    raise FernError(
-        (
-            f"line {number} has {len(row)} fields, the header has {len(rows[0])} (separated by "
-            f"{SEPARATORS[separator]}){hint}"
-        ),
-        where=name,
-    )
+    separated = f"{len(rows[0])} (separated by {SEPARATORS[separator]})"
+    raise FernError(f"line {number} has {len(row)} fields, the header has {separated}{hint}", where=name)
 
 
 def _check_header(header: list[str], *, name: str) -> None:
@@ -263,10 +238,9 @@ def _check_header(header: list[str], *, name: str) -> None:
     nameless = next((i for i, field in enumerate(header) if i and not field), None)
     if nameless is not None:
         raise FernError(f"column {nameless + 1} has no name (one separator too many in the header?)", where=name)
-    counted = Counter(named)
-    doubled = sorted(field for field, times in counted.items() if times > 1)
-    if doubled:
-        raise FernError(f"column {doubled[0]!r} appears {counted[doubled[0]]} times in the header", where=name)
+    doubled, times = min(((field, times) for field, times in Counter(named).items() if times > 1), default=("", 0))
+    if times:
+        raise FernError(f"column {doubled!r} appears {times} times in the header", where=name)
 
 
 _BLOCK_BYTES = 1 << 22
@@ -321,16 +295,15 @@ class CsvFile:
                     head = head.set_column(place, column, _numbers(head[column], dialect, column, name))
         return cls(path, name, encoding, dialect, raw, head)
 
-    def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+    def batches(self, types: Mapping[str, pa.DataType], *, threads: bool = True) -> Iterator[pa.RecordBatch]:
         """All rows of these columns."""
-        yield from self._stream(types, threads=True)
-
-    def _stream(self, types: Mapping[str, pa.DataType], *, threads: bool) -> Iterator[pa.RecordBatch]:
         as_written = dict(zip(self.head.column_names, self.raw_names, strict=True))
         marked = [c for c, type_ in types.items() if self.dialect.grouped and pa.types.is_floating(type_)]
         raw = {as_written[c]: pa.string() if c in marked else type_ for c, type_ in types.items()}
         try:
-            read = pcsv.ReadOptions(block_size=self._block_bytes(), encoding=self.encoding, use_threads=threads)
+            # A block holds some lines: more than usual where the columns are very many.
+            block = max(_BLOCK_BYTES, 256 * len(self.raw_names), 4 * sum(map(len, self.raw_names)))
+            read = pcsv.ReadOptions(block_size=block, encoding=self.encoding, use_threads=threads)
             parse = pcsv.ParseOptions(delimiter=self.dialect.separator)
             convert = _conversion(self.dialect, raw)
             with open_for_arrow(self.path) as source, pcsv.open_csv(source, read, parse, convert) as reader:
@@ -344,13 +317,9 @@ class CsvFile:
                     row += batch.num_rows
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             if threads:  # once more without threads: only then the error names the row
-                for _ in self._stream(types, threads=False):
+                for _ in self.batches(types, threads=False):
                     pass
             raise _explain(self.name, error, self.raw_names) from None
-
-    def _block_bytes(self) -> int:
-        """A block holds some lines: more than usual where the columns are very many."""
-        return max(_BLOCK_BYTES, 256 * len(self.raw_names), 4 * sum(map(len, self.raw_names)))
 
 
 def _numbers(column: Any, dialect: Dialect, name: str, path: Path, row: int = 0) -> Any:

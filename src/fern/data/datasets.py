@@ -74,15 +74,7 @@ _WEATHER = (
 
 
 def _ett(name: str, rows: int, sha256: str) -> Published:
-    return Published(
-        name=name,
-        file=f"{name}.csv",
-        sha256=sha256,
-        address=f"{_ETT_ADDRESS}{name}.csv",
-        licence=_ETT_LICENCE,
-        columns=_ETT,
-        rows=rows,
-    )
+    return Published(name, f"{name}.csv", sha256, f"{_ETT_ADDRESS}{name}.csv", _ETT_LICENCE, _ETT, rows)
 
 
 PUBLISHED: Mapping[str, Published] = MappingProxyType(
@@ -180,16 +172,14 @@ def cache_folder() -> Path:
 
 
 def _verify(path: Path, dataset: Published) -> None:
-    digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise FernError(f"cannot be read ({error.strerror or error})", where=path) from None
-    if digest.hexdigest() != dataset.sha256:
+    if digest != dataset.sha256:
         raise FernError(
-            f"is not the published {dataset.name} (sha256 {digest.hexdigest()[:12]}…",
+            f"is not the published {dataset.name} (sha256 {digest[:12]}…",
             expected=f"{dataset.sha256[:12]}…); remove it, or replace it with the file from {dataset.address}",
             where=path,
         )
@@ -200,15 +190,10 @@ def _download(dataset: Published) -> Path:
     path = cache_folder() / dataset.file
     try:
         make_folder(path.parent)
-    except NotWritten:
-        raise
     except FernError as error:
-        raise FernError(
-            error.problem,
-            argument=error.argument,
-            expected=f"a folder to write to, or {FOLDER_VARIABLE} set to a folder with {dataset.file}",
-            where=error.where,
-        ) from None
+        if not isinstance(error, NotWritten):
+            error.expected = f"a folder to write to, or {FOLDER_VARIABLE} set to a folder with {dataset.file}"
+        raise
     with write_whole(path) as temporary:
         try:
             _fetch(dataset, temporary)
@@ -217,10 +202,8 @@ def _download(dataset: Published) -> Path:
                 raise  # the disk's, not the network's: `write_whole` tells it
             reason = getattr(error, "reason", error)
             raise FernError(
-                (
-                    f"no local copy, and the download failed ({reason}). Put {dataset.file} into {path.parent}"
-                    f", or set {FOLDER_VARIABLE} to a folder that has it; it is published at {dataset.address}"
-                ),
+                f"no local copy, and the download failed ({reason}). Put {dataset.file} into {path.parent}, or set "
+                f"{FOLDER_VARIABLE} to a folder that has it; it is published at {dataset.address}",
                 argument=dataset.name,
             ) from None
         _verify(temporary, dataset)
@@ -228,19 +211,9 @@ def _download(dataset: Published) -> Path:
 
 
 def _fetch(dataset: Published, path: Path) -> None:
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=terminal(stderr=True),
-        transient=True,
-    )
-    with (
-        urllib.request.urlopen(dataset.address, timeout=_TIMEOUT) as answer,
-        path.open("wb") as file,
-        bar,
-    ):
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=terminal(stderr=True), transient=True)
+    with urllib.request.urlopen(dataset.address, timeout=_TIMEOUT) as answer, path.open("wb") as file, bar:
         size = int(answer.headers.get("Content-Length") or 0) or None
         task = bar.add_task(f"Downloading {dataset.name}", total=size)
         received = 0

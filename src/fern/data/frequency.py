@@ -113,15 +113,13 @@ def parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", text.casefold())
     unit = None if match is None else _UNITS.get(match[2], _UNITS.get(match[2].removesuffix("s")))
     if match is None or unit is None:
-        raise FernError(
-            argument="duration", got=text, expected="a number and a unit, as in '15 min', '3 hours', '1 week'"
-        )
+        expected = "a number and a unit, as in '15 min', '3 hours', '1 week'"
+        raise FernError(argument="duration", got=text, expected=expected)
     try:
         return timedelta(**{unit: float(match[1])})
     except OverflowError:
-        raise FernError(
-            f"got {text[:60]!r}, which is longer than {timedelta.max.days:,} days", argument="duration"
-        ) from None
+        problem = f"got {text[:60]!r}, which is longer than {timedelta.max.days:,} days"
+        raise FernError(problem, argument="duration") from None
 
 
 def next_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:
@@ -170,9 +168,12 @@ def _stepped(last: pa.Scalar, frequency: Frequency, rows: NDArray[np.int64]) -> 
     steps = rows * frequency.count
     if frequency.unit in ("nanosecond", "integer", "row"):
         return pa.array(as_integers(pa.array([last], last.type)) + steps).view(last.type)
-    zone = last.type.tz
     local = local_times(pa.array([last], last.type))[0]
-    return _at_zone(_on_calendar(local, frequency, steps), zone).cast(last.type)
+    stamps = pc.cast(pa.array(_on_calendar(local, frequency, steps)), pa.timestamp("ns"))
+    if last.type.tz is not None:
+        # An hour that the clock skips moves to the next; of an hour that comes twice the first is taken.
+        stamps = pc.assume_timezone(stamps, last.type.tz, ambiguous="earliest", nonexistent="latest")
+    return stamps.cast(last.type)
 
 
 def local_times(stamps: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
@@ -213,14 +214,6 @@ def _on_calendar(local: np.int64, frequency: Frequency, steps: NDArray[np.int64]
         same = np.minimum(months.astype("datetime64[D]") + day, ends)
         days = ends if frequency.unit == "month end" else same
     return np.asarray(days.astype(np.int64) * DAY + clock, dtype=np.int64)
-
-
-def _at_zone(local: NDArray[np.int64], zone: str | None) -> pa.Array:
-    naive = pc.cast(pa.array(local), pa.timestamp("ns"))
-    if zone is None:
-        return naive
-    # An hour that the clock skips moves to the next; of an hour that comes twice the first is taken.
-    return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="latest")
 
 
 def _counted(count: int, name: str) -> str:

@@ -80,22 +80,16 @@ def choose_marks(columns: Sequence[Sequence[str]], *, where: str, decimal: str |
     thousands = next((mark for mark in sure if sure[mark]), None)
     if thousands is None and commas and dots and likely[","] != likely["."]:
         thousands = "," if likely[","] else "."
+    both = (commas[0], dots[0]) if commas and dots else None
     if thousands is not None:
         rival = "." if thousands == "," else ","
         odd = next((f for f in (commas if thousands == "," else dots) if not _MAYBE[thousands].fullmatch(f)), None)
         if odd is None and not sure[rival]:
             return Marks(rival, grouped=True)
-        raise FernError(
-            f"contains both {sure[thousands]!r} and {odd or sure[rival]!r}: decimal point or decimal comma? Use one",
-            argument="decimal",
-            where=where,
-        )
-    if commas and dots:
-        raise FernError(
-            f"contains both {commas[0]!r} and {dots[0]!r}: decimal point or decimal comma? Use one of them",
-            argument="decimal",
-            where=where,
-        )
+        both = str(sure[thousands]), str(odd or sure[rival])
+    if both is not None:
+        problem = f"contains both {both[0]!r} and {both[1]!r}: decimal point or decimal comma? Use one of them"
+        raise FernError(problem, argument="decimal", where=where)
     if likely[","]:
         # 987 beside 1,037: as decimals these would be a thousand times apart.
         grouped = [

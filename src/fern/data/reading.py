@@ -1,7 +1,7 @@
 """Tables as Arrow has them: frames of pandas, polars and pyarrow, CSV and Parquet files; and back into frames."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -43,9 +43,9 @@ class Native:
 
     def wrap(self, table: pa.Table) -> Any:
         """The table as a frame of this kind."""
-        table = self._part_names(table)
         if self.kind not in get_args(FrameKind):
             raise unknown_name("kind of frame", self.kind, get_args(FrameKind))
+        table = self._part_names(table)
         if self.kind == "pyarrow":
             return table
         try:
@@ -147,9 +147,8 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
         frame, columns = frame.assign(**starts), {**columns, **starts}
     for name, column in columns.items():
         _check_zones(name, column)
-    table = _by_column(columns) if frame.size <= _WORTH_THREADS // 8 else None
     other = {str(label): label for label in labels if not isinstance(label, str)}
-    return _whole(frame) if table is None else table, Native("pandas", index, index_name, other, periods=periods)
+    return _to_arrow(frame, columns), Native("pandas", index, index_name, other, periods=periods)
 
 
 def _span(period: Any) -> str:
@@ -157,19 +156,15 @@ def _span(period: Any) -> str:
     return str(period).removeprefix("period[").removesuffix("]")
 
 
-def _by_column(columns: Mapping[str, Any]) -> pa.Table | None:
-    """The columns of a pandas frame, or None where one cannot be read: `_whole` tells which, and why."""
+def _to_arrow(frame: Any, columns: Mapping[str, Any]) -> pa.Table:
+    """A small frame column by column; a large one, or one with an odd column, by Arrow's own way, which has threads."""
+    many = 8 * frame.size > _WORTH_THREADS
+    if not many:
+        with suppress(pa.ArrowException, OverflowError, UnicodeError):  # Arrow's own way tells which column, and why
+            return pa.table({name: pa.array(column, from_pandas=True) for name, column in columns.items()})
     try:
-        return pa.table({name: pa.array(column, from_pandas=True) for name, column in columns.items()})
-    except (pa.ArrowException, OverflowError, UnicodeError):
-        return None
-
-
-def _whole(frame: Any) -> pa.Table:
-    """A pandas frame by Arrow's own way, which has threads, and costs a small frame more than its values do."""
-    try:
-        threads = None if 8 * frame.size > _WORTH_THREADS else 1
-        return pa.Table.from_pandas(frame, preserve_index=False, nthreads=threads).replace_schema_metadata(None)
+        table = pa.Table.from_pandas(frame, preserve_index=False, nthreads=None if many else 1)
+        return table.replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise FernError(f"a column has values of mixed types ({error})", argument="frame") from None
     except OverflowError:
@@ -207,6 +202,7 @@ def readable(name: str) -> Iterator[None]:
 BATCH_ROWS = 1 << 16
 _HEAD_BYTES = 1 << 20
 _MOST_HEAD = 1 << 26  # for lines of many thousands of columns
+_PARQUET = b"PAR1"
 _OTHER_FORMATS = {
     b"PK\x03\x04": "an Excel or zip file",
     b"ARROW1": "an Arrow file",
@@ -256,6 +252,14 @@ class Source:
             return pa.table(_canonical(self.held, self.roles, where=self.name))
 
 
+def to_source(frame: Any, reading: Reading) -> tuple[Source, Native]:
+    """A frame, or the file of a path, as a source; and the kind of frame to answer with."""
+    if isinstance(frame, str | Path):
+        return open_source(frame, reading), Native("pyarrow")
+    table, native = unwrap(frame)
+    return table_source(table, name="frame", reading=reading), native
+
+
 def open_source(path: str | Path, reading: Reading = GUESSED, *, name: str | None = None) -> Source:
     """Open a CSV or Parquet file; its first rows decide the dialect and the roles of the columns.
 
@@ -263,8 +267,8 @@ def open_source(path: str | Path, reading: Reading = GUESSED, *, name: str | Non
     """
     opened, called = Opened(require_path(path)), Path(path if name is None else name)
     with readable(str(called)):
-        start, complete = read_start(opened.path, name=called)
-        if is_parquet(start):
+        start, complete = _read_start(opened.path, name=called)
+        if start.startswith(_PARQUET):
             return _parquet_source(opened, called, reading)
         return _csv_source(opened, called, start, complete, reading)
 
@@ -276,11 +280,6 @@ def read_columns(path: str | Path, reading: Reading) -> pa.Table:
         return pa.Table.from_batches(list(source.stream()))
 
 
-def is_parquet(start: bytes) -> bool:
-    """Whether these are the first bytes of a Parquet file."""
-    return start.startswith(b"PAR1")
-
-
 def table_source(table: pa.Table, *, name: str, reading: Reading = GUESSED) -> Source:
     """A table in memory as a source."""
     with readable(name):
@@ -290,7 +289,7 @@ def table_source(table: pa.Table, *, name: str, reading: Reading = GUESSED) -> S
     return Source(name, roles, time_type, lambda: iter(table.to_batches(max_chunksize=BATCH_ROWS)), types, held=table)
 
 
-def read_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
+def _read_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
     """The first bytes of a file, with two lines at least, and whether they are all; an error for other formats."""
     try:
         with path.open("rb") as file:
@@ -311,7 +310,7 @@ def read_start(path: Path, *, name: Path) -> tuple[bytes, bool]:
     for magic, kind in _OTHER_FORMATS.items():
         if head.startswith(magic):
             raise FernError(f"is {kind}", expected="CSV or Parquet", where=name)
-    if name.suffix.lower() in (".parquet", ".pq") and not is_parquet(head):
+    if name.suffix.lower() in (".parquet", ".pq") and not head.startswith(_PARQUET):
         raise FernError(f"is not a Parquet file despite its name (its first bytes are {head[:4]!r})", where=name)
     return head, complete
 
@@ -321,10 +320,14 @@ def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, readin
     head = file.head
     roles = find_roles(head, reading, name=str(name), partial=not complete)
     types = {column: _csv_type(head, column) for column in roles.values}
-    types |= {column: _covariate_type(head, column) for column in roles.covariates if column in head.column_names}
+    for column in roles.covariates:  # a category stays text
+        if column in head.column_names:
+            types[column] = pa.string() if is_text(head[column].type) else _csv_type(head, column)
     types |= dict.fromkeys(roles.identifiers, pa.string())
-    if roles.time is not None:
-        types[roles.time] = _csv_time_type(head, roles.time, roles.time_format)
+    if roles.time is not None:  # nanoseconds from the first row on: later stamps may have fractions of a second
+        type_ = head[roles.time].type
+        whole = pa.float64() if pa.types.is_floating(type_) else pa.int64()
+        types[roles.time] = _in_nanoseconds(type_) if is_time(type_) else pa.string() if roles.time_format else whole
 
     def stream(held: Opened = opened) -> Iterator[pa.RecordBatch]:  # a copy of a pipe lasts as long as this function
         yield from file.batches(types)
@@ -338,19 +341,7 @@ def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, readin
 
 def _csv_type(head: pa.Table, column: str) -> pa.DataType:
     """Numbers are float64 from the first row on: the first rows may look like integers and the rest not."""
-    return pa.bool_() if pa.types.is_boolean(head.schema.field(column).type) else pa.float64()
-
-
-def _covariate_type(head: pa.Table, column: str) -> pa.DataType:
-    """Numbers and booleans as values are; a category stays text."""
-    return pa.string() if is_text(head.schema.field(column).type) else _csv_type(head, column)
-
-
-def _csv_time_type(head: pa.Table, column: str, form: str | None) -> pa.DataType:
-    """Nanoseconds from the first row on: later stamps may have fractions of a second."""
-    type_ = head.schema.field(column).type
-    whole = pa.float64() if pa.types.is_floating(type_) else pa.int64()
-    return _in_nanoseconds(type_) if is_time(type_) else pa.string() if form else whole
+    return pa.bool_() if pa.types.is_boolean(head[column].type) else pa.float64()
 
 
 def _parquet_source(held: Opened, path: Path, reading: Reading) -> Source:
@@ -392,10 +383,10 @@ def refuse_damage(path: Path) -> Iterator[None]:
 def _time_type(head: pa.Table, roles: Roles) -> pa.DataType | None:
     if roles.time is None:
         return None
-    type_ = head.schema.field(roles.time).type
-    if is_time(type_):
-        return _in_nanoseconds(type_)
-    return to_stamps(head[roles.time], name=roles.time, form=roles.time_format).type
+    column = head[roles.time]
+    if is_time(column.type):
+        return _in_nanoseconds(column.type)
+    return to_stamps(column, name=roles.time, form=roles.time_format).type
 
 
 def _in_nanoseconds(type_: pa.DataType) -> pa.DataType:

@@ -17,9 +17,8 @@ def sample_load(days: int = 60, *, seed: int = 7, temperature: bool = False) -> 
         (['time', 'load'], 48)
     """
     hours = np.arange(24 * days)
-    drawn = np.random.default_rng(seed).standard_normal(
-        (len(hours), 2)
-    )  # hour by hour: more days begin with the same ones
+    # Hour by hour: more days begin with the same ones.
+    drawn = np.random.default_rng(seed).standard_normal((len(hours), 2))
     weather = np.zeros(len(hours))
     for hour in range(1, len(hours)):
         weather[hour] = 0.97 * weather[hour - 1] + 0.5 * drawn[hour, 0]

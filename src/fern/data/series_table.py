@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -26,7 +25,7 @@ from fern.data.frequency import (
     next_stamps,
     to_frequency,
 )
-from fern.data.reading import Native, Source, open_source, readable, restore_names, table_source, unwrap
+from fern.data.reading import Native, Source, readable, restore_names, to_source
 from fern.data.timestamps import as_integers, as_text, combine_chunks, in_type, is_text
 from fern.errors import FernError, require_memory, unknown_name
 
@@ -162,13 +161,12 @@ class SeriesTable:
             return self
         days, first, accepted = 0, None, []
         for one in self.series:
-            missing = _count_missing(one, self.frequency) if one.breaks else []
-            if (
-                one.stamps is None
-                or not missing
-                or max(missing) > LONGEST_CLOSED
-                or sum(missing) > CLOSED_SHARE * len(one.values)
-            ):
+            if one.stamps is None or not one.breaks:
+                accepted.append(one)
+                continue
+            steps = count_open_days(one.stamps, self.frequency)
+            missing = [int(steps[row - 1]) // self.frequency.count - 1 for row in one.breaks]
+            if max(missing) > LONGEST_CLOSED or sum(missing) > CLOSED_SHARE * len(one.values):
                 accepted.append(one)
                 continue
             days += sum(missing)
@@ -232,10 +230,7 @@ def read_frame(
     """
     targets, naming = column_names("target_col", target_col), column_names("id_col", id_col)
     reading = Reading(time_col, naming, target_col=targets, forecast=True, ignore_columns=ignore_columns)
-    if isinstance(frame, str | Path):
-        return read_series(open_source(frame, reading), grid=grid, step=step, missing=missing)
-    table, native = unwrap(frame)
-    source = table_source(table, name="frame", reading=reading)
+    source, native = to_source(frame, reading)
     return read_series(source, grid=grid, step=step, missing=missing, native=native)
 
 
@@ -262,7 +257,11 @@ def read_series(
     with readable(source.name):
         parts = split_by_series(source)
     for name in roles.identifiers:
-        _require_restorable(name, types.get(name), where=source.name)
+        try:  # text cannot be turned into durations again, say
+            restore_names(pa.nulls(1, pa.string()), types.get(name))
+        except pa.ArrowNotImplementedError:
+            problem, expected = f"{name!r} holds {types.get(name)}", "text, numbers or dates"
+            raise FernError(problem, argument="id_col", expected=expected, where=source.name) from None
     empty = [name for name, rows in parts if len(parts) > 1 and _is_empty(rows, roles.values)]
     if len(empty) < len(parts):
         parts = [(name, rows) for name, rows in parts if name not in {*empty}]
@@ -299,16 +298,6 @@ def read_series(
     )
 
 
-def _require_restorable(column: str, type_: pa.DataType | None, *, where: str) -> None:
-    """Refuse identifiers of a type that their text cannot be turned into again, such as durations."""
-    try:
-        restore_names(pa.nulls(1, pa.string()), type_)
-    except pa.ArrowNotImplementedError:
-        raise FernError(
-            f"{column!r} holds {type_}", argument="id_col", expected="text, numbers or dates", where=where
-        ) from None
-
-
 def _is_empty(rows: pa.Table, columns: Sequence[str]) -> bool:
     """Whether a series has no value at all."""
     return any(rows[name].null_count == len(rows[name]) for name in columns) or not all(
@@ -330,10 +319,9 @@ def _describe_changes(series: Sequence[Series], empty: Sequence[str], missing: M
     if long:
         worst = max(long, key=lambda one: one.bridged[0])
         count, row = worst.bridged
-        ends = [row, row + count - 1]
         begin, end = (
             f"row {i + 1:,}" if worst.stamps is None else str(as_text(worst.stamps[i])).removesuffix(" 00:00:00")
-            for i in ends
+            for i in (row, row + count - 1)
         )
         where = f" of series {worst.name!r}" if worst.name else ""
         more = f"; {len(long) - 1:,} other series have long gaps, too" if long[1:] else ""
@@ -387,7 +375,7 @@ def _series(
     step: timedelta | None,
     missing: Missing,
     lone: bool,
-    shared: Frequency | None = None,
+    shared: Frequency | None,
 ) -> Series:
     where = f"{source.name}, series {name!r}" if name else source.name
     stamps = None if source.roles.time is None else combine_chunks(table[source.roles.time])
@@ -395,11 +383,11 @@ def _series(
     on_grid = stamps is not None and not by_rows
     order: Rows | None = None
     if stamps is not None:
-        grid = _scan(stamps)
+        grid = scan_grid(stamps)
         if on_grid and grid.unordered and not grid.empty:
             order = np.argsort(as_integers(stamps), kind="stable")
             table, stamps = table.take(pa.array(order)), stamps.take(pa.array(order))
-            grid = _scan(stamps)
+            grid = scan_grid(stamps)
             if grid.first_problem_row is not None:  # as the rows came
                 grid = replace(grid, first_problem_row=int(order[grid.first_problem_row]))
         if on_grid and lone and len(stamps) == 1 and grid.frequency is None and not grid.problems():
@@ -430,30 +418,23 @@ def _series(
     if on_grid and len(values) < table.num_rows + grid.missing_rows:  # rows are missing, or were dropped
         breaks = _breaks(stamps, grid.frequency)
     frequency, targets = resolve_frequency(grid, step, where=where), source.roles.values
-    count = len(targets)
-    own = Series(name, stamps, values, targets, frequency, breaks, sorted=order is not None, bridged=bridged)
-    if not source.roles.covariates:
-        return own
-    target, others = np.ascontiguousarray(values[:, :count]), np.ascontiguousarray(values[:, count:])
-    return replace(own, values=target, covariates=others)
+    covariates = None
+    if source.roles.covariates:
+        values, covariates = (np.ascontiguousarray(part) for part in np.split(values, [len(targets)], axis=1))
+    return Series(
+        name, stamps, values, targets, frequency, breaks, covariates, sorted=order is not None, bridged=bridged
+    )
 
 
 def _longest_gap(values: Floats) -> tuple[int, int]:
     """The longest run of rows in which a column has no value: its length and its first row."""
     longest = (0, 0)
     for absent in (~np.isfinite(values)).T:
-        if absent.any():
-            edges = np.flatnonzero(np.diff(np.concatenate([[False], absent, [False]]).astype(np.int8)))
-            lengths = edges[1::2] - edges[::2]
-            longest = max(longest, (int(lengths.max()), int(edges[::2][np.argmax(lengths)])))
+        edges = np.flatnonzero(np.diff(absent, prepend=False, append=False)).reshape(-1, 2)
+        if len(edges):
+            lengths = edges[:, 1] - edges[:, 0]
+            longest = max(longest, (int(lengths.max()), int(edges[np.argmax(lengths), 0])))
     return longest
-
-
-def _count_missing(series: Series, frequency: Frequency) -> list[int]:
-    """The rows that are missing before each break."""
-    assert series.stamps is not None
-    steps = count_open_days(series.stamps, frequency)
-    return [int(steps[row - 1]) // frequency.count - 1 for row in series.breaks]
 
 
 def count_open_days(stamps: pa.Array, frequency: Frequency) -> NDArray[np.int64]:  # (T - 1,)
@@ -472,7 +453,8 @@ def _values(table: pa.Table, names: Sequence[str]) -> NDArray[np.float64]:  # (T
     return values
 
 
-def _scan(stamps: pa.Array) -> TimeGrid:
+def scan_grid(stamps: pa.Array) -> TimeGrid:
+    """The grid of a whole time column."""
     scan = GridScan()
     for first in range(0, len(stamps), _SCANNED_AT_ONCE):  # what it works out takes several times the column's memory
         scan.add(stamps.slice(first, _SCANNED_AT_ONCE))

@@ -35,12 +35,7 @@ class Part:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def rows(
-        self,
-        *,
-        context_length: int,
-        lookback: bool,
-    ) -> "Part":
+    def rows(self, *, context_length: int, lookback: bool) -> "Part":
         """The rows that this part's windows may read: with ``lookback`` the context reaches into the part before.
 
         Example:
@@ -65,13 +60,8 @@ class Split:
 
     def __post_init__(self) -> None:
         if self.train.stop > self.validation.start or self.validation.stop > self.test.start:
-            raise FernError(
-                (
-                    f"parts overlap or are out of order: train {self.train}, validation {self.validation}, "
-                    f"test {self.test}"
-                ),
-                argument="split",
-            )
+            parts = f"train {self.train}, validation {self.validation}, test {self.test}"
+            raise FernError(f"parts overlap or are out of order: {parts}", argument="split")
 
 
 @dataclass(frozen=True)

@@ -111,10 +111,8 @@ class Windows:
         self.values = _as_series(values)
         self.targets = self.values if targets is None else _as_series(targets)
         if self.targets.shape != self.values.shape:
-            raise FernError(
-                (f"got shape {tuple(self.targets.shape)}, values have {tuple(self.values.shape)}; needs the same"),
-                argument="targets",
-            )
+            problem = f"got shape {tuple(self.targets.shape)}, values have {tuple(self.values.shape)}; needs the same"
+            raise FernError(problem, argument="targets")
         rows = Part(0, len(self.values)) if part is None else part
         if rows.stop > len(self.values):
             raise FernError(f"ends at row {rows.stop:,}, the series has {len(self.values):,} rows", argument="part")
@@ -151,10 +149,8 @@ class Windows:
                 argument="series",
                 expected="at least one series, all with the same number of channels",
             )
-        if parts is None:
-            parts = [Part(0, len(tensor)) for tensor in tensors]
-        if breaks is None:
-            breaks = [()] * len(tensors)
+        parts = [Part(0, len(tensor)) for tensor in tensors] if parts is None else parts
+        breaks = [()] * len(tensors) if breaks is None else breaks
         if not len(parts) == len(breaks) == len(tensors):
             raise FernError(
                 f"got {len(tensors)} with {len(parts)} parts and {len(breaks)} lists of breaks",
@@ -186,10 +182,8 @@ class Windows:
         if not self._stretches:
             longest = max((len(rows) for rows in stretches), default=0)
             raise FernError(
-                (
-                    f"the longest stretch without a break has {longest:,} rows, fewer than one window of "
-                    f"{span:,} (context_length {context_length:,} + horizon {horizon:,})"
-                ),
+                f"the longest stretch without a break has {longest:,} rows, fewer than one window of {span:,} "
+                f"(context_length {context_length:,} + horizon {horizon:,})",
                 argument="windows",
             )
         self._starts = np.array([rows.start for rows in self._stretches])
@@ -269,11 +263,11 @@ class Windows:
         """
         if batch_size < 1:
             raise FernError(argument="batch_size", got=batch_size, expected="at least 1")
-        return self._batches(batch_size, None if generator is None else self._order(generator))
-
-    def _order(self, generator: torch.Generator) -> Permutation:
-        keys = torch.randint(2**32, (ROUNDS,), generator=generator, device=generator.device)
-        return Permutation(len(self), keys=keys.tolist())
+        order = None
+        if generator is not None:
+            keys = torch.randint(2**32, (ROUNDS,), generator=generator, device=generator.device)
+            order = Permutation(len(self), keys=keys.tolist())
+        return self._batches(batch_size, order)
 
     def _batches(self, batch_size: int, order: Permutation | None) -> Iterator[tuple[Tensor, Tensor]]:
         for first in range(0, len(self), batch_size):
@@ -298,13 +292,7 @@ def _rows_as_one(
     return series.as_strided((rows - length + 1, length * channels), (channels, 1))
 
 
-def _stretches(
-    part: Part,
-    *,
-    context_length: int,
-    lookback: bool,
-    breaks: Sequence[int],
-) -> list[Part]:
+def _stretches(part: Part, *, context_length: int, lookback: bool, breaks: Sequence[int]) -> list[Part]:
     """The unbroken stretches of rows that windows of ``part`` may read."""
     rows = part.rows(context_length=context_length, lookback=lookback)
     cuts = sorted({row for row in breaks if rows.start < row < rows.stop})
@@ -330,10 +318,8 @@ def _as_series(values: Values) -> Tensor:  # (T, C) float32
             row, channel = (~finite).nonzero()[0].tolist()
             value = float(tensor[first + row, channel])
             raise FernError(
-                (
-                    f"{value} at row {first + row:,}, channel {channel}; windows need finite numbers within "
-                    "float32's range (fern clean fills or removes missing values)"
-                ),
+                f"{value} at row {first + row:,}, channel {channel}; windows need finite numbers within float32's "
+                "range (fern clean fills or removes missing values)",
                 argument="values",
             )
     return series

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from fern.data.auditing.policy import PAPER_POLICY, ColumnVerdict, Policy, judge
 from fern.data.auditing.scan import OUTLIER_LIMIT, ColumnScan, ColumnStatistics
 from fern.data.columns import Reading, Roles
 from fern.data.frequency import ROWS, Frequency, GridScan, TimeGrid
-from fern.data.reading import BATCH_ROWS, Source, open_source, readable, table_source, unwrap
+from fern.data.reading import BATCH_ROWS, Source, readable, to_source
 from fern.data.series_table import resolve_frequency, split_by_series
 from fern.data.splits import Part
 from fern.data.timestamps import to_numbers
@@ -47,11 +46,9 @@ class SeriesAudit:
 
     def problems(self) -> list[str]:
         """What must be fixed before the series can be used."""
+        empty = [f"column {one.name!r} has no values" for one in self.columns if one.statistics.finite == 0]
         where = f"series {self.name!r}: " if self.name else ""
-        empty = [
-            f"{where}column {column.name!r} has no values" for column in self.columns if column.statistics.finite == 0
-        ]
-        return [*(where + problem for problem in self.grid.problems()), *empty]
+        return [where + problem for problem in (*self.grid.problems(), *empty)]
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class AuditReport:
 
     def __getitem__(self, column: str) -> ColumnAudit:
         """The audit of a column of a wide table."""
-        return next(found for found in self.series[0].columns if found.name == column)
+        return next(one for one in self.series[0].columns if one.name == column)
 
     def problems(self) -> list[str]:
         """What must be fixed before the table can be used, one line each; findings about values are not included."""
@@ -103,10 +100,7 @@ def audit(
     time column does not. ``part`` looks at these rows only (for instance the training part).
     """
     reading = Reading(time_col=time, id_col=None if series is None else (series,), ignore=tuple(ignore))
-    if isinstance(frame, str | Path):
-        source = open_source(frame, reading)
-    else:
-        source = table_source(unwrap(frame)[0], name="frame", reading=reading)
+    source, _ = to_source(frame, reading)
     return audit_source(source, policy=policy, step=step, part=part, outlier_limit=outlier_limit)
 
 
@@ -133,14 +127,8 @@ def audit_source(
             if grid.rows == 0:
                 raise FernError(f"{where}: has no rows" + (f" in the part {part}" if part else ""))
             frequency = resolve_frequency(grid, step, where=where)
-            report.append(
-                SeriesAudit(
-                    name,
-                    grid,
-                    frequency,
-                    tuple(ColumnAudit(column, judge(column, frequency, policy)) for column in columns),
-                )
-            )
+            audits = tuple(ColumnAudit(column, judge(column, frequency, policy)) for column in columns)
+            report.append(SeriesAudit(name, grid, frequency, audits))
     return AuditReport(source.name, tuple(report), policy, source.roles)
 
 

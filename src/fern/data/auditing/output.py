@@ -151,13 +151,9 @@ def title(series: SeriesAudit, column: ColumnAudit) -> str:
 
 def zeros(column: ColumnAudit) -> str:
     """Zeros, their share, and how many are isolated and clustered."""
-    statistics = column.statistics.zeros
-    if statistics.total == 0:
-        return "0"
-    share = 100 * statistics.total / column.statistics.rows
-    return (
-        f"{statistics.total:,} ({share:.2f} %) = {statistics.isolated:,} + {statistics.total - statistics.isolated:,}"
-    )
+    total, isolated = column.statistics.zeros.total, column.statistics.zeros.isolated
+    share = 100 * total / column.statistics.rows
+    return f"{total:,} ({share:.2f} %) = {isolated:,} + {total - isolated:,}" if total else "0"
 
 
 def run(rows: int, frequency: Frequency) -> str:
@@ -177,8 +173,7 @@ def repeated(column: ColumnAudit, frequency: Frequency, policy: Policy) -> list[
             + (f", {run(value.longest_run, frequency)} in a row" if value.longest_run > 1 else "")
             for kind, value in sentinels[:3]
         ]
-    common = column.statistics.common[:1]
-    return [f"{number(value.value)} × {value.count:,}" for value in common]
+    return [f"{number(value.value)} × {value.count:,}" for value in column.statistics.common[:1]]
 
 
 def outlier_count(column: ColumnAudit) -> str:
@@ -191,11 +186,10 @@ def outlier_count(column: ColumnAudit) -> str:
 
 def outliers(column: ColumnAudit) -> str:
     """How many values are outliers and how far the furthest is."""
-    statistics = column.statistics.outliers
-    count = outlier_count(column)
-    return (
-        count if statistics is None or not statistics.count else f"{count} (z up to {statistics.largest_z or 0.0:,.1f})"
-    )
+    statistics, count = column.statistics.outliers, outlier_count(column)
+    if statistics is None or not statistics.count:
+        return count
+    return f"{count} (z up to {statistics.largest_z or 0.0:,.1f})"
 
 
 def walk(column: ColumnAudit) -> str:
@@ -329,29 +323,23 @@ def _facts(rows: list[tuple[SeriesAudit, ColumnAudit]]) -> Table:
     if len(rows) > _SHOWN:  # those the policy touches first, then as in the file
         rows = sorted(rows, key=lambda row: row[1].verdict.kinds == ("keep",))
     for series, column in rows[:_SHOWN]:
-        table.add_row(*_fact(series, column))
+        statistics, zeros, outliers = column.statistics, column.statistics.zeros, column.statistics.outliers
+        cells = [
+            safe_text(title(series, column), "line"),
+            sparkline(statistics.picture),
+            f"{zeros.total:,}",
+            f"{100 * zeros.total / statistics.rows:.2f}",
+            f"{zeros.isolated:,}",
+            f"{zeros.total - zeros.isolated:,}",
+            run(zeros.longest, series.frequency),
+            run(statistics.values.longest, series.frequency),
+            f"{statistics.missing.total:,}",
+            outlier_count(column),
+            "–" if outliers is None or outliers.largest_z is None else f"{outliers.largest_z:,.1f}",
+            walk(column),
+        ]
+        table.add_row(*map(Text, cells))
     return table
-
-
-def _fact(series: SeriesAudit, column: ColumnAudit) -> list[Text]:
-    statistics = column.statistics
-    outliers = statistics.outliers
-    largest = "–" if outliers is None or outliers.largest_z is None else f"{outliers.largest_z:,.1f}"
-    cells = [
-        title(series, column),
-        sparkline(statistics.picture),
-        f"{statistics.zeros.total:,}",
-        f"{100 * statistics.zeros.total / statistics.rows:.2f}",
-        f"{statistics.zeros.isolated:,}",
-        f"{statistics.zeros.total - statistics.zeros.isolated:,}",
-        run(statistics.zeros.longest, series.frequency),
-        run(statistics.values.longest, series.frequency),
-        f"{statistics.missing.total:,}",
-        outlier_count(column),
-        largest,
-        walk(column),
-    ]
-    return [Text(safe_text(cell, "line") if place == 0 else cell) for place, cell in enumerate(cells)]
 
 
 def _sentinels(report: AuditReport, rows: list[tuple[SeriesAudit, ColumnAudit]]) -> Table:

@@ -1,6 +1,5 @@
 """The audit as an HTML page: a line and a small plot for each column, and what the policy does with it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -60,18 +59,14 @@ def find_repairs(source: Source, report: AuditReport, *, step: timedelta | None 
         own = cleaned if names is None else cleaned.filter(pa.compute.equal(cleaned[names], series))
         for column in (audited.name for audited in audit.columns):
             left = as_floats(own[column]) if column in own.column_names and own[column].null_count < len(own) else None
-            repairs.append(
-                find_repair(
-                    as_floats(table[column]),
-                    left,
-                    log,
-                    column=column,
-                    series=series,
-                    when=_when(source, table),
-                    stuck_after=report.policy.stuck_after(audit.frequency),
-                )
-            )
-    worst = sorted((repaired for repaired in repairs if repaired.masks), key=_count_masked, reverse=True)
+            values, limit = as_floats(table[column]), report.policy.stuck_after(audit.frequency)
+            when = _when(source, table)
+            repairs.append(find_repair(values, left, log, column=column, series=series, when=when, stuck_after=limit))
+    worst = sorted(
+        (one for one in repairs if one.masks),
+        key=lambda one: int(np.logical_or.reduce(list(one.masks.values())).sum()),
+        reverse=True,
+    )
     left_out = len(worst) - MOST_FIGURES
     note = f"{left_out:,} more columns in which something was found are not drawn." if left_out > 0 else ""
     return Repairs(tuple(worst[:MOST_FIGURES]), note)
@@ -79,15 +74,10 @@ def find_repairs(source: Source, report: AuditReport, *, step: timedelta | None 
 
 def repairs_part(repairs: Repairs) -> Html:
     """A figure for each column in which something was found."""
-    parts = [
-        drawing(
-            repair_figure(repaired),
-            name=f"repair-{place}",
-            alt=f"{repaired.in_words()}.",
-            caption=f"{repaired.in_words()}.",
-        )
-        for place, repaired in enumerate(repairs.columns, start=1)
-    ]
+    parts = []
+    for place, repaired in enumerate(repairs.columns, start=1):
+        said = f"{repaired.in_words()}."
+        parts.append(drawing(repair_figure(repaired), name=f"repair-{place}", alt=said, caption=said))
     if repairs.note:
         parts.append(element("p", {"class": "soft"}, repairs.note))
     return joined(parts)
@@ -136,11 +126,8 @@ def find_repair(
     if cleaned is not None:
         kept = len(raw) - int(deleted.sum())
         if len(cleaned) != kept:
-            raise FernError(
-                f"got {len(cleaned):,} rows",
-                argument="cleaned",
-                expected=f"{kept:,}: the {len(raw):,} that came less those that the log deletes",
-            )
+            expected = f"{kept:,}: the {len(raw):,} that came less those that the log deletes"
+            raise FernError(f"got {len(cleaned):,} rows", argument="cleaned", expected=expected)
         mended = np.full(len(raw), np.nan)
         mended[~deleted] = cleaned
     return Repaired(
@@ -153,11 +140,6 @@ def find_repair(
         verdict,
         reconstruction,
     )
-
-
-def _count_masked(repaired: Repaired) -> int:
-    masks: Sequence[NDArray[np.bool_]] = list(repaired.masks.values())
-    return int(np.logical_or.reduce(masks).sum())
 
 
 def _when(source: Source, table: pa.Table) -> NDArray[Any]:
@@ -224,13 +206,13 @@ def plot(picture: Picture) -> Html:
     spread = (high - low) or 1.0
     x = (np.arange(count) + 0.5) * _WIDTH / count
 
-    def height(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> list[float]:
+    def height(values: Values) -> list[float]:
         with np.errstate(all="ignore"):
             scaled = np.nan_to_num(np.clip((values - low) / spread, 0, 1))
         return [float(v) for v in np.round(_HEIGHT - 3 - scaled * (_HEIGHT - 6), 1)]
 
     shapes = []
-    for first, last in _stretches(known):
+    for first, last in np.flatnonzero(np.diff(known, prepend=False, append=False)).reshape(-1, 2).tolist():
         piece = slice(first, last)
         xs = [f"{v:.1f}" for v in x[piece]]
         top, bottom, middle = (height(v[piece]) for v in (picture.high, picture.low, picture.mean))
@@ -243,22 +225,13 @@ def plot(picture: Picture) -> Html:
     return element("svg", {**size, "aria-label": label}, *shapes)
 
 
-def _stretches(known: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> list[tuple[int, int]]:
-    """First and last of each unbroken stretch of known places."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], known, [False]]).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
-
-
 def _row(report: AuditReport, series: SeriesAudit, column: ColumnAudit) -> list[Entry]:
     statistics = column.statistics
     kinds = [action.kind.split()[0] for action in column.verdict.actions]
-    doing = joined(
-        (
-            joined([element("span", {"class": kind}, what), f": {why}"])
-            for kind, (what, why) in zip(kinds, words.actions(column), strict=True)
-        ),
-        element("br", {}),
-    )
+    lines = [
+        joined([element("span", {"class": kind}, what), f": {why}"])
+        for kind, (what, why) in zip(kinds, words.actions(column), strict=True)
+    ]
     walk = words.walk(column)
     outliers = statistics.outliers.count if statistics.outliers is not None else None
     return [
@@ -273,5 +246,5 @@ def _row(report: AuditReport, series: SeriesAudit, column: ColumnAudit) -> list[
         Entry(f"{statistics.missing.total:,}", float(statistics.missing.total)),
         Entry(words.outliers(column), "" if outliers is None else float(outliers)),
         Entry(walk, kind=walk if walk == "near" else None),
-        Entry(doing),
+        Entry(joined(lines, element("br", {}))),
     ]

@@ -112,9 +112,8 @@ class Policy:
         for name in ("sentinel_share", "zero_share", "asinh_share"):
             require_number(name, getattr(self, name), "a fraction from 0 to 1", lambda value: 0 <= value <= 1)
         if self.asinh_share > self.zero_share:
-            raise FernError(
-                argument="asinh_share", got=self.asinh_share, expected=f"at most zero_share ({self.zero_share})"
-            )
+            most = f"at most zero_share ({self.zero_share})"
+            raise FernError(argument="asinh_share", got=self.asinh_share, expected=most)
         for name in ("drop_run", "delete_run", "stuck_run"):
             duration = getattr(self, name)
             if not isinstance(duration, timedelta) or duration < timedelta(0):
@@ -184,10 +183,8 @@ def judge(column: ColumnStatistics, frequency: Frequency, policy: Policy) -> Col
     actions = []
     share = column.zeros.total / column.rows
     if share >= policy.asinh_share and column.zeros.total:
-        reason = (
-            f"zeros in {_percent(share)} of the rows ({_percent(policy.asinh_share)} to {_percent(policy.zero_share)})"
-        )
-        actions.append(Action("asinh", column.zeros.total, reason))
+        limits = f"{_percent(policy.asinh_share)} to {_percent(policy.zero_share)}"
+        actions.append(Action("asinh", column.zeros.total, f"zeros in {_percent(share)} of the rows ({limits})"))
     else:
         actions += _run_by_run("zeros", column.zeros, frequency, policy)
     if policy.missing == "like zeros":
@@ -214,9 +211,8 @@ def _by_run(name: str, runs: RunLengths, frequency: Frequency, policy: Policy) -
     if limit is None or runs.longest <= limit:
         return None
     length = timedelta(microseconds=runs.longest * (frequency.nanoseconds or 0.0) / 1000)
-    return Action(
-        "drop", runs.total, f"a run of {name} lasting {in_words(length)} (more than {in_words(policy.drop_run)})"
-    )
+    reason = f"a run of {name} lasting {in_words(length)} (more than {in_words(policy.drop_run)})"
+    return Action("drop", runs.total, reason)
 
 
 def _run_by_run(name: str, runs: RunLengths, frequency: Frequency, policy: Policy) -> list[Action]:
@@ -238,12 +234,10 @@ def _run_by_run(name: str, runs: RunLengths, frequency: Frequency, policy: Polic
 
 
 def _why_keep(column: ColumnStatistics, sentinels: int) -> str:
-    if sentinels:
-        values = "value" if sentinels == 1 else "values"
-        return (
-            f"{sentinels:,} sentinel {values} ({_percent(sentinels / column.rows)} of the rows), kept as in the paper"
-        )
-    return "nothing to clean"
+    if not sentinels:
+        return "nothing to clean"
+    values = f"{sentinels:,} sentinel value{'s' * (sentinels != 1)}"
+    return f"{values} ({_percent(sentinels / column.rows)} of the rows), kept as in the paper"
 
 
 def _percent(share: float) -> str:

@@ -249,12 +249,9 @@ class ColumnScan:
         self._walk = WalkScan()
         self._picture = PictureScan()
 
+    @np.errstate(all="ignore")  # sums of numbers near the largest that float64 has overflow
     def add(self, values: Floats) -> None:
         """The next rows, missing ones as NaN."""
-        with np.errstate(all="ignore"):  # sums of numbers near the largest that float64 has overflow
-            self._add(values)
-
-    def _add(self, values: Floats) -> None:
         self._rows += len(values)
         self._common.add(*self._runs.add(values))
         self._walk.add(values)

@@ -1,7 +1,7 @@
 """Runs of equal values: how many of which length, for zeros, missing values and all others."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,13 +67,7 @@ class RunLengths:
     def joined(self, other: "RunLengths") -> "RunLengths":
         """The runs of both."""
         longer = max(self, other, key=lambda lengths: lengths.longest)
-        return RunLengths(
-            longer.longest,
-            longer.longest_start,
-            longer.longest_value,
-            self.runs + other.runs,
-            self.entries + other.entries,
-        )
+        return replace(longer, runs=self.runs + other.runs, entries=self.entries + other.entries)
 
     def _longer(self, steps: float) -> slice:
         whole = int(min(max(steps, 0), 2.0**60))
@@ -90,9 +84,7 @@ class Runs:
 
     def where(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, int, float]]:
         """First row, length and value of the chosen runs."""
-        return zip(
-            self.firsts[chosen].tolist(), self.lengths[chosen].tolist(), self.values[chosen].tolist(), strict=True
-        )
+        return zip(*(part[chosen].tolist() for part in (self.firsts, self.lengths, self.values)), strict=True)
 
 
 def runs_of(values: Floats) -> Runs:
@@ -144,13 +136,8 @@ class RunScan:
         return (plain if self.codes() else plain.joined(coded)), zero, missing
 
     def _lengths(self, kind: int) -> RunLengths:
-        return RunLengths(
-            longest=int(self._longest[kind, 0]),
-            longest_start=int(self._longest[kind, 1]),
-            longest_value=float(self._longest_value[kind]),
-            runs=self._runs[kind],
-            entries=self._entries[kind],
-        )
+        longest, start = self._longest[kind].tolist()
+        return RunLengths(longest, start, float(self._longest_value[kind]), self._runs[kind], self._entries[kind])
 
     def codes(self) -> list[tuple[float, int, int]]:
         """Codes that stand apart from all other values: code, count, longest run.
