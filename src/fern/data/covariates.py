@@ -222,7 +222,8 @@ class Encoding:
             for kind in KINDS
         }
         names = Covariates(**{kind: tuple(column.name for column in columns[kind]) for kind in KINDS})
-        return cls(names, **{**plain, **columns})
+        parts: dict[str, Any] = {**plain, **columns}
+        return cls(names, **parts)
 
 
 def learn_columns(
@@ -235,7 +236,7 @@ def learn_columns(
     where: str,
 ) -> Encoding:
     """How the covariates of a table become numbers; static ones may be in a table of their own."""
-    encoded = {}
+    encoded: dict[str, Any] = {}
     for kind, argument in ARGUMENTS.items():
         own, place = (table, where) if kind != "static" or statics is None else (statics, "static_df")
         encoded[kind] = learn_encoding(own, getattr(names, kind), argument=argument, where=place)

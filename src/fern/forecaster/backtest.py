@@ -51,7 +51,9 @@ def cross_validate(
         if fitted is None or refit:
             fitted = type(forecaster)(**forecaster.get_params()).fit(known)
         pieces.append(_predict_window(fitted, table, known, after, output))
-    return table.native.wrap(_sort(pa.concat_tables(pieces), series=len(table.series), horizon=horizon))
+    # By series in the order they came, then by window: as they were made it is the other way round.
+    places = np.arange(n_windows * len(table.series) * horizon).reshape(n_windows, -1, horizon).swapaxes(0, 1)
+    return table.native.wrap(pa.concat_tables(pieces).take(pa.array(places.reshape(-1))))
 
 
 def _require_later_rows(state: State, table: SeriesTable, *, needed: int, step: int) -> None:
@@ -64,9 +66,9 @@ def _require_later_rows(state: State, table: SeriesTable, *, needed: int, step: 
         later = _count_later(series, recent)
         if later < needed:
             fits = max(0, (later - state.horizon) // step + 1) if later >= state.horizon else 0
+            end = f"row {recent.rows - 1}" if recent.last is None else recent.last.as_py()
             raise FernError(
-                f"the forecaster was fitted to rows up to {_show_end(recent)}; {later:,} rows are later, "
-                f"enough for {fits} windows",
+                f"the forecaster was fitted to rows up to {end}; {later:,} rows are later, enough for {fits} windows",
                 argument="n_windows",
                 where=f"frame, series {series.name!r}" if series.name else "frame",
             )
@@ -102,10 +104,6 @@ def _is_another(series: Series, recent: Recent) -> bool:
     if not 0 <= row < len(series.values):
         return False
     return not np.allclose(series.values[row], recent.values[-1], rtol=1e-6, atol=0.0)
-
-
-def _show_end(recent: Recent) -> str:
-    return f"row {recent.rows - 1}" if recent.last is None else str(recent.last.as_py())
 
 
 def look_ahead(state: State, recent: Sequence[Recent], table: SeriesTable, after: int) -> list[Recent]:
@@ -159,10 +157,3 @@ def _predict_window(
     for c, name in enumerate(table.channel_names):
         columns[name if table.long else f"{name}-y"] = pa.array(np.stack(truth)[..., c].reshape(-1), table.value_type)
     return pa.table(columns)
-
-
-def _sort(rows: pa.Table, *, series: int, horizon: int) -> pa.Table:
-    """By series in the order they came, then by window: as they were made it is the other way round."""
-    windows = rows.num_rows // (series * horizon)
-    places = np.arange(rows.num_rows).reshape(windows, series, horizon).swapaxes(0, 1)
-    return rows.take(pa.array(places.reshape(-1)))

@@ -151,16 +151,12 @@ class HeldOut:
     def take(self, chosen: NDArray[np.bool_]) -> "HeldOut":
         """These windows alone."""
         places = np.flatnonzero(chosen)
-        return HeldOut(
-            self.actual[places],
-            None if self.model is None else self.model.take(places),
-            self.classical.take(places),
-            self.scale[places],
-            self.series[places],
-            self.ends[places],
-            self.least[places],
-            None if self.pretrained is None else self.pretrained.take(places),
-        )
+        taken: dict[str, Any] = {
+            name: part.take(places) if isinstance(part, QuantileForecast) else part[places]
+            for name, part in vars(self).items()
+            if part is not None
+        }
+        return replace(self, **taken)
 
     def blended(self, blend: Blend) -> QuantileForecast:
         """What a blend makes of these windows."""
@@ -288,6 +284,16 @@ def _believe_widths(
     return float(OWN_WIDTHS**2 / (OWN_WIDTHS**2 + changes / len(logs)))
 
 
+def under(parts: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin so, without that.
+
+    Example:
+        >>> under({"blend.bias": np.zeros(1), "spread": np.ones(1)}, "blend.")
+        {'bias': array([0.])}
+    """
+    return {name.removeprefix(prefix): values for name, values in parts.items() if name.startswith(prefix)}
+
+
 def average(model: QuantileForecast | None, classical: QuantileForecast, weight: float) -> QuantileForecast:
     """The average of two forecasts, quantile by quantile."""
     if model is None or weight == 0.0:
@@ -336,7 +342,7 @@ def blocks_of(horizon: int) -> NDArray[np.int64]:  # (H,)
 
 
 def loss(held: HeldOut, made: QuantileForecast) -> float:
-    """The mean over windows of the CRPS (from 19 quantiles), each over its series' scale."""
+    """The mean of `losses_of` over windows."""
     return float(losses_of(held, made).mean())
 
 

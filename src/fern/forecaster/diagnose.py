@@ -13,7 +13,7 @@ from fern.calibration import Calibration, CalibrationSettings, Residuals, covera
 from fern.calibration.coverage import CoverageByOrigin, CoverageRow, coverage_by_origin
 from fern.data.series_table import Series, SeriesTable
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules, measure_rates
-from fern.forecaster.plan import HeldOut, TrainingSeries
+from fern.forecaster.plan import TrainingSeries
 from fern.forecaster.state import Findings, Profiled, State
 from fern.models import Forecaster
 from fern.models.base import distribution_of
@@ -177,7 +177,7 @@ def _warnings(state: State, profiled: Sequence[Profiled]) -> Any:
         "first": stamp_type,
         "last": stamp_type,
     }
-    return table.native.wrap(pa.table({name: pa.array([row[name] for row in rows], types[name]) for name in types}))
+    return table.native.wrap(pa.Table.from_pylist(rows, pa.schema(list(types.items()))))
 
 
 def _rates(state: State, profiled: Sequence[Profiled]) -> Any:
@@ -301,8 +301,7 @@ def _held_out_coverage(
     late = late.thinned(COVERAGE_WINDOWS)
     wanted = set(zip(late.series.tolist(), late.origins.tolist(), strict=True))
     pasts, futures, origins, names = [], [], [], []
-    part: HeldOut = "calibration"
-    for past, future, rows, codes in learnt.held_out(part, most=len(calibration)):
+    for past, future, rows, codes in learnt.held_out("calibration", most=len(calibration)):
         chosen = [i for i, key in enumerate(zip(codes.tolist(), rows.tolist(), strict=True)) if key in wanted]
         pasts.append(past[chosen])
         futures.append(future[chosen])
@@ -319,8 +318,5 @@ def _held_out_coverage(
 
 
 def _rows(profile: EigenProfile, start: int, stop: int) -> EigenProfile:
-    cut = {
-        name: getattr(profile, name)[start:stop]
-        for name in ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
-    }
-    return EigenProfile(first_row=profile.first_row + start, **cut)
+    cut = {name: figures[start:stop] for name, figures in vars(profile).items() if name != "first_row"}
+    return EigenProfile(profile.first_row + start, **cut)

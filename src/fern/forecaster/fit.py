@@ -291,15 +291,8 @@ def _fit_covariates(
         )
         for series, scale in zip(table.series, scales, strict=True)
     ]
-    return fit_covariates(
-        rows,
-        encoding,
-        windows,
-        horizon=plan.horizon,
-        season=plan.season,
-        frequency=table.frequency,
-        seed=settings.seed,
-    )
+    sizes = {"horizon": plan.horizon, "season": plan.season}
+    return fit_covariates(rows, encoding, windows, **sizes, frequency=table.frequency, seed=settings.seed)
 
 
 def fit_model(
@@ -449,10 +442,8 @@ class _Work:
     def _config(self, recipe: Recipe, share: float) -> TrainConfig:
         settings = self.settings
         batch = settings.training.get("batch_size", choose_batch_size(len(self.training)))
-        alone = batch * self.training.channels < ROWS_FOR_THREADS
-        epochs, per_epoch = choose_steps(
-            len(self.training), self.training.channels, epochs=settings.epochs, batch=batch
-        )
+        windows, channels = len(self.training), self.training.channels
+        epochs, per_epoch = choose_steps(windows, channels, epochs=settings.epochs, batch=batch)
         if share < 1.0:
             whole = epochs * per_epoch
             per_epoch = max(1, min(per_epoch, ceil(share * whole)))
@@ -464,7 +455,7 @@ class _Work:
             "patience": max(3, epochs // 4) if share == 1.0 else None,
             "time_limit": self._time(share),
             "seed": settings.seed,
-            "threads": 1 if settings.threads is None and alone else settings.threads,
+            "threads": 1 if settings.threads is None and batch * channels < ROWS_FOR_THREADS else settings.threads,
         }
         return TrainConfig(**{**chosen, **recipe.train, **settings.training})
 

@@ -4,7 +4,7 @@ import inspect
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -40,7 +40,7 @@ from fern.forecaster.predict import (
     simulate_frame,
     simulate_series,
 )
-from fern.forecaster.state import MOST_STEPS, Recent, State
+from fern.forecaster.state import MOST_STEPS, Recent, State, keep_recent
 from fern.models import model_names
 from fern.training import TrainConfig
 from fern.training.logging import Mode
@@ -69,6 +69,7 @@ class FernWarning(UserWarning):
     """Something a user should know about a forecast that was made all the same."""
 
 
+@dataclass(eq=False, repr=False)
 class FernForecaster:
     """Forecasts of your own table, with calibrated intervals.
 
@@ -117,71 +118,36 @@ class FernForecaster:
         ['ds', 'load', 'load-lo-80', 'load-hi-80']
     """
 
-    _state: State | None = None
-
-    @suggest_arguments(
-        {"h": "horizon", "input_size": "context_length", "season_length": "season", "random_state": "seed"}
-    )
-    def __init__(
-        self,
-        horizon: int,
-        *,
-        model: str = "fern",
-        model_settings: dict[str, Any] | None = None,
-        pretrained: bool = False,
-        context_length: int | Literal["auto"] = "auto",
-        season: int | Literal["auto"] = "auto",
-        epochs: int | Literal["auto"] = "auto",
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        accelerator: str | None = None,
-        devices: int | None = None,
-        precision: str | None = None,
-        time_limit: float | None = None,
-        classical: bool = True,
-        futr_exog_list: Sequence[str] | None = None,
-        hist_exog_list: Sequence[str] | None = None,
-        stat_exog_list: Sequence[str] | None = None,
-        calendar: bool | Literal["auto"] = "auto",
-        holidays: str | None = None,
-        positive: bool | Literal["auto"] = "auto",
-        missing: Missing = "error",
-        ignore_columns: bool = False,
-        id_col: str | Sequence[str] = ID_COL,
-        time_col: str | None = None,
-        target_col: str | Sequence[str] | None = None,
-        seed: int = 7,
-        threads: int | None = None,
-        progress: Mode = "auto",
-    ) -> None:
-        self.horizon = horizon
-        self.model = model
-        self.model_settings = model_settings
-        self.pretrained = pretrained
-        self.context_length = context_length
-        self.season = season
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.accelerator = accelerator
-        self.devices = devices
-        self.precision = precision
-        self.time_limit = time_limit
-        self.classical = classical
-        self.futr_exog_list = futr_exog_list
-        self.hist_exog_list = hist_exog_list
-        self.stat_exog_list = stat_exog_list
-        self.calendar = calendar
-        self.holidays = holidays
-        self.positive = positive
-        self.missing = missing
-        self.ignore_columns = ignore_columns
-        self.id_col = id_col
-        self.time_col = time_col
-        self.target_col = target_col
-        self.seed = seed
-        self.threads = threads
-        self.progress = progress
+    horizon: int
+    _: KW_ONLY
+    model: str = "fern"
+    model_settings: dict[str, Any] | None = None
+    pretrained: bool = False
+    context_length: int | Literal["auto"] = "auto"
+    season: int | Literal["auto"] = "auto"
+    epochs: int | Literal["auto"] = "auto"
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    accelerator: str | None = None
+    devices: int | None = None
+    precision: str | None = None
+    time_limit: float | None = None
+    classical: bool = True
+    futr_exog_list: Sequence[str] | None = None
+    hist_exog_list: Sequence[str] | None = None
+    stat_exog_list: Sequence[str] | None = None
+    calendar: bool | Literal["auto"] = "auto"
+    holidays: str | None = None
+    positive: bool | Literal["auto"] = "auto"
+    missing: Missing = "error"
+    ignore_columns: bool = False
+    id_col: str | Sequence[str] = ID_COL
+    time_col: str | None = None
+    target_col: str | Sequence[str] | None = None
+    seed: int = 7
+    threads: int | None = None
+    progress: Mode = "auto"
+    _state: State | None = field(init=False, default=None)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, by name."""
@@ -620,10 +586,9 @@ class FernForecaster:
         return self._state
 
     def _steps(self, h: int | None) -> int:
-        if h is None:
-            return self._fitted().horizon
-        require_whole("h", h, 1)
-        return h
+        steps = self._fitted().horizon if h is None else h
+        require_whole("h", steps, 1)
+        return steps
 
     def _contexts(
         self, df: Any, futr_df: Any = None, *, state: State | None = None
@@ -631,7 +596,7 @@ class FernForecaster:
         """The rows to forecast from, with the known columns ahead, and the table whose form the answer takes."""
         state = self._fitted() if state is None else state
         table = state.table if df is None else self._read_like_fitted(df)
-        recent = state.recent if df is None else state.recent_rows(table)
+        recent = state.recent if df is None else keep_recent(table.series, keep=state.keep)
         if futr_df is None:
             return recent, table
         if state.covariates is None or not state.covariates.encoding.known:
@@ -661,10 +626,10 @@ class FernForecaster:
         Columns ``covariate``, ``importance``, ``stddev`` (over permutations), the most important first; no rows where
         the covariates have no part in the forecast.
         """
+        schema = pa.schema([("covariate", pa.string()), ("importance", pa.float64()), ("stddev", pa.float64())])
         ordered = sorted(self._importances(), key=lambda entry: -entry[1])
-        fields = [("covariate", pa.string()), ("importance", pa.float64()), ("stddev", pa.float64())]
-        columns = {name: pa.array([entry[k] for entry in ordered], type_) for k, (name, type_) in enumerate(fields)}
-        return self._fitted().table.native.wrap(pa.table(columns))
+        rows = [dict(zip(schema.names, entry, strict=True)) for entry in ordered]
+        return self._fitted().table.native.wrap(pa.Table.from_pylist(rows, schema))
 
     def plot_importance(self) -> "Figure":
         """`importance` as a matplotlib figure, a bar for each covariate."""
@@ -869,6 +834,11 @@ class FernForecaster:
         shortage = describe_shortage(calibration, sorted(levels))
         if shortage:
             warnings.warn(f"{shortage} Details: diagnose().notes", FernWarning, stacklevel=3)
+
+
+FernForecaster.__init__ = suggest_arguments(  # type: ignore[method-assign]
+    {"h": "horizon", "input_size": "context_length", "season_length": "season", "random_state": "seed"}
+)(FernForecaster.__init__)
 
 
 def _name_series(

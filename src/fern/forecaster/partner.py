@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import unknown_name
-from fern.forecaster.combination import Blend, HeldOut, losses_of
+from fern.forecaster.combination import Blend, HeldOut, losses_of, under
 from fern.models.classical import ClassicalSettings, QuantileForecast, forecast_panel
 from fern.models.classical.intermittent import is_intermittent
 from fern.models.pretrained.forecasting import READ, Contexts
@@ -31,6 +31,8 @@ series; where these are fewer, by 0.2 of the loss over the number of windows."""
 RECENT_ROWS, RECENT_POWER, MOST_RECENT = 28, 0.5, 3.0
 """The widths of classical forecasts are multiplied by the square root of the mean size of the last 28 changes over that
 of all, at most threefold: half of what volatility does is gone when the forecast comes true."""
+
+_BLENDS = ("learnt", "zeros", "alone")
 
 FAR = 1.0
 """A mean is absurd where it leaves both the history's range and the partner's widest quantiles by this many ranges."""
@@ -104,12 +106,8 @@ class Partner:
                 made = forecast_panel(some, horizon, settings) if transform == "none" else _bent(self, some, horizon)
                 parts.append((places, made))
         order = np.argsort(np.concatenate([places for places, _ in parts]))
-        return QuantileForecast(
-            *(
-                np.concatenate([getattr(made, name) for _, made in parts])[order]
-                for name in ("mean", "table", "response", "stepped")
-            )
-        )
+        names = ("mean", "table", "response", "stepped")
+        return QuantileForecast(*(np.concatenate([getattr(made, name) for _, made in parts])[order] for name in names))
 
 
 def follow_changes(made: QuantileForecast, histories: Sequence[Floats]) -> QuantileForecast:
@@ -177,15 +175,10 @@ class Combination:
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What JSON holds, and arrays, but for the floors."""
-        plain: dict[str, Any] = {
-            "season": self.partner.season,
-            "transform": self.partner.transform,
-            "recent": self.partner.recent,
-            "weights": self.partner.weights,
-            "positive": self.positive,
-        }
+        plain: dict[str, Any] = {name: value for name, value in vars(self.partner).items() if name != "network"}
+        plain["positive"] = self.positive
         arrays: dict[str, NDArray[Any]] = {}
-        for name in ("learnt", "zeros", "alone"):
+        for name in _BLENDS:
             plain[name], own = getattr(self, name).to_parts()
             arrays |= {f"{name}.{entry}": values for entry, values in own.items()}
         if self.partner.network is not None:
@@ -198,19 +191,11 @@ class Combination:
         cls, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], floors: Mapping[str, Floats]
     ) -> "Combination":
         """What `to_parts` took apart, checked by `saved_schema`."""
-        blends = {}
-        for name in ("learnt", "zeros", "alone"):
-            own = {key.removeprefix(f"{name}."): v for key, v in arrays.items() if key.startswith(f"{name}.")}
-            blends[name] = Blend.from_parts(plain[name], own)
-        partner = Partner(
-            season=plain["season"],
-            transform=plain["transform"],
-            recent=plain.get("recent", False),
-            weights=plain.get("weights", NEWEST),
-        )
+        blends = {name: Blend.from_parts(plain[name], under(arrays, f"{name}.")) for name in _BLENDS}
+        partner = Partner(**{name: value for name, value in plain.items() if name not in (*_BLENDS, "positive")})
         if partner.weights not in WEIGHTS:
             raise unknown_name("weights", partner.weights, WEIGHTS, argument="weights")
-        tuned = {key.removeprefix("network."): v for key, v in arrays.items() if key.startswith("network.")}
+        tuned = under(arrays, "network.")
         if tuned:
             partner = replace(partner, network=rebuild_network(partner.weights, tuned))
         return cls(partner=partner, positive=plain["positive"], floors=floors, **blends)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil, gcd
 from typing import Literal
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fern.calibration import Residuals
-from fern.data.frequency import Frequency
+from fern.data.frequency import DAY, Frequency
 from fern.data.series_table import Series
 from fern.data.splits import Part
 from fern.data.windows import Windows
@@ -36,7 +35,6 @@ HELD_OUT_SHARE = 0.1
 MANY_SERIES = 40
 """From here on series count as a panel: one held-out window of each says more than many of a few."""
 
-_DAY = 86_400_000_000_000
 _SEASONS = {"day": 7, "month": 12, "month end": 12}
 
 
@@ -75,11 +73,11 @@ def guess_season(frequency: Frequency) -> int:
         (12, 96)
     """
     if frequency.unit == "nanosecond":
-        if frequency.count % (7 * _DAY) == 0:
-            return max(1, round(365.25 / (frequency.count / _DAY)))
-        if frequency.count >= _DAY:
-            return max(1, round(7 * _DAY / frequency.count))
-        return _DAY // frequency.count if _DAY // frequency.count <= 288 else 60
+        if frequency.count % (7 * DAY) == 0:
+            return max(1, round(365.25 / (frequency.count / DAY)))
+        if frequency.count >= DAY:
+            return max(1, round(7 * DAY / frequency.count))
+        return DAY // frequency.count if DAY // frequency.count <= 288 else 60
     open_days = frequency.weekmask.count("1") if frequency.unit == "business day" else 1
     return max(1, _SEASONS.get(frequency.unit, open_days) // frequency.count)
 
@@ -99,7 +97,8 @@ def make_plan(
     validation and again for calibration; a series that has no room for that and a window to learn from is left to a
     simpler model.
     """
-    lengths = sorted(_longest_stretch(one) for one in series)
+    # The longest stretch of each without a break.
+    lengths = sorted(max(np.diff([0, *one.breaks, len(one.values)]).tolist()) for one in series)
     typical = lengths[len(lengths) // 2] if len(lengths) >= MANY_SERIES else lengths[-1]
     step = guess_season(series[0].frequency) if season is None else season
     if context_length is None:
@@ -110,19 +109,10 @@ def make_plan(
         else:
             context_length = max(2 * SHORTEST_CONTEXT, min(longest, room))
     elif context_length > lengths[-1]:
-        raise FernError(
-            f"the longest series has {lengths[-1]:,} rows in a row",
-            argument="context_length",
-            got=context_length,
-            expected="no more",
-        )
+        problem = f"the longest series has {lengths[-1]:,} rows in a row"
+        raise FernError(problem, argument="context_length", got=context_length, expected="no more")
     parts = tuple(_parts(one, context_length=context_length, horizon=horizon) for one in series)
     return Plan(context_length, horizon, step, parts)
-
-
-def _longest_stretch(series: Series) -> int:
-    edges = [0, *series.breaks, len(series.values)]
-    return max(stop - start for start, stop in pairwise(edges))
 
 
 def _held_out(rows: int, horizon: int) -> int:

@@ -6,10 +6,8 @@ identifiers.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,6 +21,7 @@ from fern.data.csv_files import first_line
 from fern.data.reading import refuse_damage
 from fern.data.timestamps import combine_chunks
 from fern.errors import FernError, unknown_name
+from fern.extras import import_optional
 from fern.files import check_outputs, require_ending, write_whole
 from fern.forecaster.predict import OutputColumns
 from fern.forecaster.save import pack_forecaster, unpack_forecaster
@@ -65,9 +64,8 @@ def predict_file(
     """See `FernForecaster.predict_file`."""
     state = forecaster._fitted()
     if state.table.id_col is None:
-        raise FernError(
-            "the forecaster was fitted to a wide frame; many series are a long one", argument="predict_file"
-        )
+        problem = "the forecaster was fitted to a wide frame; many series are a long one"
+        raise FernError(problem, argument="predict_file")
     OutputColumns.of(level=level, quantiles=quantiles)
     id_col = state.table.id_col
     future = None if futr_df is None else _check_future(forecaster, futr_df, id_col=id_col)
@@ -282,7 +280,7 @@ def predict_by_ray(
     """
     session = RaySession(address)
     try:
-        data = _ray_data()
+        data = import_optional("ray.data", extra="ray")  # Ray alone comes without what its data part needs
         context = data.DataContext.get_current()
         context.enable_progress_bars = False
         context.execution_options.preserve_order = True
@@ -304,13 +302,6 @@ def predict_by_ray(
             raise _describe(error) from None
     finally:
         session.leave()
-
-
-def _ray_data() -> ModuleType:
-    try:
-        return import_module("ray.data")
-    except ImportError as error:  # Ray alone comes without what its data part needs
-        raise FernError(f"engine ray: Ray Data lacks a package: {error} (pip install 'fern-forecast[ray]')") from None
 
 
 class Actor:

@@ -5,7 +5,6 @@ import io
 import json
 import tempfile
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -16,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from fern.errors import FernError, unknown_name
+from fern.extras import import_optional
 from fern.files import check_writable, write_whole
 from fern.forecaster.saved_folder import MANIFEST, Missing, Place, read_folder, write_folder
 from fern.forecaster.saved_state import describe_weights, join_state, restore_model, split_state
@@ -101,9 +101,8 @@ def _require_plain(params: dict[str, Any]) -> dict[str, Any]:
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise FernError(
-                f"{value!r} cannot be saved ({error})", argument=name, expected="plain numbers, texts and lists"
-            ) from None
+            problem, expected = f"{value!r} cannot be saved ({error})", "plain numbers, texts and lists"
+            raise FernError(problem, argument=name, expected=expected) from None
     return params
 
 
@@ -127,8 +126,7 @@ def _check_params(cls: "type[FernForecaster]", params: Any, *, where: str) -> di
 def push_to_hub(forecaster: "FernForecaster", repo_id: str, *, private: bool, token: str | None, message: str) -> str:
     """Save to a temporary folder, and that to the repository, in one commit that drops the former files."""
     forecaster._fitted()
-    hub = _hub()
-    api = hub.HfApi(token=token)
+    api = import_optional("huggingface_hub", extra="hub").HfApi(token=token)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "forecaster"
         forecaster.save(folder)
@@ -148,7 +146,10 @@ def _fetch(repo_id: str, *, revision: str | None, token: str | None) -> Place:
 
     The cache holds links to its own blobs: they are resolved here, because a saved forecaster has none.
     """
-    hub = _hub(f"{repo_id}: is no folder here, and to look for it on the Hub ")
+    try:
+        hub = import_optional("huggingface_hub", extra="hub")
+    except FernError as error:
+        raise error.within(f"{repo_id} is no folder here") from None
 
     def place(name: str) -> Path:
         try:
@@ -157,13 +158,6 @@ def _fetch(repo_id: str, *, revision: str | None, token: str | None) -> Place:
             raise FernError(f"{name} cannot be fetched from the Hub ({error})", argument=repo_id) from None
 
     return place
-
-
-def _hub(prefix: str = "") -> Any:
-    try:
-        return import_module("huggingface_hub")
-    except ImportError:
-        raise FernError(f"{prefix}huggingface_hub is needed: pip install 'fern-forecast[hub]'") from None
 
 
 # --- exported programs --------------------------------------------------------------------------------------
@@ -228,7 +222,5 @@ def _export(state: State) -> "torch.export.ExportedProgram":
         try:
             return torch.export.export(module, (example,), dynamic_shapes={"past": {0: windows}}, strict=False)
         except Exception as error:  # torch.export has no family of errors of its own
-            raise FernError(
-                f"{type(state.model).__name__} cannot be exported by torch.export ({str(error)[:300]})",
-                argument="export",
-            ) from error
+            problem = f"{type(state.model).__name__} cannot be exported by torch.export ({str(error)[:300]})"
+            raise FernError(problem, argument="export") from error

@@ -66,9 +66,8 @@ def write_folder(folder: Path, described: Mapping[str, Any], parts: Mapping[str,
     body = {"format": FORMAT, "schema": SCHEMA, "version": __version__, "files": files, **described}
     text = json.dumps({**body, "sha256": _checksum(body)}, indent=1, sort_keys=True, allow_nan=False)
     if len(text.encode()) > MOST_MANIFEST:
-        raise FernError(
-            f"the description takes more than {MOST_MANIFEST:,} bytes; shorten the columns' names", where=folder
-        )
+        problem = f"the description takes more than {MOST_MANIFEST:,} bytes; shorten the columns' names"
+        raise FernError(problem, where=folder)
     _write(folder / MANIFEST, text.encode())
     _delete_stale(folder, keep={entry["name"] for entry in files.values()})
 
@@ -101,10 +100,8 @@ def _manifest(path: Path, *, where: str) -> dict[str, Any]:
     schema = body.get("schema")
     if not isinstance(schema, int) or schema > SCHEMA:
         raise FernError(
-            (
-                f"was saved with schema {str(schema)[:20]} by fern {str(body.get('version'))[:20]}; this "
-                f"is fern {__version__}, which reads up to {SCHEMA}: install a newer fern"
-            ),
+            f"was saved with schema {str(schema)[:20]} by fern {str(body.get('version'))[:20]}; this is fern "
+            f"{__version__}, which reads up to {SCHEMA}: install a newer fern",
             where=where,
         )
     claimed = body.pop("sha256", None)
@@ -159,9 +156,8 @@ def _require_ours(folder: Path) -> None:
         try:
             _manifest(folder / MANIFEST, where=str(folder))
         except FernError as error:
-            raise FernError(
-                f"{error.problem}; it is not overwritten", expected="another folder, or this one deleted", where=folder
-            ) from None
+            problem, expected = f"{error.problem}; it is not overwritten", "another folder, or this one deleted"
+            raise FernError(problem, expected=expected, where=folder) from None
         return
     foreign = sorted(name for name in names if not (_DATA.fullmatch(name) or _HALF_WRITTEN.fullmatch(name)))
     if foreign:

@@ -34,17 +34,21 @@ Span = Annotated[str, Field(pattern="^[0-9]{0,4}[A-Za-z]{1,4}(-[A-Z]{3})?$")]
 """Of pandas' periods, such as ``Q-DEC``."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Frequency:
+class _Strict:
     __pydantic_config__ = STRICT
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Frequency(_Strict):
     unit: Unit
     count: Annotated[int, Field(ge=1, le=2**62)]
     weekmask: Annotated[str, Field(pattern="^[01]*1[01]*$", min_length=7, max_length=7)] = WORKDAYS
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Form:
-    __pydantic_config__ = STRICT
+class Form(_Strict):
+    """The fitted table without its rows."""
+
     kind: FrameKind
     long: bool
     time: str | None
@@ -60,15 +64,13 @@ class _Form:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Radii:
-    __pydantic_config__ = STRICT
+class _Radii(_Strict):
     n: Rows
     tails: Literal[1, 2]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Calibration:
-    __pydantic_config__ = STRICT
+class _Calibration(_Strict):
     format: int
     settings: dict[str, Any]  # read by `CalibrationSettings` itself
     patch_size: Size
@@ -86,16 +88,14 @@ class _Calibration:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Blend:
-    __pydantic_config__ = STRICT
+class _Blend(_Strict):
     weight: Share
     trust: Share
     share: Share = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Combination:
-    __pydantic_config__ = STRICT
+class _Combination(_Strict):
     season: Size
     transform: Transform
     weights: str = NEWEST
@@ -107,15 +107,13 @@ class _Combination:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Column:
-    __pydantic_config__ = STRICT
+class _Column(_Strict):
     name: str
     levels: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Encoding:
-    __pydantic_config__ = STRICT
+class _Encoding(_Strict):
     known: tuple[_Column, ...]
     past: tuple[_Column, ...]
     static: tuple[_Column, ...]
@@ -125,8 +123,7 @@ class _Encoding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Kernel:
-    __pydantic_config__ = STRICT
+class _Kernel(_Strict):
     config: KernelRegressionConfig
     share: Share
     calm: Share
@@ -134,15 +131,13 @@ class _Kernel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Brief:
-    __pydantic_config__ = STRICT
+class _Brief(_Strict):
     scale: Literal["none", "log"]
     weight: Share
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Covariates:
-    __pydantic_config__ = STRICT
+class _Covariates(_Strict):
     encoding: _Encoding
     blend: _Blend
     regressions: tuple[LagRegressionConfig, ...]
@@ -152,8 +147,7 @@ class _Covariates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Online:
-    __pydantic_config__ = STRICT
+class _Online(_Strict):
     format: int
     settings: OnlineSettings
 
@@ -167,8 +161,7 @@ class _OnlineSeries(_Online):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Profiled:
-    __pydantic_config__ = STRICT
+class _Profiled(_Strict):
     name: str
     first_row: Rows
     rules: Rules | None
@@ -177,32 +170,31 @@ class _Profiled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Course:
-    __pydantic_config__ = STRICT
+class _Course(_Strict):
     level: Annotated[float, Field(gt=0, lt=100)]
     n_eff: Worth
     n_eff_calibration: Worth
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Findings:
-    __pydantic_config__ = STRICT
+class SavedFindings(_Strict):
+    """What a fit measured, but for its arrays."""
+
     coverage: tuple[CoverageRow, ...]
     profiled: tuple[_Profiled, ...]
     course: _Course | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class SavedState:
+class SavedState(_Strict):
     """The plain values of a state file; arrays are checked where they are read, against these sizes."""
 
-    __pydantic_config__ = STRICT
     context_length: Size
     horizon: Size
     season: Size
     channel_names: Annotated[tuple[str, ...], Field(min_length=1)]
     frequency: _Frequency
-    form: _Form
+    form: Form
     model_name: str
     label: str
     notes: tuple[str, ...]
@@ -211,23 +203,20 @@ class SavedState:
     calibration: _Calibration | None = None
     combination: _Combination | None = None
     covariates: _Covariates | None = None
-    findings: _Findings | None = None
+    findings: SavedFindings | None = None
 
 
-def check_plain(plain: object) -> Mapping[str, Any]:
+def read_plain(plain: Mapping[str, Any]) -> SavedState:
     """The plain values of a state, each of its type and within its bounds; else an error that names the first."""
-    if not isinstance(plain, Mapping):
-        raise FernError(argument="state", got=plain, expected="a mapping")
-    from_mapping(SavedState, plain, where="state")
-    form = plain["form"]
-    columns = [*plain["channel_names"], *(form[name] for name in ("time", "identifier") if form[name] is not None)]
+    saved = from_mapping(SavedState, plain, where="state")
+    form = saved.form
+    columns = [*saved.channel_names, *(name for name in (form.time, form.identifier) if name is not None)]
     if len(set(columns)) < len(columns):
         raise FernError("a name stands for two columns", argument="form", where="state")
-    if form["long"] != (form["identifier"] is not None):
+    if form.long != (form.identifier is not None):
         raise FernError("a long table has an identifier, a wide one has none", argument="form", where="state")
-    if (form["time"] is None) != (plain.get("stamp_type") is None):
+    if (form.time is None) != (saved.stamp_type is None):
         raise FernError("a time column has stamps, and they have a type", argument="form", where="state")
-    profiled = [] if plain.get("findings") is None else plain["findings"]["profiled"]
-    if any(one["stamp_type"] != plain.get("stamp_type") for one in profiled):
+    if saved.findings is not None and any(one.stamp_type != saved.stamp_type for one in saved.findings.profiled):
         raise FernError("its stamps are of another type than those of the rows", argument="profiled", where="state")
-    return plain
+    return saved

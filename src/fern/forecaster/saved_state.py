@@ -12,23 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from fern.calibration import Calibration, OnlineCalibration
 from fern.calibration.calibration import read_array
-from fern.calibration.coverage import BINS, CoverageByOrigin, CoverageRow
+from fern.calibration.coverage import BINS, CoverageByOrigin
 from fern.calibration.online import STATE
 from fern.data.frequency import Frequency, local_times, next_stamps, require_reach
 from fern.data.reading import Native
 from fern.data.series_table import SeriesTable, restore_stamps
 from fern.data.timestamps import in_type
-from fern.diagnostics import EigenProfile, Rules
-from fern.diagnostics.alarms import Rates
+from fern.diagnostics import EigenProfile
 from fern.errors import FernError, require_memory
+from fern.forecaster.combination import under
 from fern.forecaster.covariates import CovariateModel, prepare
 from fern.forecaster.partner import Combination, Partner
 from fern.forecaster.predict import covariate_rows
-from fern.forecaster.saved_schema import MOST_ROWS, check_plain
+from fern.forecaster.saved_schema import MOST_ROWS, Form, SavedFindings, read_plain
 from fern.forecaster.state import Findings, Profiled, Recent, Scale, State
 from fern.models import Forecaster
 from fern.models.classical import KNOTS
@@ -41,15 +40,16 @@ Arrays = dict[str, NDArray[Any]]
 LARGEST = 1e30
 """Of a row in units of its scale: beyond it the products of single precision end."""
 
-SIZES = ("context_length", "horizon", "season")
 FIGURES = ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
-COURSE_NUMBERS, COURSE_ARRAYS = ("level", "n_eff", "n_eff_calibration"), ("origins", "inside", "pit")
+COURSE_ARRAYS = ("origins", "inside", "pit")
 
 
 def split_state(state: State) -> tuple[Plain, Arrays]:
     """All of a state but the model: what JSON holds, and named arrays."""
-    plain: Plain = {name: getattr(state, name) for name in SIZES}
-    plain |= {
+    plain: Plain = {
+        "context_length": state.context_length,
+        "horizon": state.horizon,
+        "season": state.season,
         "channel_names": list(state.channel_names),
         "frequency": asdict(state.frequency),
         "form": _table_parts(state.table),
@@ -82,33 +82,38 @@ def split_state(state: State) -> tuple[Plain, Arrays]:
 
 def join_state(plain: object, arrays: Mapping[str, NDArray[Any]], model: Forecaster | None) -> State:
     """The state that `split_state` took apart, with its model."""
-    plain = check_plain(plain)
-    channels = tuple(plain["channel_names"])
+    if not isinstance(plain, Mapping):
+        raise FernError(argument="state", got=plain, expected="a mapping")
+    saved = read_plain(plain)
+    channels = saved.channel_names
     if model is not None:
-        own, has = ({"channels": len(channels)} | {name: plain[name] for name in SIZES[:2]}), model.config
+        own = {"channels": len(channels), "context_length": saved.context_length, "horizon": saved.horizon}
         for name, value in own.items():
-            if getattr(has, name) != value:
-                raise FernError(f"its {name} is {getattr(has, name)}, the forecaster's {value}", argument="model")
+            has = getattr(model.config, name)
+            if has != value:
+                raise FernError(f"its {name} is {has}, the forecaster's {value}", argument="model")
     calibration = None
     if plain.get("calibration") is not None:
-        calibration = Calibration.from_parts(plain["calibration"], _under(arrays, "calibration."))
-        if (calibration.channels, calibration.horizon) != (len(channels), plain["horizon"]):
+        calibration = Calibration.from_parts(plain["calibration"], under(arrays, "calibration."))
+        if (calibration.channels, calibration.horizon) != (len(channels), saved.horizon):
             raise FernError("is for other channels or another horizon", argument="calibration")
     if (model is None) != (calibration is None):
         raise FernError("a model has a calibration, and no model has none", argument="calibration", where="state")
     names = _texts(arrays, "names")
     state = State(
-        **{name: plain[name] for name in SIZES},
-        table=_table(plain["form"], channels, Frequency(**plain["frequency"])),
-        model_name=plain["model_name"],
-        label=plain["label"],
+        context_length=saved.context_length,
+        horizon=saved.horizon,
+        season=saved.season,
+        table=_table(saved.form, channels, Frequency(**vars(saved.frequency))),
+        model_name=saved.model_name,
+        label=saved.label,
         model=model,
         calibration=calibration,
         scales=_scales(names, arrays, len(channels)),
-        recent=_recent(names, arrays, len(channels), parse_type(plain.get("stamp_type"))),
-        notes=tuple(plain["notes"]),
+        recent=_recent(names, arrays, len(channels), parse_type(saved.stamp_type)),
+        notes=saved.notes,
         online={} if calibration is None else _online(plain["online"], arrays, calibration, names),
-        findings=None if plain.get("findings") is None else _findings(plain["findings"], arrays, len(channels), names),
+        findings=None if saved.findings is None else _findings(saved.findings, arrays, len(channels), names),
         combination=_combination(plain, arrays, names, len(channels)),
     )
     return _require_usable(_with_covariates(state, plain, arrays))
@@ -132,10 +137,13 @@ def _require_usable(state: State) -> State:
     ends = [one.last for one in state.recent if one.last is not None]
     type_ = ends[0].type if ends else None
     # Without a time column rows count, whatever their step is: tables of other libraries keep their stamps outside.
-    known: tuple[pa.DataType | None, ...] = (pa.int64(),) if unit == "integer" else _stamps(type_)
+    zone = type_.tz if type_ is not None and pa.types.is_timestamp(type_) else None
+    stamps = (pa.timestamp("ns"), pa.timestamp("ns", zone))
+    known: tuple[pa.DataType | None, ...] = (pa.int64(),) if unit == "integer" else stamps
     if type_ not in ((None,) if unit == "row" else known if table.time_col is not None else (*known, None)):
         raise FernError(f"stamps of type {type_} do not go by {unit}", argument="frequency", where="state")
-    for last in (min(ends, key=_place), max(ends, key=_place)) if ends else ():
+    order = np.argsort(_numbers(pa.array(ends, type_))).tolist() if ends else []
+    for last in (ends[place] for place in (*order[:1], *order[-1:])):
         require_reach(last, state.frequency, state.horizon)
         following = next_stamps(last, state.frequency, 1)
         if pa.types.is_timestamp(following.type):
@@ -146,22 +154,12 @@ def _require_usable(state: State) -> State:
     return state
 
 
-def _stamps(type_: pa.DataType | None) -> tuple[pa.DataType, ...]:
-    """The types that stamps are read as: nanoseconds, with a zone or without one."""
-    zone = type_.tz if type_ is not None and pa.types.is_timestamp(type_) else None
-    return (pa.timestamp("ns"), pa.timestamp("ns", zone))
-
-
-def _place(stamp: pa.Scalar) -> int:
-    return int(stamp.value if pa.types.is_timestamp(stamp.type) else stamp.as_py())
-
-
 def _with_covariates(state: State, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> State:
     """The state with its covariates, and those of its rows."""
     if plain.get("covariates") is None:
         return state
-    own = _under(arrays, "covariates.")
-    _blend_arrays({name: values for name, values in own.items() if name.startswith("blend.")})
+    own = under(arrays, "covariates.")
+    _blend_arrays(under(own, "blend."))
     for name, values in own.items():
         if values.dtype.kind == "f":
             _read(own, name, values.shape, least=-LARGEST, most=LARGEST)
@@ -201,7 +199,7 @@ def _combination(
     lowest = np.finfo(np.float64).min  # a floor is 0 or −∞
     rows = _read({"floors": np.maximum(_array(arrays, "floors"), lowest)}, "floors", (len(names), channels), most=0.0)
     floors = {name: np.where(row == lowest, -np.inf, row) for name, row in zip(names, rows, strict=True)}
-    return Combination.from_parts(plain["combination"], _blend_arrays(_under(arrays, "combination.")), floors)
+    return Combination.from_parts(plain["combination"], _blend_arrays(under(arrays, "combination.")), floors)
 
 
 def _blend_arrays(arrays: Arrays) -> Arrays:
@@ -227,9 +225,12 @@ def _series_parts(state: State) -> Arrays:
     arrays["rows"] = np.array([one.rows for one in state.recent], dtype=np.int64)
     arrays["fitted"] = np.array([one.fitted for one in state.recent], dtype=np.int64)
     if state.recent[0].last is not None:
-        lasts = pa.array([one.last for one in state.recent], state.recent[0].last.type)
-        arrays["last"] = np.asarray(pc.cast(lasts, pa.int64()).to_numpy(zero_copy_only=False))
+        arrays["last"] = _numbers(pa.array([one.last for one in state.recent], state.recent[0].last.type))
     return arrays
+
+
+def _numbers(stamps: pa.Array) -> NDArray[np.int64]:
+    return np.asarray(pc.cast(stamps, pa.int64()).to_numpy(zero_copy_only=False))
 
 
 def _scales(names: list[str], arrays: Mapping[str, NDArray[Any]], channels: int) -> dict[str, Scale]:
@@ -244,7 +245,7 @@ def _recent(
     shape = _array(arrays, "recent").shape
     counts = _read(arrays, "recent.counts", (len(names),), least=1, whole=True, most=len(_array(arrays, "recent")))
     rows, fitted = (
-        _read(arrays, name, (len(names),), least=0, most=MOST_ROWS, whole=True) for name in ("rows", "fitted")
+        _read(arrays, name, counts.shape, least=0, most=MOST_ROWS, whole=True) for name in ("rows", "fitted")
     )
     if (rows < counts).any() or (rows < fitted).any():
         raise FernError("are fewer than are kept or were fitted", argument="rows", where="state")
@@ -305,7 +306,7 @@ def _online_parts(state: State) -> tuple[Plain, Arrays]:
 def _online(
     plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], calibration: Calibration, names: list[str]
 ) -> dict[str, OnlineCalibration]:
-    own = _under(arrays, "online.")
+    own = under(arrays, "online.")
     if "settings" in plain and "format" in plain:
         count = _array(own, "series").size
         places = _read(own, "series", (count,), least=0, most=len(names) - 1, whole=True).tolist()
@@ -320,15 +321,11 @@ def _online(
         number = entry["number"]
         if name not in names or ("weights" in own and number >= min(len(own.get(part, ())) for part in STATE)):
             raise FernError(argument="series", got=name, expected="one that was fitted", where="online calibration")
-        stacked = {part: own[part][number] for part in STATE} if "weights" in own else _under(own, f"{number}.")
+        stacked = {part: own[part][number] for part in STATE} if "weights" in own else under(own, f"{number}.")
         online[name] = OnlineCalibration.from_parts(calibration, entry, stacked)
     if any(one.settings != next(iter(online.values())).settings for one in online.values()):
         raise FernError("differ between series", argument="settings", where="online calibration")
     return online
-
-
-def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
-    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
 
 
 # --- the frame ------------------------------------------------------------------------------------------------
@@ -351,24 +348,18 @@ def _table_parts(table: SeriesTable) -> Plain:
     }
 
 
-def _table(plain: Mapping[str, Any], channel_names: tuple[str, ...], frequency: Frequency) -> SeriesTable:
+def _table(form: Form, channel_names: tuple[str, ...], frequency: Frequency) -> SeriesTable:
+    named_by = {name: parse_type(type_) for name, type_ in form.named_by.items()}
     return SeriesTable(
         series=(),
         channel_names=channel_names,
         frequency=frequency,
-        time_col=plain["time"],
-        id_col=plain["identifier"],
-        time_type=parse_type(plain["time_type"]),
-        id_type=parse_type(plain["identifier_type"]),
-        value_type=parse_type(plain["value_type"]) or pa.float64(),
-        native=Native(
-            plain["kind"],
-            plain["index"],
-            plain["index_name"],
-            dict(plain["labels"]),
-            {name: parse_type(type_) for name, type_ in plain.get("named_by", {}).items()},
-            dict(plain.get("periods", {})),
-        ),
+        time_col=form.time,
+        id_col=form.identifier,
+        time_type=parse_type(form.time_type),
+        id_type=parse_type(form.identifier_type),
+        value_type=parse_type(form.value_type),
+        native=Native(form.kind, form.index, form.index_name, form.labels, named_by, form.periods),
     )
 
 
@@ -398,43 +389,37 @@ def _findings_parts(findings: Findings) -> tuple[Plain, Arrays]:
         arrays[f"profile.{number}"] = np.stack([getattr(one.profile, name) for name in FIGURES])
         if one.stamps is not None:
             entry["stamp_type"] = type_text(one.stamps.type, column="time")
-            arrays[f"profile.{number}.stamps"] = np.asarray(
-                pc.cast(one.stamps, pa.int64()).to_numpy(zero_copy_only=False)
-            )
+            arrays[f"profile.{number}.stamps"] = _numbers(one.stamps)
         plain["profiled"].append(entry)
     if findings.course is not None:
-        plain["course"] = {name: getattr(findings.course, name) for name in COURSE_NUMBERS}
+        plain["course"] = {name: value for name, value in vars(findings.course).items() if name not in COURSE_ARRAYS}
         arrays |= {f"course.{name}": getattr(findings.course, name) for name in COURSE_ARRAYS}
     return plain, arrays
 
 
-def _findings(
-    plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], channels: int, names: list[str]
-) -> Findings:
+def _findings(saved: SavedFindings, arrays: Mapping[str, NDArray[Any]], channels: int, names: list[str]) -> Findings:
     profiled = []
-    for number, entry in enumerate(plain["profiled"]):
-        if entry["name"] not in names:
-            raise FernError(argument="profiled", got=entry["name"], expected="a series that was fitted", where="state")
+    for number, entry in enumerate(saved.profiled):
+        if entry.name not in names:
+            raise FernError(argument="profiled", got=entry.name, expected="a series that was fitted", where="state")
         rows = _array(arrays, f"profile.{number}").shape[1:2]
         figures = _read(arrays, f"profile.{number}", (len(FIGURES), *rows, channels))
-        stamp_type, stamps = parse_type(entry["stamp_type"]), None
+        stamp_type, stamps = parse_type(entry.stamp_type), None
         if stamp_type is not None:
             stamps = pc.cast(pa.array(_read(arrays, f"profile.{number}.stamps", rows, whole=True)), stamp_type)
-        profile = EigenProfile(entry["first_row"], **dict(zip(FIGURES, figures, strict=True)))
-        rules = None if entry["rules"] is None else TypeAdapter(Rules).validate_python(entry["rules"])
+        profile = EigenProfile(entry.first_row, **dict(zip(FIGURES, figures, strict=True)))
+        rules = entry.rules
         if rules is not None and {len(rules.spike_errors), *(len(one.thresholds) for one in rules.rules)} != {channels}:
             raise FernError("are for other channels", argument="rules", where="state")
-        measured = {name: Rates(**rates) for name, rates in entry["measured"].items()}
-        profiled.append(Profiled(entry["name"], stamps, profile, rules, measured))
-    coverage = tuple(CoverageRow(**row) for row in plain["coverage"])
+        profiled.append(Profiled(entry.name, stamps, profile, rules, entry.measured))
     course = None
-    if plain.get("course") is not None:
+    if saved.course is not None:
         windows = _array(arrays, "course.origins").size
         origins = _read(arrays, "course.origins", (windows,), whole=True)
         inside = _read(arrays, "course.inside", (windows,), least=0.0, most=1.0)
         pit = _read(arrays, "course.pit", (BINS,), least=0.0, most=1.0)
-        course = CoverageByOrigin(origins=origins, inside=inside, pit=pit, **plain["course"])
-    return Findings(tuple(profiled), coverage, course)
+        course = CoverageByOrigin(origins=origins, inside=inside, pit=pit, **vars(saved.course))
+    return Findings(tuple(profiled), saved.coverage, course)
 
 
 # --- the model ----------------------------------------------------------------------------------------------

@@ -185,14 +185,8 @@ class State:
     def require_same_step(self, table: SeriesTable) -> None:
         """Refuse a table of another frequency than the fitted one."""
         if table.frequency != self.frequency:
-            raise FernError(
-                f"its time steps by {table.frequency}, the forecaster was fitted to {self.frequency}", argument="frame"
-            )
-
-    def recent_rows(self, table: SeriesTable) -> tuple[Recent, ...]:
-        """The newest rows of the series of another table, whose step must be that of the fitted one."""
-        self.require_same_step(table)
-        return keep_recent(table.series, keep=self.keep)
+            problem = f"its time steps by {table.frequency}, the forecaster was fitted to {self.frequency}"
+            raise FernError(problem, argument="frame")
 
 
 def keep_recent(series: Sequence[Series], *, keep: int) -> tuple[Recent, ...]:

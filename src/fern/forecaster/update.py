@@ -40,7 +40,9 @@ def update_state(state: State, table: SeriesTable) -> State:
             values=np.concatenate((before.values, series.values)),
             last=None if series.stamps is None else _stamps_like(before, series)[len(series.stamps) - 1],
             rows=before.rows + len(series.values),
-            covariates=_join_covariates(before, series),
+            covariates=None
+            if before.covariates is None or series.covariates is None
+            else np.concatenate((before.covariates, series.covariates)),
         )
         longer.append((after, len(series.values)))
         kept = after.covariates
@@ -50,12 +52,6 @@ def update_state(state: State, table: SeriesTable) -> State:
             covariates=None if kept is None else np.ascontiguousarray(kept[-state.keep :]),
         )
     return replace(state, recent=tuple(recent), online=_follow(state, longer))
-
-
-def _join_covariates(before: Recent, later: Series) -> NDArray[np.float64] | None:
-    if before.covariates is None or later.covariates is None:
-        return None
-    return np.concatenate((before.covariates, later.covariates))
 
 
 def _require_following(before: Recent, later: Series, frequency: Frequency) -> None:

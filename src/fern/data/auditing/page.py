@@ -59,9 +59,9 @@ def find_repairs(source: Source, report: AuditReport, *, step: timedelta | None 
         own = cleaned if names is None else cleaned.filter(pa.compute.equal(cleaned[names], series))
         for column in (audited.name for audited in audit.columns):
             left = as_floats(own[column]) if column in own.column_names and own[column].null_count < len(own) else None
-            values, limit = as_floats(table[column]), report.policy.stuck_after(audit.frequency)
+            raw, limit = as_floats(table[column]), report.policy.stuck_after(audit.frequency)
             when = _when(source, table)
-            repairs.append(find_repair(values, left, log, column=column, series=series, when=when, stuck_after=limit))
+            repairs.append(find_repair(raw, left, log, column=column, series=series, when=when, stuck_after=limit))
     worst = sorted(
         (one for one in repairs if one.masks),
         key=lambda one: int(np.logical_or.reduce(list(one.masks.values())).sum()),
