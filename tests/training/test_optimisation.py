@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import get_args
 
 import pytest
@@ -21,6 +21,7 @@ from fern.errors import FernError
 from fern.metrics import crps, energy_score, nll
 from fern.metrics.probabilistic import gaussian_crps
 from fern.models import Forecast, Forecaster
+from fern.settings import from_mapping
 from fern.training import TrainConfig, train
 from fern.training.optimisation import (
     FIRST,
@@ -33,7 +34,6 @@ from fern.training.optimisation import (
     StoppingState,
     criterion,
     loss_weights,
-    stopping_state,
 )
 from fern.transport import Ellipsoid
 
@@ -387,7 +387,7 @@ def test_a_state_written_as_json_continues_to_the_same_bits(
     resumed: Reason | None = None
     for position, value in enumerate(values):
         if position == cut:
-            state = stopping_state(json.loads(json.dumps(state.to_mapping())))
+            state = from_mapping(StoppingState, json.loads(json.dumps(asdict(state))))
         state, resumed = rule.after_epoch(state, value)
         if resumed is not None:
             break

@@ -87,20 +87,13 @@ class Calibration:
         if not isinstance(distribution, Ellipsoid):
             raise FernError(argument="distribution", got=distribution, expected="a fern.transport.Ellipsoid")
         if len(distribution.batch_shape) != 2:
-            raise FernError(
-                f"batch shape {tuple(distribution.batch_shape)}",
-                argument="distribution",
-                expected="(windows, channels)",
-            )
-        own, got = (
-            (self.channels, self.horizon, self.patch_size),
-            (distribution.batch_shape[1], distribution.horizon, distribution.patch_size),
-        )
+            problem = f"batch shape {tuple(distribution.batch_shape)}"
+            raise FernError(problem, argument="distribution", expected="(windows, channels)")
+        own = (self.channels, self.horizon, self.patch_size)
+        got = (distribution.batch_shape[1], distribution.horizon, distribution.patch_size)
         if own != got:
-            raise FernError(
-                f"channels, horizon and patch size are {got}, the calibration was fitted for {own}",
-                argument="distribution",
-            )
+            problem = f"channels, horizon and patch size are {got}, the calibration was fitted for {own}"
+            raise FernError(problem, argument="distribution")
         return CalibratedForecast(distribution, self, self.radii)
 
     def calibrated(self, level: float) -> dict[str, bool]:
@@ -144,11 +137,7 @@ class Calibration:
             table = self.radii.table(kind)
             plain[name] = {"n": table.n, "tails": 1}
             arrays |= {f"{name}.{entry}": getattr(table, entry) for entry in _arrays(RadiusTable)}
-        arrays |= {
-            "kept.standardised": self.kept.standardised,
-            "kept.origins": self.kept.origins,
-            "kept.series": self.kept.series,
-        }
+        arrays |= {f"kept.{name}": getattr(self.kept, name) for name in ("standardised", "origins", "series")}
         return plain, arrays
 
     @classmethod
@@ -159,12 +148,10 @@ class Calibration:
         try:
             settings = from_mapping(CalibrationSettings, _current_settings(plain["settings"]), where="calibration")
             return cls._from_read(plain, arrays, settings)
-        except (KeyError, TypeError, AttributeError, OverflowError, IndexError) as error:
-            raise FernError(f"a part is missing or of the wrong kind ({error})", argument="calibration") from None
         except FernError:
             raise
-        except ValueError as error:
-            raise FernError(f"a part cannot be read ({error})", argument="calibration") from None
+        except (KeyError, TypeError, AttributeError, OverflowError, IndexError, ValueError) as error:
+            raise FernError(f"a part is missing or of the wrong kind ({error})", argument="calibration") from None
 
     @classmethod
     def _from_read(

@@ -44,9 +44,7 @@ class CoverageRow:
 
 @dataclass(frozen=True)
 class CoverageReport:
-    """Coverage at each level, and proper scores of the distribution as it came and as calibrated (smaller is
-    better).
-    """
+    """Coverage at each level, and proper scores (less is better) of the distribution as it came and as calibrated."""
 
     rows: tuple[CoverageRow, ...]
     crps_before: float
@@ -59,10 +57,8 @@ class CoverageReport:
         for row in self.rows:
             if row.kind == kind and row.level == level:
                 return row
-        raise FernError(
-            f"no row for {kind!r} at {level}; there are {[(r.kind, r.level) for r in self.rows]}",
-            argument="kind, level",
-        )
+        problem = f"no row for {kind!r} at {level}; there are {[(r.kind, r.level) for r in self.rows]}"
+        raise FernError(problem, argument="kind, level")
 
 
 def error_bar(level: float, n_eff: float, n_eff_calibration: float) -> float:

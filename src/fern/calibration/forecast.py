@@ -107,9 +107,8 @@ class CalibratedForecast:
         """The quantiles of each step: the ends of its central intervals, so that they never cross."""
         asked = np.asarray(probabilities, dtype=np.float64)
         if asked.ndim > 1 or not asked.size or not ((asked > 0) & (asked < 1)).all():
-            raise FernError(
-                argument="probabilities", got=probabilities, expected="numbers between 0 and 1 (both excluded)"
-            )
+            expected = "numbers between 0 and 1 (both excluded)"
+            raise FernError(argument="probabilities", got=probabilities, expected=expected)
         quantiles = np.stack([self._quantile(float(probability)) for probability in asked.reshape(-1)])
         return quantiles if asked.ndim else quantiles[0]
 
@@ -130,11 +129,8 @@ class CalibratedForecast:
         require_level(level)
         rows = np.atleast_2d(np.asarray(weights, dtype=np.float64))
         if rows.ndim != 2 or rows.shape[1] != self.distribution.horizon or not np.isfinite(rows).all():
-            raise FernError(
-                f"shape {np.shape(weights)}",
-                argument="weights",
-                expected=f"(H,) or (J, H) finite with H = {self.distribution.horizon}",
-            )
+            expected = f"(H,) or (J, H) finite with H = {self.distribution.horizon}"
+            raise FernError(f"shape {np.shape(weights)}", argument="weights", expected=expected)
         mean = np.einsum("jh,nhc->njc", rows, self.mean)
         directions = self.stddev.swapaxes(1, 2)[:, :, None] * rows  # (N, C, J, H)
         own = self._own_deviations(rows)
@@ -142,9 +138,8 @@ class CalibratedForecast:
         sizes, supported = [], []
         for j in range(len(rows)):
             for channels in self._groups():
-                found, n_eff, enough = self._sum_radius(
-                    directions[:, channels, j], own[:, channels, j], channels, level
-                )
+                some = directions[:, channels, j], own[:, channels, j]
+                found, n_eff, enough = self._sum_radius(*some, channels, level)
                 radius[:, j, channels] = found * (1.0 if self.path_scale is None else self.path_scale[:, channels])
                 sizes.append(n_eff)
                 supported.append(enough)
@@ -153,11 +148,7 @@ class CalibratedForecast:
         return Functional(mean, mean - radius, mean + radius, all(supported), min(sizes))
 
     def sample(
-        self,
-        paths: int,
-        *,
-        seed: int = 0,
-        generator: np.random.Generator | None = None,
+        self, paths: int, *, seed: int = 0, generator: np.random.Generator | None = None
     ) -> Values:  # (paths, N, H, C)
         """Joint paths y = μ + σ ⊙ s with standardised errors s as the calibration windows had them.
 
@@ -237,13 +228,8 @@ class CalibratedForecast:
         own = own.reshape(-1)
         gaussian = [Gaussian(1)] * len(own)
         if not len(kept):
-            empty = RadiusTable.join(
-                [np.full(len(LEVELS), np.nan)] * len(own),
-                [0.0] * len(own),
-                list(own),
-                n=0,
-                gaussian=gaussian,
-            )
+            unknown = [np.full(len(LEVELS), np.nan)] * len(own)
+            empty = RadiusTable.join(unknown, [0.0] * len(own), list(own), n=0, gaussian=gaussian)
             return empty.at(level).reshape(directions.shape[:2]), 0.0, False
         scaled = self.calibration.shape.margins(kept.standardised, channels).reshape(-1, directions.shape[-1])
         errors = np.abs(directions.reshape(-1, directions.shape[-1]) @ scaled.T)  # (N · c, n · c)
@@ -289,17 +275,12 @@ class CalibratedForecast:
         """Standardised errors of the distribution itself, with the scale of its Gaussian intervals."""
         distribution = self.distribution
         scale = self.calibration.shape.step_scale * self._by_step(self.radii.margin.spread).swapaxes(1, 2)
-        noise = rng.standard_normal((paths, *distribution.batch_shape, distribution.horizon)) * sqrt(
-            distribution.base_variance
-        )
+        noise = rng.standard_normal((paths, *distribution.batch_shape, distribution.horizon))
+        noise *= sqrt(distribution.base_variance)
         with torch.no_grad():
             moved = _numpy(distribution.push(torch.as_tensor(noise).to(distribution.eigenvalues)) - distribution.mean)
         errors: Values = moved * scale / self._own_stddev.swapaxes(1, 2)
         return errors
-
-    @property
-    def _lengths(self) -> NDArray[np.int64]:
-        return patch_lengths(self.distribution.horizon, self.distribution.patch_size)
 
 
 @dataclass(frozen=True)
@@ -309,17 +290,11 @@ class Region:
     forecast: CalibratedForecast
     level: float
 
-    def contains(
-        self,
-        y: Array,  # (N, H, C)
-    ) -> NDArray[np.bool_]:  # (N, C)
+    def contains(self, y: Array) -> NDArray[np.bool_]:  # (N, H, C) -> (N, C)
         """Whether each channel's path lies inside, in every patch at once."""
         return np.asarray((self._distances(y) <= self.radius).all(axis=-1))
 
-    def patches_contain(
-        self,
-        y: Array,  # (N, H, C)
-    ) -> NDArray[np.bool_]:  # (N, C, g)
+    def patches_contain(self, y: Array) -> NDArray[np.bool_]:  # (N, H, C) -> (N, C, g)
         """Whether each patch of the path lies in that patch's own ellipsoid of the level, one patch at a time."""
         return self._distances(y) <= self.patch_radius
 
@@ -340,7 +315,7 @@ class Region:
     def half_axes(self, *, joint: bool = True) -> Values:  # (N, C, g)
         """The geometric mean half-axis of each ellipsoid in the unit of the series: its size, of whatever length m."""
         shape, distribution = self.forecast.calibration.shape, self.forecast.distribution
-        lengths = self.forecast._lengths
+        lengths = patch_lengths(distribution.horizon, distribution.patch_size)
         with torch.no_grad():
             stretch = _numpy(distribution.log_det)
         root = stretch - np.linalg.slogdet(shape.whitener)[1]

@@ -48,9 +48,8 @@ class Arrived:
 
     def part(self, windows: slice) -> "Arrived":
         """These windows alone."""
-        return replace(
-            self, margins=self.margins[windows], patches=None if self.patches is None else self.patches[windows]
-        )
+        patches = None if self.patches is None else self.patches[windows]
+        return replace(self, margins=self.margins[windows], patches=patches)
 
 
 @dataclass(frozen=True)
@@ -130,15 +129,12 @@ class OnlineCalibration:
         self.calibration.apply(distribution)  # refuses a distribution of another shape
         known = to_tensor("y", y, WINDOWS)
         if known.shape[1] > distribution.horizon:
-            raise FernError(
-                f"{known.shape[1]} steps", argument="y", expected=f"at most the horizon, {distribution.horizon}"
-            )
-        if (known.shape[0], known.shape[2]) != tuple(distribution.batch_shape):
-            raise FernError(
-                f"shape {tuple(known.shape)}",
-                argument="y",
-                expected=(f"({distribution.batch_shape[0]}, steps, {distribution.batch_shape[1]}) as the distribution"),
-            )
+            expected = f"at most the horizon, {distribution.horizon}"
+            raise FernError(f"{known.shape[1]} steps", argument="y", expected=expected)
+        windows, channels = distribution.batch_shape
+        if (known.shape[0], known.shape[2]) != (windows, channels):
+            expected = f"({windows}, steps, {channels}) as the distribution"
+            raise FernError(f"shape {tuple(known.shape)}", argument="y", expected=expected)
         with torch.no_grad():
             filled = distribution.mean.transpose(1, 2).to(known.dtype).cpu().clone()
         filled[:, : known.shape[1]] = known
@@ -170,8 +166,7 @@ class OnlineCalibration:
     def to_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The state, without the calibration it started from, as a JSON-able mapping and named arrays."""
         plain = {"format": FORMAT, "settings": asdict(self.settings), "arrivals": self.arrivals}
-        arrays = {name: getattr(self, name) for name in STATE}
-        return plain, arrays
+        return plain, {name: getattr(self, name) for name in STATE}
 
     @classmethod
     def from_parts(cls, calibration: Calibration, plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:

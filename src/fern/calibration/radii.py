@@ -124,12 +124,7 @@ def no_shape(residuals: Residuals) -> Shape:
     )
 
 
-def fit_shape(
-    residuals: Residuals,
-    *,
-    correlated: bool = True,
-    distribution_windows: float = 0.0,
-) -> Shape:
+def fit_shape(residuals: Residuals, *, correlated: bool = True, distribution_windows: float = 0.0) -> Shape:
     """The shape on these windows; their own where there are none.
 
     S_p = Σ z zᵀ / n about zero, not about the mean: a bias widens the distribution (and is reported) rather than
@@ -324,12 +319,7 @@ def blocks_of(horizon: int) -> NDArray[np.int64]:  # (blocks,)
     return patch_lengths(horizon, POOLED_STEPS)
 
 
-def fit_radii(
-    validation: Residuals,
-    calibration: Residuals,
-    shape: Shape,
-    groups: list[NDArray[np.int64]],
-) -> Radii:
+def fit_radii(validation: Residuals, calibration: Residuals, shape: Shape, groups: list[NDArray[np.int64]]) -> Radii:
     """References from the validation windows, quantiles from the calibration windows."""
     blocks = blocks_of(calibration.horizon)
     lengths = patch_lengths(calibration.horizon, calibration.patch_size)

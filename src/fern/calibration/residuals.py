@@ -82,13 +82,9 @@ class Residuals:
             raise FernError("got none", argument="batches", expected="at least one")
         for part in parts[1:]:
             part.require_like(parts[0])
-        return cls(
-            np.concatenate([part.whitened for part in parts]),
-            np.concatenate([part.standardised for part in parts]),
-            np.concatenate([part.origins for part in parts]),
-            np.concatenate([part.series for part in parts]),
-            parts[0].patch_size,
-        )._in_order()
+        names = ("whitened", "standardised", "origins", "series")
+        joined = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return cls(*joined, parts[0].patch_size)._in_order()
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -112,10 +108,8 @@ class Residuals:
         """Refuse residuals with other channels, horizon or patches."""
         own, wanted = (self.channels, self.horizon, self.patch_size), (other.channels, other.horizon, other.patch_size)
         if own != wanted:
-            raise FernError(
-                (f"channels, horizon and patch size are {own} in one set and {wanted} in another; they must agree"),
-                argument="residuals",
-            )
+            problem = f"channels, horizon and patch size are {own} in one set and {wanted} in another; they must agree"
+            raise FernError(problem, argument="residuals")
 
     def take(self, rows: NDArray[Any]) -> Self:
         """These windows only."""

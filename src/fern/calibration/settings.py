@@ -36,11 +36,8 @@ class CalibrationSettings:
     def __post_init__(self) -> None:
         require_choice("correlation", self.correlation, get_args(Correlation))
         if not 0 <= self.distribution_windows < inf:
-            raise FernError(
-                argument="distribution_windows",
-                got=self.distribution_windows,
-                expected="a number of windows, 0 or more",
-            )
+            needs = "a number of windows, 0 or more"
+            raise FernError(argument="distribution_windows", got=self.distribution_windows, expected=needs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -181,10 +181,8 @@ class Forecaster(nn.Module, ABC):
         self._check_past(past)
         require_whole("samples", samples, 0)
         if samples and not self.has_distribution:
-            raise FernError(
-                f"got {samples}, but {type(self).__name__} has no distribution to draw from; needs 0",
-                argument="samples",
-            )
+            problem = f"got {samples}, but {type(self).__name__} has no distribution to draw from; needs 0"
+            raise FernError(problem, argument="samples")
         with draw_from(self, generator):
             try:
                 made = self.forecast(past, samples=samples, generator=generator)
@@ -270,11 +268,10 @@ class Forecaster(nn.Module, ABC):
         """Of a forecast that is not finite: the fault of contexts whose squares and products leave their type."""
         largest = float(past.detach().abs().max())
         if largest > LARGE:
+            kind = str(past.dtype).removeprefix("torch.")
             raise FernError(
-                (
-                    f"its values reach {largest:.3g}, which {type(self).__name__} cannot compute with in "
-                    f"{str(past.dtype).removeprefix('torch.')}: the forecast is not finite; scale them first"
-                ),
+                f"its values reach {largest:.3g}, which {type(self).__name__} cannot compute with in {kind}: the "
+                "forecast is not finite; scale them first",
                 argument="past",
             )
 
@@ -302,9 +299,7 @@ def has_values(tensor: Tensor) -> bool:
 def _all_finite(values: Tensor) -> bool:
     """Whether there is no NaN or inf. One sum tells in the usual case."""
     plain = values.detach()
-    if not has_values(plain):
-        return True
-    return isfinite(plain.sum().item()) or bool(torch.isfinite(plain).all())
+    return not has_values(plain) or isfinite(plain.sum().item()) or bool(torch.isfinite(plain).all())
 
 
 def require_finite(name: str, values: Tensor) -> None:  # (B, T, C)
@@ -315,13 +310,8 @@ def require_finite(name: str, values: Tensor) -> None:  # (B, T, C)
     if bool(bad.any()):  # false where finite numbers merely overflowed the sum
         window, step, channel = (int(i) for i in bad.nonzero()[0])
         value = float(values[window, step, channel])
-        raise FernError(
-            (
-                f"got {value} at window {window}, time step {step}, channel {channel} ({int(bad.sum())} "
-                "such values); needs finite numbers"
-            ),
-            argument=name,
-        )
+        place = f"window {window}, time step {step}, channel {channel} ({int(bad.sum())} such values)"
+        raise FernError(f"got {value} at {place}; needs finite numbers", argument=name)
 
 
 JUDGED = 128
@@ -374,18 +364,13 @@ class FittedForecaster(PointForecaster):
         require_finite("future", future)
         for place, rows in enumerate(stretches):
             if rows.ndim != 2 or rows.shape[1] != self.config.channels or not bool(torch.isfinite(rows).all()):
-                raise FernError(
-                    f"entry {place} has shape {tuple(rows.shape)}",
-                    argument="stretches",
-                    expected=f"(time, {self.config.channels}) of finite numbers",
-                )
+                expected = f"(time, {self.config.channels}) of finite numbers"
+                problem = f"entry {place} has shape {tuple(rows.shape)}"
+                raise FernError(problem, argument="stretches", expected=expected)
         longest, needed = max((len(rows) for rows in stretches), default=0), self.config.horizon + 1
         if longest < needed:
-            raise FernError(
-                f"the longest has {longest} rows",
-                argument="stretches",
-                expected=f"at least {needed} (the horizon and one)",
-            )
+            expected = f"at least {needed} (the horizon and one)"
+            raise FernError(f"the longest has {longest} rows", argument="stretches", expected=expected)
         self.config = self._asked
         with torch.no_grad():
             chosen = self.fit_rows(stretches, past, future)
@@ -403,9 +388,8 @@ class FittedForecaster(PointForecaster):
     def require_fitted(self, buffer: Tensor) -> None:
         """Refuse to forecast while a buffer that `fit_rows` fills is empty or not a number."""
         if buffer.numel() == 0 or (has_values(buffer) and bool(buffer.isnan().any())):
-            raise FernError(
-                f"{type(self).__name__} is not fitted yet; train it, or call fit(rows, past, future)", argument="model"
-            )
+            problem = f"{type(self).__name__} is not fitted yet; train it, or call fit(rows, past, future)"
+            raise FernError(problem, argument="model")
 
 
 PATCH_SIZE = 24
@@ -427,11 +411,8 @@ def distribution_of(
         torch.Size([3, 2, 4])
     """
     with torch.no_grad():
-        forecast = model(past)
-        distribution: Ellipsoid | None = forecast.ellipsoid
-        if distribution is not None:
-            return distribution
-        return around(forecast.mean)
+        forecast: Forecast = model(past)
+        return around(forecast.mean) if forecast.ellipsoid is None else forecast.ellipsoid
 
 
 def around(

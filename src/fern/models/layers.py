@@ -80,7 +80,7 @@ def moving_average(
 
     It is what average pooling with edge padding computes, in log2(kernel) additions instead of kernel of them.
     """
-    averaged: Tensor = _MovingAverage.apply(x, kernel)  # type: ignore[no-untyped-call]
+    averaged: Tensor = _Averaged.apply(x, kernel, False)  # type: ignore[no-untyped-call]
     return averaged
 
 
@@ -89,7 +89,7 @@ def weights_on_average(
     kernel: int,
 ) -> Tensor:  # (outputs, T)
     """The weights that do to a series what ``weight`` does to its moving average: many series need not be averaged."""
-    transposed: Tensor = _TransposedAverage.apply(weight, kernel)  # type: ignore[no-untyped-call]
+    transposed: Tensor = _Averaged.apply(weight, kernel, True)  # type: ignore[no-untyped-call]
     return transposed
 
 
@@ -102,28 +102,17 @@ def decompose(
     return x - trend, trend
 
 
-class _MovingAverage(torch.autograd.Function):
-    """The average and its transpose, which autograd would otherwise assemble from the many slices."""
+class _Averaged(torch.autograd.Function):
+    """The average or its transpose, each the other's slope: autograd would assemble it from the many slices."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, kernel: int) -> Tensor:
-        ctx.kernel = kernel
-        return _average(x, kernel)
+    def forward(ctx: Any, x: Tensor, kernel: int, transposed: bool) -> Tensor:
+        ctx.kernel, ctx.transposed = kernel, transposed
+        return (_transposed_average if transposed else _average)(x, kernel)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return _transposed_average(gradients[0], ctx.kernel), None
-
-
-class _TransposedAverage(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, kernel: int) -> Tensor:
-        ctx.kernel = kernel
-        return _transposed_average(x, kernel)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return _average(gradients[0], ctx.kernel), None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return (_average if ctx.transposed else _transposed_average)(gradients[0], ctx.kernel), None, None
 
 
 def _average(x: Tensor, kernel: int) -> Tensor:

@@ -93,10 +93,6 @@ class TrainingMean(PointForecaster):
 _DAYS = {"etth1": 24, "etth2": 24, "ettm1": 96, "ettm2": 96, "weather": 144}
 
 register_model("last-value", ModelConfig, LastValue)
-register_model(
-    "seasonal-naive",
-    SeasonalNaiveConfig,
-    SeasonalNaive,
-    presets={name: {"season": day} for name, day in _DAYS.items()},
-)
+_PRESETS = {name: {"season": day} for name, day in _DAYS.items()}
+register_model("seasonal-naive", SeasonalNaiveConfig, SeasonalNaive, presets=_PRESETS)
 register_model("training-mean", ModelConfig, TrainingMean)

@@ -70,21 +70,19 @@ def build_outline(name: str, build: Callable[[Any], Forecaster], config: ModelCo
 
     Sizes that this machine cannot hold are a `FernError`.
     """
-    sizes = _sizes(config)
+    numbers = [(key, value) for key, value in asdict(config).items() if is_whole(value, least=1)]
+    largest = sorted(numbers, key=lambda entry: -entry[1])[:3]
+    sizes = ", ".join(f"{key} {show_value(value)}" for key, value in largest)
+    refusal = f"its settings ask for sizes beyond any machine ({sizes})"
+    limit = limit_registrations(MOST_PARTS, None, refusal=f"{name}: {refusal}")
     try:
-        with (
-            limit_registrations(
-                MOST_PARTS, None, refusal=f"{name}: its settings ask for sizes beyond any machine ({sizes})"
-            ),
-            torch.random.fork_rng(devices=[]),
-            torch.device("meta"),
-        ):
+        with limit, torch.random.fork_rng(devices=[]), torch.device("meta"):
             outline = build(config)
     except FernError:
         raise
     except (NotImplementedError, RuntimeError, TypeError, OverflowError, MemoryError) as error:
         if isinstance(error, OverflowError | MemoryError) or any(sign in str(error).lower() for sign in _TOO_LARGE):
-            raise FernError(f"its settings ask for sizes beyond any machine ({sizes})", argument=name) from None
+            raise FernError(refusal, argument=name) from None
         return None
     values = [*outline.parameters(), *outline.buffers()]
     needed = sum(float(value.numel()) * value.element_size() for value in values if value.device.type == "meta")
@@ -120,13 +118,6 @@ def limit_registrations(parts: int, numbers: int | None, *, refusal: str) -> Ite
             hook.remove()
 
 
-def _sizes(config: ModelConfig) -> str:
-    """The largest numbers among the settings, which are those to look at."""
-    numbers = [(name, value) for name, value in asdict(config).items() if is_whole(value, least=1)]
-    largest = sorted(numbers, key=lambda entry: -entry[1])[:3]
-    return ", ".join(f"{name} {show_value(value)}" for name, value in largest)
-
-
 Presets = Mapping[str, Mapping[str, Any]]
 """Settings by name, as published for a paper or a dataset."""
 
@@ -145,20 +136,15 @@ _ENTRIES: dict[str, ModelEntry] = {}
 
 
 def register_model(
-    name: str,
-    config: type[ModelConfig],
-    model: type[Forecaster],
-    *,
-    presets: Presets | None = None,
+    name: str, config: type[ModelConfig], model: type[Forecaster], *, presets: Presets | None = None
 ) -> None:
     """Make a model known to `build_model`, `load_model` and the benchmark.
 
     The preset ``default`` (no settings beyond the config's own defaults) always exists.
     """
     if name in _ENTRIES and _ENTRIES[name].model is not model:
-        raise FernError(
-            f"got {name!r}, which is registered for {_ENTRIES[name].model.__name__} already", argument="name"
-        )
+        problem = f"got {name!r}, which is registered for {_ENTRIES[name].model.__name__} already"
+        raise FernError(problem, argument="name")
     _ENTRIES[name] = ModelEntry(name, config, model, {"default": {}, **(presets or {})})
 
 

@@ -104,19 +104,13 @@ class RolledFernConfig(ModelConfig):
     def patch(self) -> FernConfig:
         """The settings of the model of one patch; on a ring the rows of all neighbours are a channel's context."""
         ring = self.ring
+        same = ("channels", "reflections", "hidden", "latent", "layers", "noise", "activation", "head_spread")
         return FernConfig(
             context_length=self.rows_seen * (1 if ring is None else ring.width),
             horizon=self.rows_made,
-            channels=self.channels,
             patch_size=None,
-            reflections=self.reflections,
-            hidden=self.hidden,
-            latent=self.latent,
-            layers=self.layers,
-            noise=self.noise,
-            activation=self.activation,
-            head_spread=self.head_spread,
             channels_seen="all" if ring is None else "own",
+            **{name: getattr(self, name) for name in same},
         )
 
 
@@ -177,12 +171,7 @@ class RolledFern(Forecaster):
         self.flow.learn(batches)
 
     @torch.no_grad()
-    def learn_spread(
-        self,
-        batches: Iterable[tuple[Tensor, Tensor]],
-        *,
-        generator: Generator | None = None,
-    ) -> None:
+    def learn_spread(self, batches: Iterable[tuple[Tensor, Tensor]], *, generator: Generator | None = None) -> None:
         """Learn from windows that were not trained on how far a patch misses: particles are drawn that wide from now.
 
         With e the error of the first patch of all channels, standardised, every patch of a particle is the mean of the
@@ -217,11 +206,8 @@ class RolledFern(Forecaster):
         pasts, futures = (torch.cat(parts) for parts in zip(*found, strict=True))
         least = len(self.spread)
         if len(pasts) < least:
-            raise FernError(
-                f"got {len(pasts)} windows",
-                argument="learn_spread",
-                expected=f"at least {least}, one for each value of a patch",
-            )
+            expected = f"at least {least}, one for each value of a patch"
+            raise FernError(f"got {len(pasts)} windows", argument="learn_spread", expected=expected)
         return pasts, futures
 
     def _learn(
@@ -256,14 +242,7 @@ class RolledFern(Forecaster):
         drawn = self._particles(x, samples, generator) if samples else None
         return Forecast(mean=self.flow.restored(path[:, : self.config.horizon]), ellipsoid=distribution, samples=drawn)
 
-    def loss(
-        self,
-        past: Tensor,
-        future: Tensor,
-        criterion: Criterion,
-        *,
-        generator: Generator | None = None,
-    ) -> Tensor:
+    def loss(self, past: Tensor, future: Tensor, criterion: Criterion, *, generator: Generator | None = None) -> Tensor:
         """The criterion on the first ``unroll`` patches, in deviations of what the polynomial leaves.
 
         On a ring a path has the strong waves alone, and so has what it is compared with.

@@ -44,9 +44,8 @@ def read_tensors(path: Path | str, *, format_: str) -> tuple[dict[str, Any], dic
     path = require_path(path)
     header, tensors = _read(path)
     if header.get("format") != format_ or "fern" not in header:
-        raise FernError(
-            argument="format", got=header.get("format"), expected=f"{format_!r}, as fern writes it", where=path
-        )
+        expected = f"{format_!r}, as fern writes it"
+        raise FernError(argument="format", got=header.get("format"), expected=expected, where=path)
     if header.get("sha256") != _digest(header["fern"], tensors):
         raise FernError("the contents do not match their checksum; the file was changed or damaged", where=path)
     return _as_object(header["fern"], path), tensors, header["sha256"]
@@ -164,18 +163,13 @@ def model_of(name: object, settings: object, tensors: dict[str, Tensor], *, wher
                 require_fit(outline, tensors)
             # Starting values are replaced; the state of the global generator is the user's.
             model = model_from_config(entry, config, generator=torch.Generator())
-        fill_model(model, tensors)
+        model.make_room({name: value.shape for name, value in tensors.items()})
+        require_fit(model, tensors)
+        floating = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
+        model.to(floating).load_state_dict(tensors)
     except FernError as error:
         raise error.within(where) from None
     return model.eval()
-
-
-def fill_model(model: Forecaster, tensors: dict[str, Tensor]) -> None:
-    """Copy the tensors into the model when names, shapes and dtypes all agree."""
-    model.make_room({name: value.shape for name, value in tensors.items()})
-    require_fit(model, tensors)
-    floating = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
-    model.to(floating).load_state_dict(tensors)
 
 
 def require_fit(model: Forecaster, tensors: dict[str, Tensor]) -> None:

@@ -78,12 +78,12 @@ def is_near_paper(system: str, params: Mapping[str, float]) -> bool:
     )
 
 
-def _lorenz63(rng: Generator, length: int) -> Params:
-    return {"sigma": rng.uniform(6, 16), "rho": rng.uniform(24.5, 60), "beta": rng.uniform(1.5, 4.0)}
+Draw = Callable[[Generator, int], Params]
 
 
-def _rossler(rng: Generator, length: int) -> Params:
-    return {"a": rng.uniform(0.1, 0.3), "b": rng.uniform(0.1, 0.4), "c": rng.uniform(3.5, 9.0)}
+def _uniform(**ranges: tuple[float, float]) -> Draw:
+    """Each parameter from its range, in their order."""
+    return lambda rng, length: {name: rng.uniform(low, high) for name, (low, high) in ranges.items()}
 
 
 def _chua(rng: Generator, length: int) -> Params:
@@ -107,10 +107,6 @@ def _kuramoto_sivashinsky(rng: Generator, length: int) -> Params:
 def _ornstein_uhlenbeck(rng: Generator, length: int) -> Params:
     theta = float(log_uniform(rng, 0.005, 0.8, 1)[0])
     return {"theta": theta, "mu": rng.normal(0, 1), "sigma": float(log_uniform(rng, 0.1, 1.0, 1)[0])}
-
-
-def _double_well(rng: Generator, length: int) -> Params:
-    return {"a": rng.uniform(0.5, 3.0), "sigma": rng.uniform(0.15, 0.8)}
 
 
 def _slds(rng: Generator, length: int) -> Params:
@@ -145,17 +141,15 @@ def _garch(rng: Generator, length: int) -> Params:
     }
 
 
-Draw = Callable[[Generator, int], Params]
-
 # Parameters; the time between rows, from and to; the largest step of the integrator; the share of trajectories.
 SYSTEMS: Mapping[str, tuple[Draw, tuple[float, float], float, float]] = {
-    "lorenz63": (_lorenz63, (0.008, 0.15), 0.012, 0.17),
-    "rossler": (_rossler, (0.02, 0.8), 0.05, 0.13),
+    "lorenz63": (_uniform(sigma=(6, 16), rho=(24.5, 60), beta=(1.5, 4.0)), (0.008, 0.15), 0.012, 0.17),
+    "rossler": (_uniform(a=(0.1, 0.3), b=(0.1, 0.4), c=(3.5, 9.0)), (0.02, 0.8), 0.05, 0.13),
     "chua": (_chua, (0.01, 0.25), 0.02, 0.12),
     "lorenz96": (_lorenz96, (0.01, 0.12), 0.02, 0.13),
     "kuramoto_sivashinsky": (_kuramoto_sivashinsky, (0.1, 0.6), 0.1, 0.02),
     "ornstein_uhlenbeck": (_ornstein_uhlenbeck, (0.1, 1.0), 1.0, 0.09),
-    "double_well": (_double_well, (0.05, 0.6), 0.15, 0.09),
+    "double_well": (_uniform(a=(0.5, 3.0), sigma=(0.15, 0.8)), (0.05, 0.6), 0.15, 0.09),
     "slds": (_slds, (1.0, 1.0), 1.0, 0.09),
     "seasonal_ar": (_seasonal_ar, (1.0, 1.0), 1.0, 0.08),
     "garch": (_garch, (1.0, 1.0), 1.0, 0.08),
@@ -213,13 +207,8 @@ def play(rng: Generator, drawn: Drawn, length: int) -> Array | None:  # (length,
         for k, kind in enumerate(kinds):
             if kind == "uniform":
                 noise[0, :, k] = rng.random(steps)
-        states = system.advance(
-            state[None],
-            system.complete(in_force),
-            dt=drawn.dt,
-            first_step=sum(len(part) for part in parts),
-            noise=noise,
-        )[0]
+        first = sum(len(part) for part in parts)
+        states = system.advance(state[None], system.complete(in_force), dt=drawn.dt, first_step=first, noise=noise)[0]
         parts.append(states[burn :: drawn.stride][:rows])
         state = states[-1].copy()
         if not np.abs(states[-1]).max() < LARGEST:

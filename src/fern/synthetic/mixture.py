@@ -68,14 +68,7 @@ class Batch:
     families: tuple[str, ...]
 
 
-def generate(
-    count: int,
-    *,
-    length: int,
-    seed: int,
-    only: Sequence[str] | None = None,
-    artefacts: bool = True,
-) -> Batch:
+def generate(count: int, *, length: int, seed: int, only: Sequence[str] | None = None, artefacts: bool = True) -> Batch:
     """Draw ``count`` series of ``length`` rows; the same arguments give the same series.
 
     ``only`` names the families to draw from, in the proportions of `FAMILIES`; ``artefacts`` lets some series be
@@ -98,12 +91,7 @@ def generate(
 
 
 def stream(
-    *,
-    length: int,
-    seed: int,
-    only: Sequence[str] | None = None,
-    artefacts: bool = True,
-    first: int = 0,
+    *, length: int, seed: int, only: Sequence[str] | None = None, artefacts: bool = True, first: int = 0
 ) -> Iterator[Batch]:
     """Blocks of 256 series without end, families interleaved; ``first`` starts at a later block.
 
@@ -146,12 +134,10 @@ def _blocks(length: int, seed: int, names: tuple[str, ...], artefacts: bool, fir
 
 def _finite(rng: Generator, draw: Callable[[Generator, int, int], Array], count: int, length: int) -> Array:
     """The draw, rows that left the range of numbers drawn anew."""
-    values = draw(rng, count, length)
-    bad = np.flatnonzero(~np.isfinite(values).all(1) | (np.abs(values).max(1) > 1e12))
+    values, bad = np.empty((count, length)), np.arange(count)
     while len(bad):
         values[bad] = draw(rng, len(bad), length)
-        wrong = ~np.isfinite(values[bad]).all(1) | (np.abs(values[bad]).max(1) > 1e12)
-        bad = bad[wrong]
+        bad = bad[~np.isfinite(values[bad]).all(1) | (np.abs(values[bad]).max(1) > 1e12)]
     return values
 
 

@@ -141,7 +141,10 @@ def _etdrk4_weights(linear: Array) -> Array:  # (6, d): e^z, e^(z/2), Q, f1, f2,
     return np.stack([np.exp(z), np.exp(z / 2), q, f1, f2, f3]).astype(np.float64)
 
 
-@kernel(types.FunctionType(EQUATIONS), MATRIX, VECTOR, types.float64, CUBE)
+_EQUATIONS_TYPE = types.FunctionType(EQUATIONS)
+
+
+@kernel(_EQUATIONS_TYPE, MATRIX, VECTOR, types.float64, CUBE)
 def _rk4(f: Function, states: Array, params: Array, dt: float, out: Array) -> None:
     n, steps, d = out.shape
     x, y = np.empty(d), np.empty(d)
@@ -163,9 +166,6 @@ def _rk4(f: Function, states: Array, params: Array, dt: float, out: Array) -> No
             for j in range(d):
                 x[j] += dt / 6.0 * (k1[j] + 2.0 * k2[j] + 2.0 * k3[j] + k4[j])
                 out[i, s, j] = x[j]
-
-
-_EQUATIONS_TYPE = types.FunctionType(EQUATIONS)
 
 
 @kernel(_EQUATIONS_TYPE, _EQUATIONS_TYPE, MATRIX, VECTOR, CUBE, types.float64, CUBE)

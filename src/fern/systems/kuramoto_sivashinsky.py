@@ -48,11 +48,7 @@ def _times(states: Array, table: Array) -> Array:  # (..., d), (d, d) -> (..., d
     return out.reshape(*states.shape[:-1], table.shape[1])
 
 
-def _waves(
-    nx: int,
-    numbers: NDArray[np.int64],
-    shift: float = 0.0,
-) -> tuple[Array, Array]:  # (numbers, nx) each
+def _waves(nx: int, numbers: NDArray[np.int64], shift: float = 0.0) -> tuple[Array, Array]:  # (numbers, nx) each
     """cos and sin of 2πkx + ``shift`` at the points x = 0, 1/nx, …, rounded from a longer format.
 
     NumPy's own functions of float64 differ in the last bit between processors, and a chaotic flow makes that large.
@@ -62,17 +58,13 @@ def _waves(
     return np.cos(angle).astype(np.float64), np.sin(angle).astype(np.float64)
 
 
-@dataclass(frozen=True)
-class _Basis:
-    """The orthonormal real Fourier basis of a ring: a constant, cosines, sines and the highest wave."""
-
-    synthesis: Array  # (nx modes, nx points): u = v @ synthesis, v = synthesis @ u
-    tables: Array  # (2 nx, nx): the synthesis, then the non-linear term's matrix
-    wave_numbers: Array  # (nx,)
-
-
 @lru_cache(maxsize=8)
-def _basis(nx: int, length: float) -> _Basis:
+def _basis(nx: int, length: float) -> tuple[Array, Array, Array]:
+    """The orthonormal real Fourier basis of a ring: a constant, cosines, sines and the highest wave.
+
+    The synthesis (nx modes, nx points) with u = v @ synthesis, v = synthesis @ u; below it the non-linear term's matrix
+    (2 nx, nx); the wave numbers (nx,).
+    """
     k = np.arange(1, nx // 2)
     cosines, sines = (np.sqrt(2 / nx) * wave for wave in _waves(nx, k))
     ends = np.stack([np.ones(nx), 1.0 - 2.0 * (np.arange(nx) % 2)]) / np.sqrt(nx)
@@ -83,7 +75,7 @@ def _basis(nx: int, length: float) -> _Basis:
     derivative = np.concatenate([zero, q[:, None] * sines, -q[:, None] * cosines, zero])
     tables = np.ascontiguousarray(np.concatenate([synthesis, (-0.5 * derivative).T]))
     wave_numbers = np.concatenate([[0.0], q, q, [np.pi * nx / length]])
-    return _Basis(synthesis, tables, wave_numbers)
+    return synthesis, tables, wave_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,27 +108,14 @@ class KuramotoSivashinsky(System):
 
     @override
     def advance(self, states: Array, params: Mapping[str, float], *, dt: float, first_step: int, noise: Array) -> Array:
-        basis = _basis(int(params["nx"]), params["Lx"])
-        q = basis.wave_numbers
-        path = etdrk4(
-            _nonlinear,
-            q**2 - params["nu"] * q**4,
-            _times(states, basis.synthesis.T),
-            basis.tables,
-            dt=dt,
-            steps=noise.shape[1],
-        )
-        return _times(path, basis.synthesis)
+        synthesis, tables, q = _basis(int(params["nx"]), params["Lx"])
+        linear = q**2 - params["nu"] * q**4
+        path = etdrk4(_nonlinear, linear, _times(states, synthesis.T), tables, dt=dt, steps=noise.shape[1])
+        return _times(path, synthesis)
 
     @override
     def conditional_mean(
-        self,
-        states: Array,
-        params: Mapping[str, float],
-        *,
-        dt: float,
-        first_steps: NDArray[np.int64],
-        horizon: int,
+        self, states: Array, params: Mapping[str, float], *, dt: float, first_steps: NDArray[np.int64], horizon: int
     ) -> Array:
         no_noise = np.empty((len(states), horizon, 0))
         return self.advance(states, params, dt=dt, first_step=0, noise=no_noise)

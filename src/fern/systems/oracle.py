@@ -1,7 +1,6 @@
 """The best possible forecast, under the true process."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from fern.errors import FernError
 from fern.systems.base import Array
 from fern.systems.noise import MonteCarloMean, monte_carlo_mean
-from fern.systems.trajectory import Segment, Trajectory
+from fern.systems.trajectory import Trajectory
 
 Starts = Iterable[int] | NDArray[np.int64]
 
@@ -33,14 +32,8 @@ def oracle(
     """
     rows, system = _valid_starts(trajectory, starts, horizon), trajectory.scenario.source
     out = np.empty((len(rows), horizon, len(trajectory.channel_names)))
-    for group in _by_segment(trajectory, rows):
-        out[group.where] = system.conditional_mean(
-            group.states,
-            group.segment.params,
-            dt=trajectory.dt,
-            first_steps=rows[group.where],
-            horizon=horizon,
-        )
+    for where, states, params in _by_segment(trajectory, rows):
+        out[where] = system.conditional_mean(states, params, dt=trajectory.dt, first_steps=rows[where], horizon=horizon)
     return out
 
 
@@ -63,41 +56,25 @@ def monte_carlo_oracle(
     rows, system = _valid_starts(trajectory, starts, horizon), trajectory.scenario.source
     mean = np.empty((len(rows), horizon, len(trajectory.channel_names)))
     error = np.empty_like(mean)
-    for group in _by_segment(trajectory, rows):
-        estimate = monte_carlo_mean(
-            system,
-            group.states,
-            group.segment.params,
-            dt=trajectory.dt,
-            first_steps=rows[group.where],
-            horizon=horizon,
-            paths=paths,
-            seed=seed,
-        )
-        mean[group.where], error[group.where] = estimate.mean, estimate.standard_error
+    for where, states, params in _by_segment(trajectory, rows):
+        settings = {"dt": trajectory.dt, "horizon": horizon, "paths": paths, "seed": seed}
+        estimate = monte_carlo_mean(system, states, params, first_steps=rows[where], **settings)
+        mean[where], error[where] = estimate.mean, estimate.standard_error
     return MonteCarloMean(mean, error)
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """The starts that share a segment, and the state before each."""
-
-    where: NDArray[np.int64]
-    states: Array  # (len(where), d)
-    segment: Segment
-
-
-def _by_segment(trajectory: Trajectory, rows: NDArray[np.int64]) -> list[_Group]:
+def _by_segment(
+    trajectory: Trajectory, rows: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], Array, Mapping[str, float]]]:
+    """The places of the starts that share a segment, the state before each (n, d), and the parameters in force."""
     firsts = np.array([segment.first_row for segment in trajectory.segments])
     owner = np.searchsorted(firsts, rows, side="right") - 1
-    groups = []
     for i, segment in enumerate(trajectory.segments):
         where = np.flatnonzero(owner == i)
         if where.size:
             states = trajectory.states[rows[where] - 1]
             states[rows[where] == segment.first_row] = segment.entry_state
-            groups.append(_Group(where, states, segment))
-    return groups
+            yield where, states, segment.params
 
 
 def _valid_starts(trajectory: Trajectory, starts: Starts, horizon: int) -> NDArray[np.int64]:

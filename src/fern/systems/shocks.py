@@ -24,7 +24,28 @@ class Regime:
 
 
 @dataclass(frozen=True)
-class ParamShock:
+class _Timed:
+    """When a shock comes."""
+
+    __pydantic_config__ = STRICT
+
+    at: int | float
+
+    def index(self, steps: int) -> int:
+        """The first row after the shock."""
+        require_number("at", self.at, "a row number or a fraction of the trajectory", lambda _: True)
+        index = int(self.at * steps) if isinstance(self.at, float) else self.at
+        if not 0 < index < steps:
+            raise FernError(
+                f"a shock at {self.at!r} falls on row {index}, outside the trajectory: needs a row from 1 to "
+                f"{steps - 1}, or a fraction between 0.0 and 1.0",
+                argument="at",
+            )
+        return index
+
+
+@dataclass(frozen=True)
+class ParamShock(_Timed):
     """Parameters change; the state goes on.
 
     Example:
@@ -32,15 +53,8 @@ class ParamShock:
         350
     """
 
-    __pydantic_config__ = STRICT
-
-    at: int | float
     params: Mapping[str, float]
     kind: Literal["param"] = "param"
-
-    def index(self, steps: int) -> int:
-        """The first row after the shock."""
-        return _index(self.at, steps)
 
     def apply(self, system: System, before: Regime) -> Regime:
         """The regime after the shock."""
@@ -48,7 +62,7 @@ class ParamShock:
 
 
 @dataclass(frozen=True)
-class StateShock:
+class StateShock(_Timed):
     """The observed state is displaced by ``eps``: one number for all channels, or one each.
 
     Example:
@@ -56,15 +70,8 @@ class StateShock:
         200
     """
 
-    __pydantic_config__ = STRICT
-
-    at: int | float
     eps: float | tuple[float, ...]
     kind: Literal["state_eps"] = "state_eps"
-
-    def index(self, steps: int) -> int:
-        """The first row after the shock."""
-        return _index(self.at, steps)
 
     def apply(self, system: System, before: Regime) -> Regime:
         """The regime after the shock."""
@@ -80,7 +87,7 @@ class StateShock:
 
 
 @dataclass(frozen=True)
-class SwitchShock:
+class SwitchShock(_Timed):
     """Another trajectory of the system takes over: own parameters and own initial state.
 
     ``params`` are changes to those in force before; without ``initial_state`` the system's own is taken. The clock
@@ -91,16 +98,9 @@ class SwitchShock:
         50
     """
 
-    __pydantic_config__ = STRICT
-
-    at: int | float
     params: Mapping[str, float] = field(default_factory=dict)
     initial_state: tuple[float, ...] | None = None
     kind: Literal["switch"] = "switch"
-
-    def index(self, steps: int) -> int:
-        """The first row after the shock."""
-        return _index(self.at, steps)
 
     def apply(self, system: System, before: Regime) -> Regime:
         """The regime after the shock."""
@@ -123,29 +123,10 @@ def starting_state(system: System, params: Mapping[str, float], initial: tuple[f
     return state
 
 
-def _index(at: int | float, steps: int) -> int:
-    require_number("at", at, "a row number or a fraction of the trajectory", lambda _: True)
-    index = int(at * steps) if isinstance(at, float) else at
-    if not 0 < index < steps:
-        raise FernError(
-            (
-                f"a shock at {at!r} falls on row {index}, outside the trajectory: needs a row from 1 to "
-                f"{steps - 1}, or a fraction between 0.0 and 1.0"
-            ),
-            argument="at",
-        )
-    return index
-
-
 def _same_channels(system: System, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     params = system.complete(after)
-    if system.channel_names_of(params) != system.channel_names_of(before):
-        raise FernError(
-            (
-                f"a shock cannot change the number of channels of {system.name} ("
-                f"{len(system.channel_names_of(before))} before, {len(system.channel_names_of(params))} "
-                "after)"
-            ),
-            argument="params",
-        )
+    was, now = system.channel_names_of(before), system.channel_names_of(params)
+    if was != now:
+        counts = f"{len(was)} before, {len(now)} after"
+        raise FernError(f"a shock cannot change the number of channels of {system.name} ({counts})", argument="params")
     return params

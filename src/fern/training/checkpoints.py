@@ -22,9 +22,10 @@ from fern.models import Forecaster
 from fern.models.registry import name_of
 from fern.models.storage import FORMAT as MODEL_FORMAT
 from fern.models.storage import checksum_of, describe_model, read_tensors, require_fit, write_tensors
+from fern.settings import from_mapping
 from fern.training.config import TrainConfig
 from fern.training.evaluation import EpochRecord, History, WindowSets, history_from_list
-from fern.training.optimisation import AveragedWeights, Reason, StoppingState, stopping_state
+from fern.training.optimisation import AveragedWeights, Reason, StoppingState
 from fern.training.runtime import foreign_state, gather_all, set_foreign_state
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class TrainingRun:
             "seconds": self.seconds,
             "processor_seconds": self.processor_seconds,
             "history": self.history.to_list(),
-            "stopping": self.stopping.to_mapping(),
+            "stopping": asdict(self.stopping),
             "reason": self.reason,
         }
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
@@ -98,10 +99,8 @@ class TrainingRun:
         _check_plain(plain)
         if len(plain["loss_sums"]) != fabric.world_size:
             raise FernError(
-                (
-                    f"the run had {len(plain['loss_sums'])} processes, this one has {fabric.world_size}; "
-                    "needs the same, because each has its own noise"
-                ),
+                f"the run had {len(plain['loss_sums'])} processes, this one has {fabric.world_size}; needs the same, "
+                "because each has its own noise",
                 argument="resume",
             )
         self.epoch, self.step, self.steps = plain["epoch"], plain["step"], plain["steps"]
@@ -109,7 +108,7 @@ class TrainingRun:
         self.seconds, self.reason = plain["seconds"], plain["reason"]
         self.processor_seconds = plain.get("processor_seconds", 0.0)  # earlier checkpoints have none
         self.records = list(history_from_list(plain["history"]))
-        self.stopping = stopping_state(plain["stopping"])
+        self.stopping = from_mapping(StoppingState, plain["stopping"], where="stopping state")
         weights = _part(tensors, "model.")
         require_fit(self.model, weights)
         self.model.load_state_dict(weights)
@@ -131,13 +130,11 @@ class TrainingRun:
             shapes = {"step": (), "exp_avg": parameters[place].shape, "exp_avg_sq": parameters[place].shape}
             stored = {name: value.shape for name, value in entries.items()}
             if stored != shapes:
-                raise FernError(
-                    f"the optimiser's state of parameter {place} is {stored}", argument="resume", expected=shapes
-                )
+                problem = f"the optimiser's state of parameter {place} is {stored}"
+                raise FernError(problem, argument="resume", expected=shapes)
             if not all(value.is_floating_point() for value in entries.values()):
-                raise FernError(
-                    f"the optimiser's state of parameter {place} needs floating-point numbers", argument="resume"
-                )
+                problem = f"the optimiser's state of parameter {place} needs floating-point numbers"
+                raise FernError(problem, argument="resume")
         if self.steps and not state:
             raise FernError(f"the optimiser's state after {self.steps:,} steps is missing", argument="resume")
         self.optimiser.load_state_dict({**whole, "state": state})
@@ -149,18 +146,14 @@ def _check_plain(plain: dict[str, Any]) -> None:
     for name in ("step", "steps"):
         require_whole(f"resume: {name}", plain[name], 0)
     if not isinstance(plain["loss_sums"], list):
-        raise FernError(
-            f"loss_sums: got {show_value(plain['loss_sums'])}", argument="resume", expected="a list of numbers"
-        )
+        problem = f"loss_sums: got {show_value(plain['loss_sums'])}"
+        raise FernError(problem, argument="resume", expected="a list of numbers")
     numbers = {f"loss_sums[{place}]": value for place, value in enumerate(plain["loss_sums"])}
     for name, value in {**numbers, "norm_sum": plain["norm_sum"], "seconds": plain["seconds"]}.items():
         require_number(f"resume: {name}", value, "a finite number", lambda _: True)
     if plain["reason"] not in (None, *get_args(Reason)):
-        raise FernError(
-            f"reason: got {show_value(plain['reason'])}",
-            argument="resume",
-            expected=f"one of {', '.join(get_args(Reason))}",
-        )
+        problem, reasons = f"reason: got {show_value(plain['reason'])}", ", ".join(get_args(Reason))
+        raise FernError(problem, argument="resume", expected=f"one of {reasons}")
     if not isinstance(plain["history"], list) or not isinstance(plain["stopping"], dict):
         raise FernError(argument="resume", expected="a history and the state of the stopping rule")
 
@@ -318,10 +311,8 @@ class Checkpoints:
         """Make the directory for a new run, and clear it; refuses one that holds a run already."""
         if resumable(self.directory):
             raise FernError(
-                (
-                    f"{self.directory} already holds a run; give resume={str(self.directory)!r} to continue "
-                    "it, or another directory"
-                ),
+                f"{self.directory} already holds a run; give resume={str(self.directory)!r} to continue it, or another "
+                "directory",
                 argument="directory",
             )
         make_folder(self.directory)
@@ -331,12 +322,8 @@ class Checkpoints:
         """Write the state, and the best weights where they are new."""
         if new_best is not None:
             self._best_checksum = checksum_of(new_best, describe_model(_model_name(model), model))
-        whole = {
-            "run": plain,
-            "best_sha256": self._best_checksum,
-            "fingerprint": self._fingerprint.to_mapping(),
-            "version": __version__,
-        }
+        whole = {"run": plain, "best_sha256": self._best_checksum, "version": __version__}
+        whole["fingerprint"] = self._fingerprint.to_mapping()
         write_tensors(self.directory / LAST, tensors, whole, format_=FORMAT)
         if new_best is not None:
             self.save_best(model, new_best)

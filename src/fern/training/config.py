@@ -216,10 +216,8 @@ class TrainConfig:
         require_choice("preset", self.preset, PRESETS)
         if _finished not in (None, self.preset):
             raise FernError(
-                (
-                    f"got {self.preset!r} in place of {_finished!r}, whose values the config holds already; "
-                    f"needs a new one: TrainConfig(preset={self.preset!r}, ...)"
-                ),
+                f"got {self.preset!r} in place of {_finished!r}, whose values the config holds already; needs a new "
+                f"one: TrainConfig(preset={self.preset!r}, ...)",
                 argument="preset",
             )
         object.__setattr__(self, "_finished", self.preset)
@@ -231,12 +229,12 @@ class TrainConfig:
         self._check_numbers()
         if not grace_given:  # a preset's grace period leaves a shorter run one epoch to keep
             object.__setattr__(self, "grace", min(self.grace, self.epochs - 1))
-        self._check_kinds()
+        for name, kind in {"objective": ObjectiveWeights, "accelerator": str, "strategy": str}.items():
+            if not isinstance(getattr(self, name), kind):
+                raise FernError(argument=name, got=getattr(self, name), expected=f"{kind.__name__}")
         if self.time_limit is not None and self.devices > 1:
-            raise FernError(
-                f"got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs",
-                argument="time_limit",
-            )
+            problem = f"got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs"
+            raise FernError(problem, argument="time_limit")
         for name, kind in (("distance", Distance), ("start", Start), ("precision", Precision)):
             require_choice(name, getattr(self, name), get_args(kind))
         _ = self.stopping, self.rates(steps=1)  # each checks the settings that it is made of
@@ -256,12 +254,6 @@ class TrainConfig:
         if self.averaging is not None:
             require_number("averaging", self.averaging, "a number between 0 and 1, or None", lambda v: 0 < v < 1)
 
-    def _check_kinds(self) -> None:
-        kinds = {"objective": ObjectiveWeights, "accelerator": str, "strategy": str}
-        for name, kind in kinds.items():
-            if not isinstance(getattr(self, name), kind):
-                raise FernError(argument=name, got=getattr(self, name), expected=f"{kind.__name__}")
-
     @property
     def weights(self) -> dict[str, float]:
         """The losses and their weights."""
@@ -270,14 +262,7 @@ class TrainConfig:
     @property
     def stopping(self) -> StoppingRule:
         """The rule that stops the run."""
-        return StoppingRule(
-            epochs=self.epochs,
-            patience=self.patience,
-            grace=self.grace,
-            smoothing=self.smoothing,
-            tolerance=self.tolerance,
-            keep=self.keep,
-        )
+        return StoppingRule(**{entry.name: getattr(self, entry.name) for entry in fields(StoppingRule)})
 
     def rates(self, *, steps: int) -> Schedule:
         """The learning rate over the steps of the run."""
@@ -288,12 +273,5 @@ class TrainConfig:
         return asdict(self)
 
 
-_WHOLE = {
-    "epochs": 1,
-    "energy_samples": 2,
-    "projections": 1,
-    "evaluation_batch_size": 1,
-    "seed": 0,
-    "devices": 1,
-}
+_WHOLE = {"epochs": 1, "energy_samples": 2, "projections": 1, "evaluation_batch_size": 1, "seed": 0, "devices": 1}
 _WHOLE_OR_NONE = {"batch_size": 1, "threads": 1, "checkpoint_steps": 1, "steps_per_epoch": 1, "validation_windows": 1}

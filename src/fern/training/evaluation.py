@@ -4,7 +4,7 @@ diverged.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -118,9 +118,8 @@ class History(Sequence[EpochRecord]):
         if not self._records:
             raise FernError("has no epochs", argument="history")
         if any(record.test is None for record in self._records):
-            raise FernError(
-                "has no test figures; give train(..., windows_test=...) to study the choice", argument="history"
-            )
+            problem = "has no test figures; give train(..., windows_test=...) to study the choice"
+            raise FernError(problem, argument="history")
         first = self._records[0]
         require_choice("metric", metric, first.validation)
         choices = {
@@ -234,10 +233,8 @@ def run_directory(directory: Path | str | None, resume: Path | str | None) -> Pa
         value = directory if resume is None else resume
         return None if value is None else Path(value)
     if Path(directory).resolve() != Path(resume).resolve():
-        raise FernError(
-            (f"got {directory} but resume is {resume}; a run resumes in its own directory; give one of them"),
-            argument="directory",
-        )
+        problem = f"got {directory} but resume is {resume}; a run resumes in its own directory; give one of them"
+        raise FernError(problem, argument="directory")
     return Path(resume)
 
 
@@ -273,15 +270,12 @@ class Diverged(FernError):  # noqa: N818 - what happened to the run, which is wh
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What a copy in another process is made of."""
-        return _again, (self.what, self.epoch, self.step, self.group, self.remedy)
+        settings = {name: getattr(self, name) for name in ("epoch", "step", "group", "remedy")}
+        return partial(Diverged, self.what, **settings), ()
 
 
 class NotFinite(FernError):  # noqa: N818 - what was found, of which `Diverged` is made
     """A forecast of an evaluation is NaN or infinite."""
-
-
-def _again(what: str, epoch: int, step: int | None, group: str | None, remedy: str) -> Diverged:
-    return Diverged(what, epoch=epoch, step=step, group=group, remedy=remedy)
 
 
 def diverged_gradients(named: Named, *, loss: float, epoch: int, step: int, remedy: str) -> Diverged:
@@ -332,18 +326,6 @@ class Evaluator:
             generator = torch.Generator().manual_seed(0)
             self._directions = sphere_directions(horizon, config.projections, generator=generator)
 
-    def _accumulator(self, model: Forecaster) -> MetricAccumulator:
-        """An empty accumulator of the figures."""
-        return MetricAccumulator(
-            [*self._metrics, "crps"] if self._judges_distribution_of(model) else self._metrics,
-            directions=self._directions,
-            distance=self._config.distance,
-            weights=self._config.objective,
-        )
-
-    def _judges_distribution_of(self, model: Forecaster) -> bool:
-        return model.has_distribution and self._config.objective.crps > 0
-
     def figures(
         self, model: Forecaster, windows: Windows, fabric: "Fabric", *, most: int | None = None
     ) -> MetricValues:
@@ -351,15 +333,22 @@ class Evaluator:
         own = self._gathered(model, windows, most, rank=fabric.global_rank, processes=fabric.world_size)
         if not all(gather_all(own is not None, fabric)) or own is None:  # all processes end together
             raise NotFinite("a forecast is not finite")
-        return _merged(own, fabric).compute()
+        # Merged in the order of the processes' ranks: the same bits on each of them.
+        return reduce(MetricAccumulator.merge, gather_all(own, fabric)).compute()
 
     @torch.no_grad()
     def _gathered(
         self, model: Forecaster, windows: Windows, most: int | None, *, rank: int, processes: int
     ) -> MetricAccumulator | None:
         """The figures of this process's windows, None where a forecast is not finite."""
-        gathered = self._accumulator(model)
-        size = self._config.evaluation_batch_size
+        config, judged = self._config, model.has_distribution and self._config.objective.crps > 0
+        gathered = MetricAccumulator(
+            [*self._metrics, "crps"] if judged else self._metrics,
+            directions=self._directions,
+            distance=config.distance,
+            weights=config.objective,
+        )
+        size = config.evaluation_batch_size
         count = min(len(windows), most or len(windows))
         start, stop = (count * edge // processes for edge in (rank, rank + 1))
         dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
@@ -373,14 +362,7 @@ class Evaluator:
                 mean = made.mean.to(future.dtype)
                 if not bool(torch.isfinite(mean.sum())) and not bool(torch.isfinite(mean).all()):
                     return None
-                gathered.update(
-                    mean, future, distribution=made.ellipsoid if self._judges_distribution_of(model) else None
-                )
+                gathered.update(mean, future, distribution=made.ellipsoid if judged else None)
         finally:
             model.train(was_training)
         return gathered
-
-
-def _merged(own: MetricAccumulator, fabric: "Fabric") -> MetricAccumulator:
-    """The accumulators of all processes in the order of their ranks: the same bits on each of them."""
-    return reduce(MetricAccumulator.merge, gather_all(own, fabric))

@@ -1,6 +1,5 @@
 """Training progress on the terminal, and metrics for TensorBoard and MLflow."""
 
-import importlib
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 from fern.errors import FernError, require_choice
+from fern.extras import import_optional
 from fern.files import write_whole
 from fern.text import say, terminal
 from fern.training.evaluation import EpochRecord, require_methods
@@ -86,15 +86,8 @@ class Bar(Progress):
 
     def start(self, *, epochs: int, steps: int, done: int) -> None:
         """Show the bar."""
-        self._task = self._bar.add_task(
-            "training",
-            total=epochs * steps,
-            completed=done,
-            epoch=done // steps + 1,
-            epochs=epochs,
-            loss="-",
-            objective="-",
-        )
+        shown = {"epoch": done // steps + 1, "epochs": epochs, "loss": "-", "objective": "-"}
+        self._task = self._bar.add_task("training", total=epochs * steps, completed=done, **shown)
         self._bar.start()
 
     def step(self, *, epoch: int, loss: float) -> None:
@@ -179,8 +172,10 @@ class TensorBoard(Tracker):
     """Event files in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
-        module = _imported("torch.utils.tensorboard", package="tensorboard")
-        self._folder, self._writer_class = folder, module.SummaryWriter
+        import_optional("tensorboard", extra="track")
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._folder, self._writer_class = folder, SummaryWriter
         self._writer: Any = None
 
     def start(self, settings: Mapping[str, Any]) -> None:
@@ -208,7 +203,7 @@ class MLflow(Tracker):
     """
 
     def __init__(self, *, run_file: Path | None = None) -> None:
-        self._mlflow, self._run_file = _imported("mlflow", package="mlflow"), run_file
+        self._mlflow, self._run_file = import_optional("mlflow", extra="track"), run_file
 
     def start(self, settings: Mapping[str, Any]) -> None:
         """Begin an MLflow run with the settings as its parameters, or continue the one of the run file."""
@@ -264,12 +259,3 @@ def tracker_of(tracker: TrackerKind | Tracker | None, *, directory: Path | None,
     if directory is None:
         raise FernError("tensorboard writes files; give train(..., directory=...)", argument="tracker")
     return Guarded(TensorBoard(directory / "tensorboard"))
-
-
-def _imported(module: str, *, package: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise FernError(
-            f"the package {package!r} is not installed (pip install {package})", argument="tracker"
-        ) from None

@@ -6,9 +6,9 @@ Each loss is a mean over windows, steps and channels, so that the loss of a batc
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import cos, isfinite, log, pi
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -18,7 +18,7 @@ from fern.errors import FernError, is_whole, require_choice, require_number, req
 from fern.metrics.paths import energy_scores
 from fern.metrics.probabilistic import gaussian_crps, negative_log_densities
 from fern.models import Forecast, Forecaster
-from fern.settings import STRICT, from_mapping
+from fern.settings import STRICT
 from fern.transport import Ellipsoid
 
 Weights = dict[str, float]
@@ -51,9 +51,8 @@ def require_distribution(weights: Weights, model: Forecaster) -> None:
     """Refuse a loss of the distribution for a model that has none."""
     wanting = [name for name in weights if name in DISTRIBUTION_LOSSES]
     if wanting and not model.has_distribution:
-        raise FernError(
-            f"{wanting[0]} scores a forecast distribution, and {type(model).__name__} has none", argument="loss"
-        )
+        problem = f"{wanting[0]} scores a forecast distribution, and {type(model).__name__} has none"
+        raise FernError(problem, argument="loss")
 
 
 def criterion(
@@ -137,16 +136,14 @@ def _beta_nll(forecast: Forecast, future: Tensor) -> Tensor:
 
 def _along_axes(distribution: Ellipsoid, future: Tensor) -> tuple[Tensor, Tensor]:  # (B, C, H) each
     """The error along the distribution's own axes, and the deviations there."""
-    return distribution.axis_coordinates(
-        future.transpose(1, 2).to(distribution.eigenvalues.dtype)
-    ), distribution.axis_stddev
+    rows = future.transpose(1, 2).to(distribution.eigenvalues.dtype)
+    return distribution.axis_coordinates(rows), distribution.axis_stddev
 
 
 def _distribution(forecast: Forecast, name: str) -> Ellipsoid:
     if forecast.ellipsoid is None:
-        raise FernError(
-            f"{name} needs a model whose forecasts have an ellipsoid, this one's have none", argument="loss"
-        )
+        problem = f"{name} needs a model whose forecasts have an ellipsoid, this one's have none"
+        raise FernError(problem, argument="loss")
     return forecast.ellipsoid
 
 
@@ -297,13 +294,8 @@ class StoppingRule:
         if self.patience is not None:
             require_whole("patience", self.patience, 1)
         if not is_whole(self.grace, least=0) or self.grace >= self.epochs:
-            raise FernError(
-                argument="grace",
-                got=self.grace,
-                expected=(
-                    f"at least 0 and fewer than the {self.epochs} epochs: an epoch of the grace period cannot be kept"
-                ),
-            )
+            needs = f"at least 0 and fewer than the {self.epochs} epochs: an epoch of the grace period cannot be kept"
+            raise FernError(argument="grace", got=self.grace, expected=needs)
         if self.smoothing is not None:
             needs = "a number between 0 and 1, or None"
             require_number("smoothing", self.smoothing, needs, lambda number: 0.0 < number < 1.0)
@@ -345,12 +337,3 @@ class StoppingState:
     best: float | None = None  # the objective of the last new best
     kept_epoch: int | None = None
     waited: int = 0
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain values for a JSON file."""
-        return asdict(self)
-
-
-def stopping_state(values: dict[str, Any]) -> StoppingState:
-    """The state that `StoppingState.to_mapping` wrote down."""
-    return from_mapping(StoppingState, values, where="stopping state")

@@ -9,8 +9,6 @@ import socket
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -19,6 +17,7 @@ from torch import Generator, Tensor
 
 from fern.data.windows import ROUNDS, Integers, Permutation, Windows
 from fern.errors import FernError, require_memory, show_value
+from fern.extras import import_optional
 from fern.training.config import TrainConfig
 
 Purpose = Literal["init", "order", "noise", "foreign"]
@@ -27,12 +26,7 @@ whatever a model of someone else's draws without asking for a generator (``torch
 
 
 def generator_for(
-    seed: int,
-    purpose: Purpose,
-    *,
-    rank: int = 0,
-    epoch: int = 0,
-    device: torch.device | str = "cpu",
+    seed: int, purpose: Purpose, *, rank: int = 0, epoch: int = 0, device: torch.device | str = "cpu"
 ) -> Generator:
     """A new generator for one purpose of a run; purposes, ranks and epochs draw independently of each other."""
     digest = hashlib.sha256(f"fern {seed} {purpose} {rank} {epoch}".encode()).digest()
@@ -168,7 +162,7 @@ class RaySession:
     """
 
     def __init__(self, address: str | None = None) -> None:
-        self.ray = _imported_ray()
+        self.ray = import_optional("ray", extra="ray")
         self._own = not self.ray.is_initialized()
         if self._own:
             self._join(address)
@@ -208,14 +202,6 @@ def _require_listener(address: str) -> None:
     except (OSError, OverflowError) as error:
         problem = f"the Ray cluster at {address} cannot be reached ({error})"
         raise FernError(problem, argument="address", where="engine ray") from None
-
-
-def _imported_ray() -> ModuleType:
-    try:
-        return import_module("ray")
-    except ImportError:
-        problem = "the package 'ray' is not installed (pip install 'fern-forecast[ray]')"
-        raise FernError(problem, where="engine ray") from None
 
 
 V = TypeVar("V")
@@ -275,10 +261,8 @@ def require_devices(config: TrainConfig) -> None:
     if config.accelerator in ("cpu", "auto") and config.devices > cores and not torch.cuda.is_available():
         if config.strategy == "auto":
             raise FernError(
-                (
-                    f"got {show_value(config.devices)}, which are processes on the CPU, and this machine has "
-                    f"{cores} cores; where that is meant, give a strategy too, such as strategy='ddp'"
-                ),
+                f"got {show_value(config.devices)}, which are processes on the CPU, and this machine has {cores} "
+                "cores; where that is meant, give a strategy too, such as strategy='ddp'",
                 argument="devices",
             )
         require_memory(f"devices: {show_value(config.devices)} processes", PROCESS_BYTES * min(config.devices, 10**9))
@@ -306,12 +290,8 @@ def launch(config: TrainConfig) -> "Fabric":
     try:
         with quiet("lightning_fabric"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning_fabric")
-            fabric = Fabric(
-                accelerator=config.accelerator,
-                devices=config.devices,
-                strategy=config.strategy,
-                precision=config.precision,
-            )
+            settings = {name: getattr(config, name) for name in ("accelerator", "devices", "strategy", "precision")}
+            fabric = Fabric(**settings)
             fabric.launch()
     except (ValueError, RuntimeError, TypeError, ImportError) as error:
         wanted = f"accelerator {config.accelerator!r}, devices {config.devices}, strategy {config.strategy!r}"

@@ -378,8 +378,8 @@ def train(
             data = data.to(fabric.device)
             if not model.trainable:
                 return _evaluated(model, config, data, fabric, checkpoints, mark, began)
-            loop = _loop(model, config, data, fabric, checkpoints, shown, tracked, saved)
-            loop.keeps_on_interrupt = on_interrupt == "keep"
+            keeps = on_interrupt == "keep"
+            loop = _loop(model, config, data, fabric, checkpoints, shown, tracked, saved, keeps_on_interrupt=keeps)
             _watched(loop, mark)
     run = loop.run
     model.load_state_dict(run.kept)
@@ -399,10 +399,8 @@ def _evaluated(
     """The outcome for a model that learns nothing by gradient: its figures as epoch 0."""
     fitted = _Clock.now()
     evaluator = Evaluator(config, horizon=model.config.horizon)
-    validation, test = (
-        evaluator.figures(model, data.validation, fabric, most=config.validation_windows),
-        data.test_figures(lambda windows: evaluator.figures(model, windows, fabric)),
-    )
+    validation = evaluator.figures(model, data.validation, fabric, most=config.validation_windows)
+    test = data.test_figures(lambda windows: evaluator.figures(model, windows, fabric))
     over = _Clock.now()
     record = EpochRecord(
         0,
@@ -440,9 +438,8 @@ def _start(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
         try:
             initialise(model, generator_for(config.seed, "init"))
         except TypeError as error:
-            raise FernError(
-                f'"fresh" cannot reinitialise this model ({error}); or give start="given"', argument="start"
-            ) from None
+            problem = f'"fresh" cannot reinitialise this model ({error}); or give start="given"'
+            raise FernError(problem, argument="start") from None
     model.prepare(_looked_at(data.train))
     if isinstance(model, FittedForecaster):
         judged = torch.linspace(0, len(data.validation) - 1, min(JUDGED, len(data.validation))).round().long()
@@ -465,6 +462,8 @@ def _loop(
     progress: Progress,
     tracker: Tracker,
     saved: Saved | None,
+    *,
+    keeps_on_interrupt: bool,
 ) -> Loop:
     """The loop of a run at its start, or where it was when ``saved``."""
     noise = generator_for(config.seed, "noise", rank=fabric.global_rank, device=fabric.device)
@@ -492,7 +491,7 @@ def _loop(
         checkpoints=checkpoints,
         progress=progress,
         tracker=tracker,
-        keeps_on_interrupt=False,
+        keeps_on_interrupt=keeps_on_interrupt,
     )
 
 

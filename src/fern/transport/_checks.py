@@ -78,26 +78,20 @@ def ellipsoid_shapes(
         raise FernError(f"got shape {tuple(eigenvalues.shape)}", argument="eigenvalues", expected="(*batch, g, p)")
     g, p = eigenvalues.shape[-2:]
     if g < 1 or p < 1:
-        raise FernError(
-            f"got {g} patches of {p}", argument="eigenvalues", expected="at least one patch of at least one step"
-        )
+        expected = "at least one patch of at least one step"
+        raise FernError(f"got {g} patches of {p}", argument="eigenvalues", expected=expected)
     for name, value in placed.items():
         if value.ndim < 2 or value.shape[-2:] != (g, p):
-            raise FernError(
-                f"got shape {tuple(value.shape)}", argument=name, expected=f"(*batch, {g}, {p}) to match eigenvalues"
-            )
+            expected = f"(*batch, {g}, {p}) to match eigenvalues"
+            raise FernError(f"got shape {tuple(value.shape)}", argument=name, expected=expected)
     if reflections.ndim < 3 or reflections.shape[-3] != g or reflections.shape[-1] != p:
-        raise FernError(
-            f"got shape {tuple(reflections.shape)}",
-            argument="reflections",
-            expected=f"(*batch, {g}, R, {p}) to match eigenvalues",
-        )
+        expected = f"(*batch, {g}, R, {p}) to match eigenvalues"
+        raise FernError(f"got shape {tuple(reflections.shape)}", argument="reflections", expected=expected)
     if horizon is None:
         return g * p
     if not isinstance(horizon, Integral) or not (g - 1) * p < int(horizon) <= g * p:
-        raise FernError(
-            argument="horizon", got=horizon, expected=f"{(g - 1) * p + 1} to {g * p} for {g} patches of {p}"
-        )
+        expected = f"{(g - 1) * p + 1} to {g * p} for {g} patches of {p}"
+        raise FernError(argument="horizon", got=horizon, expected=expected)
     return int(horizon)
 
 

@@ -254,11 +254,8 @@ class Ellipsoid(Distribution):
         """
         by, to = (self._steps_of(name, value) for name, value in (("scale", scale), ("shift", shift)))
         if by.shape[-1] != 1:
-            raise FernError(
-                f"got shape {tuple(by.shape)}",
-                argument="scale",
-                expected="one number for each distribution, not for each step",
-            )
+            expected = "one number for each distribution, not for each step"
+            raise FernError(f"got shape {tuple(by.shape)}", argument="scale", expected=expected)
         if self._validate_args:
             _checks.finite("scale", by)
             _checks.finite("shift", to)
@@ -380,11 +377,8 @@ class Ellipsoid(Distribution):
         """The quantiles of each step on its own at probabilities ``value``."""
         self._check_pointwise("value", value)
         if self._validate_args and value.numel() and not 0 <= value.min().item() <= value.max().item() <= 1:
-            raise FernError(
-                f"probabilities from {value.min().item():g} to {value.max().item():g}",
-                argument="value",
-                expected="0 to 1",
-            )
+            problem = f"probabilities from {value.min().item():g} to {value.max().item():g}"
+            raise FernError(problem, argument="value", expected="0 to 1")
         standard: Tensor = torch.special.ndtri(value)
         return self.mean + self.stddev * standard
 

@@ -200,9 +200,8 @@ def spd_push(
     _check(vectors, x)
     _checks.floating("eigenvalues", eigenvalues)
     if eigenvalues.ndim < 1 or eigenvalues.shape[-1] != x.shape[-1]:
-        raise FernError(
-            f"got shape {tuple(eigenvalues.shape)}", argument="eigenvalues", expected=f"(..., {x.shape[-1]}) to match x"
-        )
+        expected = f"(..., {x.shape[-1]}) to match x"
+        raise FernError(f"got shape {tuple(eigenvalues.shape)}", argument="eigenvalues", expected=expected)
     _checks.one_device(vectors=vectors, eigenvalues=eigenvalues, x=x)
     grouping = Grouping.of(x, (vectors, 2), (eigenvalues, 1))
     arguments = grouping.sets(vectors, 2), grouping.sets(eigenvalues, 1), grouping.sides(x)
@@ -227,6 +226,5 @@ def _check(vectors: Tensor, x: Tensor) -> None:
     if x.ndim < 1:
         raise FernError("got a scalar", argument="x", expected="shape (..., p)")
     if vectors.ndim < 2 or vectors.shape[-1] != x.shape[-1]:
-        raise FernError(
-            f"got shape {tuple(vectors.shape)}", argument="vectors", expected=f"(..., R, {x.shape[-1]}) to match x"
-        )
+        expected = f"(..., R, {x.shape[-1]}) to match x"
+        raise FernError(f"got shape {tuple(vectors.shape)}", argument="vectors", expected=expected)

@@ -111,7 +111,7 @@ def test_an_unknown_engine_and_an_address_for_the_local_one_are_refused(tmp_path
 
 def test_the_ray_engine_says_when_ray_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(FernError, match="'ray' is not installed"):
+    with pytest.raises(FernError, match="ray is not installed"):
         open_engine("ray", tiny_plan(), tmp_path)
 
 

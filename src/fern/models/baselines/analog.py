@@ -51,17 +51,12 @@ class AnalogConfig(ModelConfig):
             require_choice("level", self.level, LEVELS)
         reach = (self.delays or 1) * (self.spacing or 1) - (self.spacing or 1)
         if reach >= self.context_length:
-            raise FernError(
-                f"{self.delays} values {self.spacing} steps apart reach {reach} steps back",
-                argument="delays",
-                expected=f"less than context_length, which is {self.context_length}",
-            )
+            problem = f"{self.delays} values {self.spacing} steps apart reach {reach} steps back"
+            expected = f"less than context_length, which is {self.context_length}"
+            raise FernError(problem, argument="delays", expected=expected)
         if self.level == "removed" and self.delays == 1:
-            raise FernError(
-                "got 1 with level 'removed'",
-                argument="delays",
-                expected="at least 2: nothing would be left of the state",
-            )
+            expected = "at least 2: nothing would be left of the state"
+            raise FernError("got 1 with level 'removed'", argument="delays", expected=expected)
 
     @property
     def sees(self) -> Sees:
@@ -119,10 +114,8 @@ class Analog(FittedForecaster):
                     best, least = (delays, spacing, level, neighbours), error
         if best is None:
             raise FernError(
-                (
-                    f"none is long enough for one state and the {self.config.horizon} rows that follow it; "
-                    "needs longer ones, fewer delays or a shorter horizon"
-                ),
+                f"none is long enough for one state and the {self.config.horizon} rows that follow it; needs longer "
+                "ones, fewer delays or a shorter horizon",
                 argument="stretches",
             )
         return dict(zip(("delays", "spacing", "level", "neighbours"), best, strict=True))
@@ -132,9 +125,8 @@ class Analog(FittedForecaster):
         self.require_fitted(self.library)
         config = self.config
         if config.delays is None or config.spacing is None or config.level is None or config.neighbours is None:
-            raise FernError(
-                f"the settings {', '.join(self.open_settings)} are not chosen yet; call fit first", argument="model"
-            )
+            problem = f"the settings {', '.join(self.open_settings)} are not chosen yet; call fit first"
+            raise FernError(problem, argument="model")
         counts = (config.neighbours,)
         places = self._places(config.delays, config.spacing)
         at_once = max(1, _AT_ONCE // max(1, len(places) * config.channels))
@@ -142,9 +134,8 @@ class Analog(FittedForecaster):
         for part in torch.split(past.to(self.library.dtype), at_once):
             made += [mean for _, mean in self._averages(part, config.delays, config.spacing, config.level, counts)]
         if not made:
-            raise FernError(
-                "no stored row has a whole state before it and a horizon after it; fit it again", argument="model"
-            )
+            problem = "no stored row has a whole state before it and a horizon after it; fit it again"
+            raise FernError(problem, argument="model")
         return torch.cat(made).to(past.dtype)
 
     def _states(self) -> Iterator[tuple[int, int, Level]]:

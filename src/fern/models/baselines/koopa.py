@@ -58,10 +58,8 @@ class KoopaConfig(ModelConfig):
                 raise FernError(
                     argument="segment_length",
                     got=self.segment_length,
-                    expected=(
-                        f"less than context_length, which is {self.context_length}: the operator is fitted to "
-                        "steps from one segment to the next"
-                    ),
+                    expected=f"less than context_length, which is {self.context_length}: the operator is fitted to "
+                    "steps from one segment to the next",
                 )
 
     @property

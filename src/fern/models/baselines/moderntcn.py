@@ -47,26 +47,21 @@ class ModernTCNConfig(ModelConfig):
         require_at_most("small_kernel", self.small_kernel, self.large_kernel, "large_kernel")
         for name in ("dropout", "head_dropout"):
             require_rate(name, getattr(self, name))
-        self._check_patches()
-
-    @property
-    def sees(self) -> Sees:
-        """All channels."""
-        return "all"
-
-    def _check_patches(self) -> None:
         size, stride, length = self.patch_size, self.patch_stride, self.context_length
         require_at_most("patch_stride", stride, size, "patch_size")
         require_at_most("patch_stride", stride, length, "context_length")
         unseen = length % stride - (size - stride)
         if unseen > 0:
             raise FernError(
-                (
-                    f"got {stride} with patch_size {size}, which leaves the last {unseen} of {length} time "
-                    "steps unseen; needs a stride that divides context_length, or larger patches"
-                ),
+                f"got {stride} with patch_size {size}, which leaves the last {unseen} of {length} time steps unseen; "
+                "needs a stride that divides context_length, or larger patches",
                 argument="patch_stride",
             )
+
+    @property
+    def sees(self) -> Sees:
+        """All channels."""
+        return "all"
 
     @property
     def patches(self) -> int:

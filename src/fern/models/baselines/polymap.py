@@ -80,11 +80,10 @@ def solve(
         for degree in degrees:
             count = monomial_count(variables, degree)
             if count < wanted:  # more equations than unknowns
-                solutions = _least_squares(triangle, count, features, rows=wanted, ridges=ridges)
-                found += [
-                    Candidate(state, degree, ridge, share, weights)
-                    for ridge, weights in zip(ridges, solutions, strict=True)
-                ]
+                solutions = zip(
+                    ridges, _least_squares(triangle, count, features, rows=wanted, ridges=ridges), strict=True
+                )
+                found += [Candidate(state, degree, ridge, share, weights) for ridge, weights in solutions]
     return found
 
 
@@ -192,9 +191,8 @@ class PolymapConfig(ModelConfig):
             require_number("least_wave", self.least_wave, "a share from 0 to 1", lambda value: 0.0 <= value <= 1.0)
         for name in ("reach", "least_wave"):
             if self.layout != "ring" and getattr(self, name) is not None:
-                raise FernError(
-                    f"got {getattr(self, name)}", argument=name, expected="layout 'ring': other channels have none"
-                )
+                expected = "layout 'ring': other channels have none"
+                raise FernError(f"got {getattr(self, name)}", argument=name, expected=expected)
         if self.ridge is not None:
             require_number("ridge", self.ridge, "a number of at least 0", lambda value: value >= 0.0)
         if self.share is not None:
@@ -204,15 +202,10 @@ class PolymapConfig(ModelConfig):
         if self.delays is not None and self.spacing is not None:
             past = (self.delays - 1) * self.spacing
             if past >= self.context_length:
-                raise FernError(
-                    f"{self.delays} states {self.spacing} steps apart reach {past} steps back",
-                    argument="delays",
-                    expected=f"less than context_length, which is {self.context_length}",
-                )
-        self._require_a_polynomial()
-
-    def _require_a_polynomial(self) -> None:
-        """Refuse sizes of which even the smallest polynomial that the settings allow has too many features."""
+                problem = f"{self.delays} states {self.spacing} steps apart reach {past} steps back"
+                expected = f"less than context_length, which is {self.context_length}"
+                raise FernError(problem, argument="delays", expected=expected)
+        # Even the smallest polynomial that the settings allow may have too many features.
         smallest = self.rings()[0]
         seen = self.channels if smallest is None else smallest.width
         variables, degree = seen * (self.delays or 1), self.degree or 1
@@ -301,20 +294,13 @@ class Polymap(FittedForecaster):
                 shares=SHARES if config.share is None else (config.share,),
             )
         if not found:
-            raise FernError(
-                f"none has enough rows for a polynomial of {config.channels} channels; needs more rows",
-                argument="stretches",
-            )
+            problem = f"none has enough rows for a polynomial of {config.channels} channels; needs more rows"
+            raise FernError(problem, argument="stretches")
         best, least_wave = self._best(found, self._projections((rows - centre) / scale), past, future)
         self.coefficients = best.coefficients
         state = best.state
-        chosen = {
-            "degree": best.degree,
-            "ridge": best.ridge,
-            "share": best.share,
-            "delays": state.delays,
-            "spacing": state.spacing,
-        }
+        chosen = {name: getattr(best, name) for name in ("degree", "ridge", "share")}
+        chosen |= {"delays": state.delays, "spacing": state.spacing}
         if state.ring is not None:
             chosen |= {"reach": state.ring.reach, "least_wave": least_wave}
         return chosen
@@ -324,9 +310,8 @@ class Polymap(FittedForecaster):
         self.require_fitted(self.coefficients)
         state, degree = self._chosen_state(), self.config.degree
         if state is None or degree is None:
-            raise FernError(
-                f"the settings {', '.join(self.open_settings)} are not chosen yet; call fit first", argument="model"
-            )
+            problem = f"the settings {', '.join(self.open_settings)} are not chosen yet; call fit first"
+            raise FernError(problem, argument="model")
         waves = None if state.ring is None else self.waves.double()
         made, held = self._rollout(past, self.coefficients[None], state, degree, waves)
         if has_values(held) and bool(held.any()):

@@ -53,14 +53,9 @@ class TimeMixerConfig(ModelConfig):
         require_kernel("kernel", self.kernel)
         require_rate("dropout", self.dropout)
         if self.lengths[-1] == 0:
-            raise FernError(
-                argument="context_length",
-                got=self.context_length,
-                expected=(
-                    f"at least factor ** down_samplings = {self.factor} ** {self.down_samplings} = "
-                    f"{self.factor**self.down_samplings}: one time step on the coarsest scale"
-                ),
-            )
+            least = f"{self.factor} ** {self.down_samplings} = {self.factor**self.down_samplings}"
+            expected = f"at least factor ** down_samplings = {least}: one time step on the coarsest scale"
+            raise FernError(argument="context_length", got=self.context_length, expected=expected)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -69,15 +64,8 @@ class TimeMixerConfig(ModelConfig):
 
 
 def _published(layers: int, hidden: int, feedforward: int) -> dict[str, Any]:
-    return {
-        "layers": layers,
-        "hidden": hidden,
-        "feedforward": feedforward,
-        "down_samplings": 3,
-        "factor": 2,
-        "kernel": 25,
-        "dropout": 0.1,
-    }
+    sizes = {"layers": layers, "hidden": hidden, "feedforward": feedforward}
+    return {**sizes, "down_samplings": 3, "factor": 2, "kernel": 25, "dropout": 0.1}
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -181,9 +169,8 @@ class MixingBlock(nn.Module):
         fine_to_coarse = list(pairwise(config.lengths))
         down = nn.ModuleList(Perceptron((fine, coarse, coarse), activation="gelu") for fine, coarse in fine_to_coarse)
         self.down = cast("Sequence[Perceptron]", down)
-        up = nn.ModuleList(
-            Perceptron((coarse, fine, fine), activation="gelu") for fine, coarse in reversed(fine_to_coarse)
-        )
+        coarse_to_fine = reversed(fine_to_coarse)
+        up = nn.ModuleList(Perceptron((coarse, fine, fine), activation="gelu") for fine, coarse in coarse_to_fine)
         self.up = cast("Sequence[Perceptron]", up)
         self.features = FeatureMixing(config.hidden, config.feedforward)
 

@@ -114,13 +114,7 @@ class QuantileForecast:
 
     def take(self, rows: NDArray[np.int64]) -> Self:
         """These series alone."""
-        return replace(
-            self,
-            mean=self.mean[rows],
-            table=self.table[rows],
-            response=self.response[rows],
-            stepped=self.stepped[rows],
-        )
+        return type(self)(self.mean[rows], self.table[rows], self.response[rows], self.stepped[rows])
 
 
 def _places(scores: Floats) -> tuple[NDArray[np.int64], Floats]:

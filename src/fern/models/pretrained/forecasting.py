@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -97,20 +98,18 @@ def forecast_distribution(
     eigenvalues, vectors, offset = (part[:, :patches] for part in (eigenvalues, vectors, offset))
     if horizon % eigenvalues.shape[-1]:
         eigenvalues, vectors = _cut(eigenvalues, vectors, horizon % eigenvalues.shape[-1])
-    return Ellipsoid(
-        eigenvalues,
-        None,
-        vectors,
-        offset=offset,
-        base_variance=network.fern.config.noise,
-        horizon=horizon,
-        eigenvalue_floor=NARROWEST,
-        validate_args=False,
-    )
+    return _ellipsoid(network, eigenvalues, vectors, offset, horizon=horizon)
 
 
 Block = tuple[Tensor, Tensor, Tensor]
 """Eigenvalues, reflection vectors and offsets of the patches of `HORIZON` steps, in units of the data."""
+
+
+def _ellipsoid(
+    network: Network, eigenvalues: Tensor, vectors: Tensor, offset: Tensor, *, horizon: int | None = None
+) -> Ellipsoid:
+    settings: dict[str, Any] = {"base_variance": network.fern.config.noise, "eigenvalue_floor": NARROWEST}
+    return Ellipsoid(eigenvalues, None, vectors, offset=offset, horizon=horizon, **settings, validate_args=False)
 
 
 def _cut(
@@ -186,15 +185,5 @@ def _rolled(network: Network, contexts: Contexts, first: Block, blocks: int, see
 
 def _draw(network: Network, block: tuple[Tensor, ...], generator: Generator) -> Array:  # (N, HORIZON)
     """A sample path of each."""
-    eigenvalues, vectors, offset = block
-    ahead = Ellipsoid(
-        eigenvalues,
-        None,
-        vectors,
-        offset=offset,
-        base_variance=network.fern.config.noise,
-        eigenvalue_floor=NARROWEST,
-        validate_args=False,
-    )
-    path: Array = ahead.sample(generator=generator).numpy()
+    path: Array = _ellipsoid(network, *block).sample(generator=generator).numpy()
     return path

@@ -78,17 +78,11 @@ class PretrainedFern(Forecaster):
 def _reshape(ahead: Ellipsoid, batch: tuple[int, int], like: Tensor) -> Ellipsoid:
     """In the batch shape, precision and place of the windows."""
     assert ahead.offset is not None
-    parts = [
-        part.to(like).view(*batch, *part.shape[1:]) for part in (ahead.eigenvalues, ahead.reflections, ahead.offset)
-    ]
+    parts = (ahead.eigenvalues, ahead.reflections, ahead.offset)
+    eigenvalues, vectors, offset = (part.to(like).view(*batch, *part.shape[1:]) for part in parts)
+    variance, horizon = ahead.base_variance, ahead.horizon
     return Ellipsoid(
-        parts[0],
-        None,
-        parts[1],
-        offset=parts[2],
-        base_variance=ahead.base_variance,
-        horizon=ahead.horizon,
-        eigenvalue_floor=NARROWEST,
+        eigenvalues, None, vectors, offset=offset, base_variance=variance, horizon=horizon, eigenvalue_floor=NARROWEST
     )
 
 
