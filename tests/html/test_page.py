@@ -92,7 +92,7 @@ def of_forecast(name):
     profile = Profile(name, EigenProfile(0, flat, flat, flat, flat, flat, flat), 0, (alarm,))
     parts = {
         "Forecast": render_forecast(fans, pa.table({name: [name], "Fern": [1.0]}), notes=[name], made_by=name),
-        "Coverage": render_coverage(covered, name="coverage-figure", course=course, pit=np.full(20, 0.05)),
+        "Coverage": render_coverage(covered, course=course, pit=np.full(20, 0.05)),
         "Covariates": render_importance([(name, 0.5, 0.1)]),
         "Diagnostics": render_diagnostics([profile], pa.table({"rule": [name], "lift": [1.0]})),
     }

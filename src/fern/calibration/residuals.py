@@ -324,10 +324,7 @@ def conformal_radii(
     return radii
 
 
-def order_statistics(
-    scores: NDArray[np.floating[Any]],  # (n, members)
-    shares: Values,  # (k,)
-) -> Values:  # (k,)
+def order_statistics(scores: NDArray[np.floating[Any]], shares: Values) -> Values:  # (n, members), (k,) -> (k,)
     """The smallest scores below or at which these shares of them lie."""
     values = np.sort(scores, axis=None).astype(np.float64)
     place = np.ceil(shares * len(values) - 1e-9).astype(np.int64) - 1

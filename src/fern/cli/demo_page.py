@@ -196,7 +196,7 @@ def demo_sections(
         Section(
             "coverage",
             "How far to trust it",
-            render_coverage(found.covered, name="coverage-figure", course=found.course, pit=found.pit),
+            render_coverage(found.covered, course=found.course, pit=found.pit),
         ),
         Section(
             "diagnostics",

@@ -268,32 +268,22 @@ def _choose_values(
         for column in unnamed:
             if _is_mostly_numbers(table, column):
                 check_values(table, column, name=where)
-        raise FernError(
-            f"{_listed(unnamed)} {'is' if len(unnamed) == 1 else 'are'} neither identifier, time nor target",
-            argument="ignore_columns",
-            expected="to be set to leave such columns out; covariates are named as known, past or static",
-            where=where,
-        )
+        problem = f"{_listed(unnamed)} {'is' if len(unnamed) == 1 else 'are'} neither identifier, time nor target"
+        expected = "to be set to leave such columns out; covariates are named as known, past or static"
+        raise FernError(problem, argument="ignore_columns", expected=expected, where=where)
     if targets is not None:
         return list(targets), extra
     covariates = [column for column in values if _says_covariate(column)]
     if not long and 0 < len(covariates) < len(values):
         rest = [column for column in values if column not in covariates]
-        raise FernError(
-            f"{_listed(covariates)} may be covariates of {_listed(rest)}, or to be forecast as well",
-            argument="target_col, futr_exog_list, hist_exog_list",
-            expected="the columns' roles: targets, known ahead, or known up to the last row",
-            where=where,
-        )
+        problem = f"{_listed(covariates)} may be covariates of {_listed(rest)}, or to be forecast as well"
+        expected = "the columns' roles: targets, known ahead, or known up to the last row"
+        raise FernError(problem, argument="target_col, futr_exog_list, hist_exog_list", expected=expected, where=where)
     for column in named:
         # One value in all rows, or another one in nearly every row, tells no series apart.
         if says_id(column) and 1 < len(table[column].unique()) <= table.num_rows / 2:
-            raise FernError(
-                f"{column!r} may name the series, but {_why_no_series(table, time)}",
-                argument="id_col, ignore_columns",
-                expected="one of them",
-                where=where,
-            )
+            problem = f"{column!r} may name the series, but {_why_no_series(table, time)}"
+            raise FernError(problem, argument="id_col, ignore_columns", expected="one of them", where=where)
     if not values and named:
         raise FernError(
             f"{_listed(named)} would be all there is to forecast, and a name that says time or identifier is no target",
@@ -361,12 +351,9 @@ def _refuse_parts_of_time(table: pa.Table, columns: Sequence[str], *, where: str
         if _may_be_time(column) and pa.types.is_floating(table.schema.field(column).type):
             values = table[column].to_numpy()
             if len(values) > 1 and (np.diff(values) > 0).all():
-                raise FernError(
-                    f"column {column!r} looks like time but holds fractions",
-                    argument="time_col",
-                    expected="dates or integers; a target is named by target_col",
-                    where=where,
-                )
+                problem = f"column {column!r} looks like time but holds fractions"
+                expected = "dates or integers; a target is named by target_col"
+                raise FernError(problem, argument="time_col", expected=expected, where=where)
 
 
 def require_distinct(names: Sequence[str], *, name: str) -> None:
@@ -495,12 +482,8 @@ def find_identifiers(
     mixed = [column for column in others if column in counts and counts[column] <= table.num_rows / 2]
     key = _find_key(table, time, mixed[: 2 * _MOST_NAMING], name=name)
     if key:
-        raise FernError(
-            f"{_listed(key)} {'together name' if len(key) > 1 else 'may name'} the series",
-            argument="id_col",
-            expected=f"to be {','.join(key)}, if that is right",
-            where=name,
-        )
+        problem = f"{_listed(key)} {'together name' if len(key) > 1 else 'may name'} the series"
+        raise FernError(problem, argument="id_col", expected=f"to be {','.join(key)}, if that is right", where=name)
     return ()
 
 

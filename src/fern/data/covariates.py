@@ -134,12 +134,9 @@ def learn_encoding(table: pa.Table, names: Sequence[str], *, argument: str, wher
         if not order:
             raise FernError(f"{name!r} has no values", argument=argument, where=where)
         if len(order) > max(MOST_LEVELS, table.num_rows // 4):
-            raise FernError(
-                f"{name!r} is text with {len(order):,} different values",
-                argument=argument,
-                expected=f"numbers, or a category of few levels (at most {MOST_LEVELS} are told apart)",
-                where=where,
-            )
+            problem = f"{name!r} is text with {len(order):,} different values"
+            expected = f"numbers, or a category of few levels (at most {MOST_LEVELS} are told apart)"
+            raise FernError(problem, argument=argument, expected=expected, where=where)
         encoded.append(EncodedColumn(name, tuple(sorted(level for _, level in order[:MOST_LEVELS]))))
     return tuple(encoded)
 
@@ -262,12 +259,8 @@ def read_statics(
     wrong = np.argwhere(~((matrix == own[codes]) | (np.isnan(matrix) & np.isnan(own[codes]))))
     if len(wrong):
         row, column = wrong[0]
-        raise FernError(
-            f"{list(numbers)[column]!r} changes within series {labels[codes[row]]!r} (data row {row + 1:,})",
-            argument=ARGUMENTS["static"],
-            expected="one value for each series",
-            where=where,
-        )
+        problem = f"{list(numbers)[column]!r} changes within series {labels[codes[row]]!r} (data row {row + 1:,})"
+        raise FernError(problem, argument=ARGUMENTS["static"], expected="one value for each series", where=where)
     lacking = np.argwhere(~np.isfinite(own))
     if len(lacking):
         place, column = lacking[0]

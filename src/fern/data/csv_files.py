@@ -148,11 +148,8 @@ def _refuse_seven_bits(text: str, *, name: str) -> None:
         except UnicodeDecodeError:
             continue
         if meant.isprintable() and not meant.isascii():
-            raise FernError(
-                f"the header looks like UTF-7 ({coded!r} would be {meant!r})",
-                where=name,
-                expected="UTF-8, or its encoding by name",
-            )
+            problem = f"the header looks like UTF-7 ({coded!r} would be {meant!r})"
+            raise FernError(problem, where=name, expected="UTF-8, or its encoding by name")
 
 
 def _require_text_codec(encoding: str, *, name: str) -> None:

@@ -178,11 +178,8 @@ def _verify(path: Path, dataset: Published) -> None:
     except OSError as error:
         raise FernError(f"cannot be read ({error.strerror or error})", where=path) from None
     if digest != dataset.sha256:
-        raise FernError(
-            f"is not the published {dataset.name} (sha256 {digest[:12]}…",
-            expected=f"{dataset.sha256[:12]}…); remove it, or replace it with the file from {dataset.address}",
-            where=path,
-        )
+        expected = f"{dataset.sha256[:12]}…); remove it, or replace it with the file from {dataset.address}"
+        raise FernError(f"is not the published {dataset.name} (sha256 {digest[:12]}…", expected=expected, where=path)
 
 
 def _download(dataset: Published) -> Path:

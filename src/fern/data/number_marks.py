@@ -99,12 +99,9 @@ def choose_marks(columns: Sequence[Sequence[str]], *, where: str, decimal: str |
         ]
         if any(grouped):
             return Marks(".", grouped=True)
-        raise FernError(
-            f"{commas[0]!r} may have a decimal comma or a thousands separator",
-            argument="decimal",
-            expected="',' or '.' (or save the file with decimal points and without thousands separators)",
-            where=where,
-        )
+        problem = f"{commas[0]!r} may have a decimal comma or a thousands separator"
+        expected = "',' or '.' (or save the file with decimal points and without thousands separators)"
+        raise FernError(problem, argument="decimal", expected=expected, where=where)
     return Marks("," if commas else ".", grouped=spaced or signed)
 
 

@@ -487,11 +487,8 @@ def check_grid(
         if first is None and stamps is not None and grid.frequency is not None:
             first = next(iter(_breaks(stamps, grid.frequency, gaps=False)), None)
         row = "" if first is None else f" (first in data row {first + 1:,})"
-        raise FernError(
-            f"{'; '.join(problems)}{row}",
-            expected=f"increasing, equally spaced timestamps (correct the rows, or {advice})",
-            where=where,
-        )
+        expected = f"increasing, equally spaced timestamps (correct the rows, or {advice})"
+        raise FernError(f"{'; '.join(problems)}{row}", expected=expected, where=where)
     if grid.frequency is None:
         raise FernError(f"{grid.rows} row, a series needs at least 2", where=where)
 

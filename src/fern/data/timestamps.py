@@ -113,11 +113,8 @@ def time_format(column: pa.Array | pa.ChunkedArray, *, name: str, named: bool = 
     row = next((i for i in range(len(first)) if len({stamps[i].value for stamps in fits.values()}) > 1), 0)
     readings = " or ".join(str(as_text(stamps[row])).removesuffix(" 00:00:00") for stamps in fits.values())
     days = "day first or month first" if len(fits) > 1 else "a day without a year"
-    raise FernError(
-        f"time column {name!r}: {text[row].as_py()!r} could be {days} ({readings})",
-        argument="time_col",
-        expected="dates such as 2020-12-31",
-    )
+    problem = f"time column {name!r}: {text[row].as_py()!r} could be {days} ({readings})"
+    raise FernError(problem, argument="time_col", expected="dates such as 2020-12-31")
 
 
 def _loose(name: str) -> tuple[str, ...]:

@@ -40,10 +40,7 @@ class Permutation:
         self._half_bits = max(1, math.ceil(math.log2(max(size, 2)) / 2))
         self._keys = keys
 
-    def __call__(
-        self,
-        positions: Integers,  # (n,)
-    ) -> Integers:  # (n,)
+    def __call__(self, positions: Integers) -> Integers:  # (n,) -> (n,)
         """The items at the given positions of the order."""
         items = self._network(positions)
         outside = items >= self.size
@@ -144,19 +141,13 @@ class Windows:
         tensors = [_as_series(values) for values in series]
         if len({tensor.shape[1] for tensor in tensors}) != 1:
             shapes = sorted({tensor.shape[1] for tensor in tensors})
-            raise FernError(
-                f"got channel counts {shapes}",
-                argument="series",
-                expected="at least one series, all with the same number of channels",
-            )
+            expected = "at least one series, all with the same number of channels"
+            raise FernError(f"got channel counts {shapes}", argument="series", expected=expected)
         parts = [Part(0, len(tensor)) for tensor in tensors] if parts is None else parts
         breaks = [()] * len(tensors) if breaks is None else breaks
         if not len(parts) == len(breaks) == len(tensors):
-            raise FernError(
-                f"got {len(tensors)} with {len(parts)} parts and {len(breaks)} lists of breaks",
-                argument="series",
-                expected="one of each per series",
-            )
+            problem = f"got {len(tensors)} with {len(parts)} parts and {len(breaks)} lists of breaks"
+            raise FernError(problem, argument="series", expected="one of each per series")
         stretches, offset = [], 0
         for tensor, part, cuts in zip(tensors, parts, breaks, strict=True):
             if part.stop > len(tensor):

@@ -138,9 +138,9 @@ def _predict_window(
     recent = look_ahead(state, keep_recent(known.series, keep=state.keep), table, after)
     horizon = state.horizon
     made = predict_series(state, recent, Request(horizon, tuple(output.probabilities), seed=fitted.seed))
-    starts = [len(series.values) - after for series in table.series]
     stamps, cutoffs, truth = [], [], []
-    for series, start in zip(table.series, starts, strict=True):
+    for series in table.series:
+        start = len(series.values) - after
         rows = pa.array(np.arange(len(series.values))) if series.stamps is None else series.stamps
         stamps.append(rows[start : start + horizon])
         cutoffs.append(rows.take(pa.array([start - 1] * horizon)))

@@ -145,10 +145,7 @@ class Fit:
     learnt: TrainingSeries
     calibration: Calibration
     findings: Findings
-    recipe: Recipe
     notes: tuple[str, ...]
-    seconds: float
-    stopped: str
 
 
 def fit_state(
@@ -241,7 +238,6 @@ def _reason_not_to_train(series: Sequence[Series], plan: Plan, settings: FitSett
 
 def calibrate_pretrained(series: Sequence[Series], scales: Sequence[Scale], plan: Plan, settings: FitSettings) -> Fit:
     """Nothing is trained: windows that are held out of the series calibrate the model that comes with the package."""
-    began = time.monotonic()
     learnt = TrainingSeries.of(series, scales, plan)
     model = build_model(
         PRETRAINED,
@@ -254,17 +250,8 @@ def calibrate_pretrained(series: Sequence[Series], scales: Sequence[Scale], plan
     early = learnt.residuals(model, "validation", most=PRETRAINED_WINDOWS)
     calibration = fit_calibration(late, early, settings=settings.calibration)
     findings = examine_fit(model, series, learnt, late, early, settings.calibration, profiles=0)
-    return Fit(
-        model=model,
-        judged=model,
-        learnt=learnt,
-        calibration=calibration,
-        findings=findings,
-        recipe=Recipe("pretrained", {}, {}),
-        notes=("nothing was trained: the weights come with the package",),
-        seconds=time.monotonic() - began,
-        stopped="not trained",
-    )
+    notes = ("nothing was trained: the weights come with the package",)
+    return Fit(model, model, learnt, calibration, findings, notes)
 
 
 def _fit_covariates(
@@ -334,9 +321,7 @@ def fit_model(
     findings = examine_fit(judged, series, learnt, late, early, how)
     if result.stopped == "interrupted":
         notes.append(f"{INTERRUPTED}: the best weights so far are kept")
-    return Fit(
-        model, judged, learnt, calibration, findings, recipe, tuple(notes), time.monotonic() - began, result.stopped
-    )
+    return Fit(model, judged, learnt, calibration, findings, tuple(notes))
 
 
 @dataclass(frozen=True)

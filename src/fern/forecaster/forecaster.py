@@ -326,12 +326,9 @@ class FernForecaster:
         return total_frame(state, recent, table, output, by=by, how=how)
 
     def forecast_distribution(self, df: Any = None) -> "CalibratedForecast":
-        """The calibrated distribution behind `predict`, in model units: regions, bands, sample paths (see
-        `fern.calibration`).
-        """
+        """The calibrated distribution behind `predict` (`fern.calibration`), in model units: regions, bands, paths."""
         state = self._fitted()
-        recent, _ = self._contexts(df)
-        batch = make_batch(state, recent)
+        batch = make_batch(state, self._contexts(df)[0])
         return calibrate_forecast(state.model, batch.calibration, batch.contexts)
 
     def predict_file(
@@ -411,7 +408,7 @@ class FernForecaster:
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
         table = self._read(df, columns, like=self._fitted() if use_fitted else None)
         if use_fitted:
-            self._require_like_fitted(table, target_given=target_col is not None)
+            self._fitted().require_like(table, target_given=bool(target_col or self.target_col))
         return cross_validate(
             self, table, n_windows=n_windows, step=step, output=output, refit=refit, use_fitted=use_fitted
         )
@@ -671,15 +668,8 @@ class FernForecaster:
     def _read_like_fitted(self, df: Any, *, grid: Literal["time", "rows"] = "time") -> SeriesTable:
         """The series of a frame that must have the columns of the fitted one."""
         table = self._read(df, {}, like=self._fitted(), grid=grid)
-        self._require_like_fitted(table, step=grid == "time")
+        self._fitted().require_like(table, target_given=bool(self.target_col), step=grid == "time")
         return table
-
-    def _require_like_fitted(self, table: SeriesTable, *, target_given: bool = False, step: bool = True) -> None:
-        """Refuse a table of other columns or another frequency than the fitted one."""
-        state = self._fitted()
-        state.require_same_columns(table, target_given=target_given or bool(self.target_col))
-        if step:
-            state.require_same_step(table)
 
     def _read(
         self,

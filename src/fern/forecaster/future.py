@@ -48,11 +48,9 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
     roles = {table.time_col, table.id_col, *encoding.names.known, *table.channel_names}
     extra = [column for column in frame.column_names if column not in roles]
     if extra:
-        raise FernError(
-            f"has the columns {', '.join(extra[:5])}, which are not known columns",
-            argument="futr_df",
-            expected=", ".join(part for part in (table.id_col, table.time_col, *encoding.names.known) if part),
-        )
+        problem = f"has the columns {', '.join(extra[:5])}, which are not known columns"
+        expected = ", ".join(part for part in (table.id_col, table.time_col, *encoding.names.known) if part)
+        raise FernError(problem, argument="futr_df", expected=expected)
     try:
         stamps = to_stamps(
             frame[table.time_col],

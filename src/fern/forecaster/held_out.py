@@ -106,9 +106,7 @@ def choose_combination(
     alone, _ = choose_blend(without)
     if by_partner is not None and alone.share > 0:
         notes.append(f"where no model forecasts, the pretrained network has a weight of {100 * alone.share:.0f} %")
-    combination = Combination(
-        partner=partner, learnt=learnt, zeros=zeros, alone=alone, positive=positive, floors=floors
-    )
+    combination = Combination(partner, learnt, zeros, alone, positive, floors)
     if not combination.pretrained:
         combination = replace(combination, partner=replace(partner, network=None))
     judged, blend = (held, learnt) if by_model is not None else (without, alone)
@@ -140,7 +138,7 @@ def _tune(
     rows = []
     for one, ends in zip(series, back.tolist(), strict=True):
         cut = len(one.values) - ends
-        start = max(0, *(edge for edge in one.breaks if edge < cut), 0) if one.breaks else 0
+        start = max((edge for edge in one.breaks if edge < cut), default=0)
         rows += [np.ascontiguousarray(one.values[start:cut, c], dtype=np.float64) for c in range(one.values.shape[1])]
     network = tune_network(
         read_weights(partner.weights)[0], [part for part in rows if len(part)], plan.horizon, seed=seed
@@ -179,9 +177,7 @@ def _describe_blend(blend: Blend, losses: dict[float, float]) -> str:
     if blend.share > 0 and blend.weight < 1:
         others = f"the pretrained network {100 * (1 - blend.weight) * blend.share:.0f} %, {others}"
     said = f"the model has a weight of {100 * blend.weight:.0f} %, {others}, by held-out windows"
-    shape = ""
-    if blend.shape is not None:
-        shape = "; intervals have the shape of held-out errors"
+    shape = "" if blend.shape is None else "; intervals have the shape of held-out errors"
     if blend.bias is not None and np.abs(blend.bias).max() > 0.02:
         shape += f", and the mean moves by {blend.bias[0]:+.2f} to {blend.bias[-1]:+.2f} standard deviations"
     return f"{said} (scaled CRPS of {tried}){shape}"

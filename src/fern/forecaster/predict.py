@@ -77,13 +77,8 @@ class OutputColumns:
         ends = [0.5 + side * level / 200 for level in self.levels for side in (-1, 1)]
         return [*ends, *self.quantiles]
 
-    def label(
-        self,
-        name: str,
-        mean: Floats,  # (n,)
-        others: Sequence[Floats],  # (n,) for each probability
-    ) -> dict[str, Floats]:
-        """The columns of one channel by their names."""
+    def label(self, name: str, mean: Floats, others: Sequence[Floats]) -> dict[str, Floats]:  # (n,) each
+        """The columns of one channel by their names: the mean, and what belongs to each probability."""
         return dict(zip(self.names(name), [mean, *others], strict=True))
 
 
@@ -243,8 +238,7 @@ def uses_model_alone(state: State, one: Recent) -> bool:
     """Whether the forecast of a series is the model's own, with no part of the classical partner."""
     if not state.learns(one.values) or not _is_plain(state, [one]):
         return False
-    made = predict_series(state, [one], Request(state.horizon))
-    return not made.held_back
+    return not predict_series(state, [one], Request(state.horizon)).held_back
 
 
 def calibrate_forecast(
@@ -337,24 +331,18 @@ def _predict_batch(state: State, batch: Batch, request: Request) -> Prediction:
     forecast = calibrate_forecast(state.model, batch.calibration, batch.contexts)
     inside = min(request.steps, state.horizon)
     mean = forecast.mean[:, :inside]
-    quantiles = (
-        forecast.quantile(list(request.quantiles))[:, :, :inside] if request.quantiles else np.empty((0, *mean.shape))
-    )
+    asked = list(request.quantiles)
+    quantiles = forecast.quantile(asked)[:, :, :inside] if asked else np.empty((0, *mean.shape))
     if request.steps == inside:
         return Prediction(mean, quantiles)
     rng = np.random.default_rng(request.seed)
     beyond = _sample_paths(state, batch, steps=request.steps, n_paths=ROLLED_PATHS, rng=rng)[:, :, inside:]
-    later = np.quantile(beyond, request.quantiles, axis=0) if request.quantiles else np.empty((0, *beyond.shape[1:]))
+    later = np.quantile(beyond, asked, axis=0) if asked else np.empty((0, *beyond.shape[1:]))
     return Prediction(np.concatenate((mean, beyond.mean(axis=0)), axis=1), np.concatenate((quantiles, later), axis=2))
 
 
 def _sample_paths(
-    state: State,
-    batch: Batch,
-    *,
-    steps: int,
-    n_paths: int,
-    rng: np.random.Generator,
+    state: State, batch: Batch, *, steps: int, n_paths: int, rng: np.random.Generator
 ) -> Floats:  # (n_paths, n, steps, C), model units
     """Sample paths; beyond the horizon each goes on from a forecast of its own rows."""
     contexts = batch.contexts
@@ -432,11 +420,9 @@ def covariate_rows(state: State, one: Recent) -> CovariateRows:
     encoding, count = model.encoding, len(one.values)
     known = len(encoding.known_outputs)
     if known and one.ahead is None:
-        raise FernError(
-            f"the known columns {', '.join(encoding.names.known)} have no values for the steps ahead",
-            argument="futr_df",
-            expected="a frame with them; make_future_dataframe() gives its rows",
-        )
+        problem = f"the known columns {', '.join(encoding.names.known)} have no values for the steps ahead"
+        expected = "a frame with them; make_future_dataframe() gives its rows"
+        raise FernError(problem, argument="futr_df", expected=expected)
     stamps = None
     if one.last is not None:
         stamps = pa.concat_arrays(

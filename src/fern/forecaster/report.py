@@ -84,7 +84,7 @@ def report_forecast(
     if findings.coverage:
         covered = [Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in findings.coverage]
         pit = None if findings.course is None else findings.course.pit
-        drawn = render_coverage(covered, name="coverage-figure", course=_course(findings), pit=pit)
+        drawn = render_coverage(covered, course=_course(findings), pit=pit)
         coverage = joined([element("p", {}, measured), drawn])
     rates = make_frames(state, findings).rates
     sections = [
@@ -128,11 +128,7 @@ def render_forecast(fans: Fans, rows: pa.Table, *, notes: Sequence[str] = (), ma
 
 
 def render_coverage(
-    covered: Sequence[Covered],
-    *,
-    name: str,
-    course: CoverageOverTime | None = None,
-    pit: NDArray[np.floating[Any]] | None = None,
+    covered: Sequence[Covered], *, course: CoverageOverTime | None = None, pit: NDArray[np.floating[Any]] | None = None
 ) -> Html:
     """Coverage as a figure and as a table, and how it went along time."""
     described = ", ".join(f"{row.kind} {row.level:g} %: {row.coverage:.1%}" for row in covered)
@@ -151,7 +147,7 @@ def render_coverage(
     ]
     drawn = drawing(
         coverage_figure(covered, pit=pit),
-        name=name,
+        name="coverage-figure",
         alt=f"Coverage beside the level. {described}.",
         caption="Dots: the share of outcomes inside. Bars: where it should lie 19 times in 20, as many independent "
         "windows as there are (n_eff)." + (PIT if pit is not None else ""),
@@ -162,7 +158,7 @@ def render_coverage(
         parts.append(
             draw_live(
                 course,
-                name=f"{name}-course",
+                name="coverage-figure-course",
                 alt=f"Coverage of {course.level:g} % intervals along time: from {low:.1%} to {high:.1%}, within chance "
                 f"at {course.inside_chance:.0%} of places.",
                 caption=f"Coverage of {course.level:g} % intervals over the newest {course.windows:,} windows. Shaded: "

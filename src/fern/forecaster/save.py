@@ -51,13 +51,10 @@ def load_forecaster(cls: type[T], folder: Path) -> T:
     if not (folder / MANIFEST).is_symlink() and not (folder / MANIFEST).exists():
         raise FernError(f"holds no {MANIFEST}, so no saved forecaster", where=folder)
 
-    def place(name: str) -> Path:
-        return folder / name
-
     try:
-        return _restore(cls, place, where=str(folder))
+        return _restore(cls, folder.joinpath, where=str(folder))
     except Missing:  # a save in another process may just have replaced the files: then a new manifest names others
-        return _restore(cls, place, where=str(folder))
+        return _restore(cls, folder.joinpath, where=str(folder))
 
 
 def load_from_hub(cls: type[T], repo_id: str, *, revision: str | None, token: str | None) -> T:
@@ -178,10 +175,7 @@ class MeanPath(nn.Module):
         self.register_buffer("shift", shift)
         self.register_buffer("spread", spread)
 
-    def forward(
-        self,
-        past: Tensor,  # (N, L, C)
-    ) -> Tensor:  # (N, H, C)
+    def forward(self, past: Tensor) -> Tensor:  # (N, L, C) -> (N, H, C)
         """The mean."""
         wide = past.double()  # a series near 1e6 has no digits left in float32
         if self.shift is None or self.spread is None:

@@ -161,30 +161,20 @@ class State:
         """Whether the model can forecast from these rows."""
         return self.model is not None and len(values) >= self.context_length
 
-    def require_same_columns(self, table: SeriesTable, *, target_given: bool = False) -> None:
-        """Refuse a table of another form or with other targets than the fitted one; a target may be named anew."""
+    def require_like(self, table: SeriesTable, *, target_given: bool = False, step: bool = True) -> None:
+        """Refuse a table of another form, other targets (one may be named anew) or another ``step`` than the fitted."""
         if table.long != self.table.long:
             wanted = "long (with an identifier column)" if self.table.long else "wide (a column for each channel)"
             raise FernError(f"the forecaster was fitted to a {wanted} frame", argument="frame", expected="the same")
-        if table.channel_names == self.channel_names:
-            return
-        if table.long and len(table.channel_names) == len(self.channel_names) == 1:
-            if target_given:
-                return
-            raise FernError(
-                f"its target is {table.channel_names[0]!r}, the forecaster was fitted to {self.channel_names[0]!r}; "
-                "target_col says that it is meant",
-                argument="frame",
-            )
-        raise FernError(
-            f"has the columns {', '.join(table.channel_names)}, the forecaster was fitted to "
-            f"{', '.join(self.channel_names)}",
-            argument="frame",
-        )
-
-    def require_same_step(self, table: SeriesTable) -> None:
-        """Refuse a table of another frequency than the fitted one."""
-        if table.frequency != self.frequency:
+        own, fitted = table.channel_names, self.channel_names
+        lone = table.long and len(own) == len(fitted) == 1
+        if own != fitted and not (lone and target_given):
+            problem = f"has the columns {', '.join(own)}, the forecaster was fitted to {', '.join(fitted)}"
+            if lone:
+                named = f"its target is {own[0]!r}, the forecaster was fitted to {fitted[0]!r}"
+                problem = f"{named}; target_col says that it is meant"
+            raise FernError(problem, argument="frame")
+        if step and table.frequency != self.frequency:
             problem = f"its time steps by {table.frequency}, the forecaster was fitted to {self.frequency}"
             raise FernError(problem, argument="frame")
 

@@ -280,10 +280,7 @@ class PointForecaster(Forecaster):
     """A forecaster without a distribution: it implements `predict`."""
 
     @abstractmethod
-    def predict(
-        self,
-        past: Tensor,  # (B, L, C)
-    ) -> Tensor:  # (B, H, C)
+    def predict(self, past: Tensor) -> Tensor:  # (B, L, C) -> (B, H, C)
         """The point forecast."""
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:

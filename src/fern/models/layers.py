@@ -189,10 +189,7 @@ class RevIN(nn.Module):
         nn.init.ones_(self.weight)
         nn.init.zeros_(self.bias)
 
-    def normalise(
-        self,
-        x: Tensor,  # (B, C, T)
-    ) -> tuple[Tensor, Statistics]:  # (B, C, T)
+    def normalise(self, x: Tensor) -> tuple[Tensor, Statistics]:  # (B, C, T) -> (B, C, T)
         """The series without level and spread, and what `restore` needs to give them back."""
         variance, mean = torch.var_mean(x.detach(), dim=-1, correction=0, keepdim=True)
         statistics = Statistics(mean, variance.add_(self.EPSILON).sqrt_())
@@ -381,10 +378,7 @@ class Perceptron(nn.Module):
         """The maps in order."""
         return [part for part in self.maps if isinstance(part, nn.Linear)]
 
-    def forward(
-        self,
-        x: Tensor,  # (..., first width)
-    ) -> Tensor:  # (..., last width)
+    def forward(self, x: Tensor) -> Tensor:  # (..., first width) -> (..., last width)
         """The maps in turn."""
         rows = x.reshape(-1, x.shape[-1])  # in place on a view of more dimensions, an activation makes autograd copy
         for linear in self.maps[:-1]:

@@ -24,10 +24,7 @@ FEW_SETS = 64
 """Up to so many sets, without gradients, one compiled call is quicker than torch's twenty small operations."""
 
 
-def spd_square_diagonal(
-    vectors: Tensor,  # (..., R, p)
-    eigenvalues: Tensor,  # (..., p)
-) -> Tensor:  # (..., p)
+def spd_square_diagonal(vectors: Tensor, eigenvalues: Tensor) -> Tensor:  # (..., R, p), (..., p) -> (..., p)
     """diag(Uᵀ Λ² U) in O(R²·p) time and O(R·p) memory a set.
 
     Compact WY form: U = I - Vᵀ Q with Q = L⁻¹ V and L the lower triangle of V Vᵀ with halved diagonal (from

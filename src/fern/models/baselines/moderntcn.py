@@ -168,20 +168,14 @@ class Block(nn.Module):
         mixed = self.channels(mixed.transpose(0, 1)).transpose(0, 1)
         return x + mixed.reshape(x.shape)
 
-    def convolved(
-        self,
-        rows: Tensor,  # (C·D, B, N)
-    ) -> Tensor:  # (C·D, B, N)
+    def convolved(self, rows: Tensor) -> Tensor:  # (C·D, B, N) -> (C·D, B, N)
         """Both convolutions, each normalised over the batch."""
         large = self.large_norm(self.large(rows).view(1, rows.shape[0], -1))
         small = self.small_norm(self.small(rows).view(1, rows.shape[0], -1))
         both: Tensor = large + small
         return both.view(rows.shape)
 
-    def merged(
-        self,
-        rows: Tensor,  # (C·D, B, N)
-    ) -> Tensor:  # (C·D, B, N)
+    def merged(self, rows: Tensor) -> Tensor:  # (C·D, B, N) -> (C·D, B, N)
         """The same in evaluation mode by one convolution: there a normalisation is a scale and a shift."""
         large, large_shift = _scaled(self.large.weight, self.large_norm)
         small, small_shift = _scaled(self.small.weight, self.small_norm)

@@ -178,10 +178,7 @@ class PatchEmbedding(nn.Module):
         with torch.no_grad():
             self.positions.uniform_(-0.02, 0.02, generator=generator)
 
-    def forward(
-        self,
-        rows: Tensor,  # (N, L)
-    ) -> Tensor:  # (N, patches, hidden)
+    def forward(self, rows: Tensor) -> Tensor:  # (N, L) -> (N, patches, hidden)
         """W patch + position."""
         patches = cut_patches(rows, size=self.size, stride=self.stride)
         embedded: Tensor = self.dropout(self.linear(patches) + self.positions)

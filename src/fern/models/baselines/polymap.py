@@ -212,11 +212,9 @@ class PolymapConfig(ModelConfig):
         if monomial_count(variables, degree) > MOST_FEATURES:
             guilty = "channels" if smallest is None else "reach"
             guilty = guilty if seen >= MOST_FEATURES else "delays" if variables >= MOST_FEATURES else "degree"
-            raise FernError(
-                f"degree {degree} makes more than {MOST_FEATURES} features of {variables} variables",
-                argument=guilty,
-                expected=f"fewer {'channels' if smallest is None else 'neighbours'} or delays, or a lower degree",
-            )
+            problem = f"degree {degree} makes more than {MOST_FEATURES} features of {variables} variables"
+            expected = f"fewer {'channels' if smallest is None else 'neighbours'} or delays, or a lower degree"
+            raise FernError(problem, argument=guilty, expected=expected)
 
     def rings(self) -> list[Ring | None]:
         """The neighbourhoods that may be tried, the smallest first; None for all channels."""

@@ -220,11 +220,7 @@ class FeatureMixing(nn.Module):
         self.expand = nn.Linear(hidden, feedforward)
         self.contract = nn.Linear(feedforward, hidden)
 
-    def forward(
-        self,
-        base: Tensor,  # (hidden, N, T)
-        x: Tensor,  # (hidden, N, T)
-    ) -> Tensor:  # (hidden, N, T)
+    def forward(self, base: Tensor, x: Tensor) -> Tensor:  # (hidden, N, T), (hidden, N, T) -> (hidden, N, T)
         """base + W₂ gelu(W₁ x + b₁) + b₂."""
         inner = gelu(torch.addmm(self.expand.bias[:, None], self.expand.weight, x.flatten(1)))
         added = torch.addmm(self.contract.bias[:, None], self.contract.weight, inner)
@@ -244,10 +240,7 @@ class TimeStepEmbedding(nn.Module):
         with torch.no_grad():
             self.weight.normal_(0.0, sqrt(2.0 / 3.0), generator=generator)
 
-    def forward(
-        self,
-        rows: Tensor,  # (N, T)
-    ) -> Tensor:  # (hidden, N, T)
+    def forward(self, rows: Tensor) -> Tensor:  # (N, T) -> (hidden, N, T)
         """w₁ x_{t-1} + w₂ x_t + w₃ x_{t+1}."""
         neighbours = torch.stack((rows.roll(1, dims=-1), rows, rows.roll(-1, dims=-1)))
         return (self.weight[:, 0] @ neighbours.flatten(1)).view(-1, *rows.shape)

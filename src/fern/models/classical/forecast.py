@@ -69,10 +69,7 @@ class QuantileForecast:
             scores[..., step] /= np.sqrt(squares)
         return self.at_scores(scores)
 
-    def at_scores(
-        self,
-        scores: Floats,  # (..., N, H)
-    ) -> Floats:  # (..., N, H)
+    def at_scores(self, scores: Floats) -> Floats:  # (..., N, H) -> (..., N, H)
         """The values at these normal scores: what lies at 0 is the median."""
         low, share = _places(scores)
         n, h = np.ogrid[: self.mean.shape[0], : self.mean.shape[1]]
@@ -83,10 +80,7 @@ class QuantileForecast:
             result = np.where(self.stepped[:, None], steps, result)
         return result
 
-    def scores_of(
-        self,
-        values: Floats,  # (paths, N, H)
-    ) -> Floats:  # (paths, N, H)
+    def scores_of(self, values: Floats) -> Floats:  # (paths, N, H) -> (paths, N, H)
         """The normal scores of values, the inverse of `at_scores`; within 4.5, and middling where quantiles tie."""
         scores = np.empty(values.shape)
         _invert(np.ascontiguousarray(self.table), SCORES, np.ascontiguousarray(values), scores)
