@@ -76,7 +76,7 @@ def choose_combination(
     by_model = None if candidate is None else _model_windows(series, scales, plan, candidate, floors)
     if in_phase and candidate is not None and 1 < plan.season <= MOST_PHASES:
         again = _model_windows(series, scales, plan, candidate, floors, in_phase=True)
-        by_model = again if again is not None and len(again.scale) >= FEWEST_IN_PHASE else by_model
+        by_model = again if again is not None and len(again.longer) >= FEWEST_IN_PHASE else by_model
     short = [number for number, parts in enumerate(plan.parts) if parts is None]
     by_partner = None
     if short or by_model is None:
@@ -134,7 +134,7 @@ def _tune(
 ) -> tuple[Partner, list[str]]:
     """The partner with the network tuned to the rows before held-out windows, where that forecasts them better."""
     back = np.full(len(series), MOST_ALONE * plan.horizon)
-    np.maximum.at(back, windows.series, windows.ends)
+    np.maximum.at(back, windows.bare.series, windows.bare.ends)
     rows = []
     for one, ends in zip(series, back.tolist(), strict=True):
         cut = len(one.values) - ends
@@ -189,25 +189,16 @@ class _Windows:
 
     histories: list[Floats]  # rows that the classical models look at
     longer: list[Floats]  # that the pretrained network does
-    actual: Floats  # (n, H)
     model: tuple[Floats, Floats] | None  # means (n, H) and tables (n, H, KNOTS)
-    series: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    scale: Floats
-    least: Floats
-
-    @property
-    def bare(self) -> HeldOut:
-        """Without any forecast."""
-        return HeldOut(self.actual, None, _NOTHING, self.scale, self.series, self.ends, self.least)
+    bare: HeldOut  # without any forecast
 
     def held_out(self, classical: QuantileForecast, partner: Partner | None) -> HeldOut:
         """With the pretrained network's forecasts by a partner, if one is given."""
         model = None
         if self.model is not None:
-            model = QuantileForecast(*self.model, classical.response, np.zeros(len(self.scale), dtype=np.bool_))
+            model = QuantileForecast(*self.model, classical.response, np.zeros(len(self.longer), dtype=np.bool_))
         pretrained = None if partner is None else partner.forecast_pretrained(self.longer, classical)
-        return HeldOut(self.actual, model, classical, self.scale, self.series, self.ends, self.least, pretrained)
+        return replace(self.bare, model=model, classical=classical, pretrained=pretrained)
 
 
 _NOTHING = QuantileForecast(
@@ -283,13 +274,6 @@ def _collect(
             ends.append(len(one.values) - row)
             least.append(floors[one.name][channel])
     histories = [rows[-keep:] for rows in longer]
-    return _Windows(
-        histories,
-        longer,
-        np.stack(actual).astype(np.float64),
-        model,
-        np.array(numbers),
-        np.array(ends),
-        naive_scales(histories, plan.season),
-        np.array(least),
-    )
+    truth, scale = np.stack(actual).astype(np.float64), naive_scales(histories, plan.season)
+    bare = HeldOut(truth, None, _NOTHING, scale, np.array(numbers), np.array(ends), np.array(least))
+    return _Windows(histories, longer, model, bare)

@@ -70,7 +70,12 @@ def predict_file(
     id_col = state.table.id_col
     future = None if futr_df is None else _check_future(forecaster, futr_df, id_col=id_col)
     request: dict[str, Any] = {"h": h, "level": level, "quantiles": quantiles, "future": future, "id_col": id_col}
-    chunks = _check(source, out, future, id_col=id_col, engine=engine)
+    if engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    require_ending(out, (".parquet",), what="a forecast of many series")
+    inputs = [*list_parquet_files(source), *([] if future is None else [Path(future)])]
+    check_outputs([out], inputs=inputs, kept=[source if source.is_dir() else None])
+    chunks = find_chunks(source, id_col=id_col, series_at_once=SERIES_AT_ONCE)
     if engine == "ray":
         tables = predict_by_ray(forecaster, chunks, request, address=address)
     elif address is not None:
@@ -114,16 +119,6 @@ def _read_future(path: Path, identifiers: pa.ChunkedArray, *, id_col: str) -> pa
             rows = rows.drop_columns([name for name in rows.column_names if is_row_number(rows, name)])
             parts.append(rows.filter(pc.is_in(rows[id_col].cast(pa.string()), wanted)))
         return pa.concat_tables(parts) if parts else file.schema_arrow.empty_table()
-
-
-def _check(source: Path, out: Path, future: str | None, *, id_col: str, engine: Engine) -> list[Chunk]:
-    """The chunks of the source; mistakes are errors before anything is forecast."""
-    if engine not in ENGINES:
-        raise unknown_name("engine", engine, ENGINES)
-    require_ending(out, (".parquet",), what="a forecast of many series")
-    inputs = [*list_parquet_files(source), *([] if future is None else [Path(future)])]
-    check_outputs([out], inputs=inputs, kept=[source if source.is_dir() else None])
-    return find_chunks(source, id_col=id_col, series_at_once=SERIES_AT_ONCE)
 
 
 def _write(tables: Iterator[pa.Table], out: Path) -> int:

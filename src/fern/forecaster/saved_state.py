@@ -60,14 +60,11 @@ def split_state(state: State) -> tuple[Plain, Arrays]:
     arrays = _series_parts(state)
     if state.recent[0].last is not None:
         plain["stamp_type"] = type_text(state.recent[0].last.type, column=state.table.time_col or "time")
-    if state.calibration is not None:
-        plain["calibration"], own = state.calibration.to_parts()
-        arrays |= {f"calibration.{name}": values for name, values in own.items()}
-    plain["combination"], own = state.combination.to_parts()
-    arrays |= {f"combination.{name}": values for name, values in own.items()}
+    for part in ("calibration", "combination", "covariates"):
+        if getattr(state, part) is not None:
+            plain[part], own = getattr(state, part).to_parts()
+            arrays |= {f"{part}.{name}": values for name, values in own.items()}
     if state.covariates is not None:
-        plain["covariates"], own = state.covariates.to_parts()
-        arrays |= {f"covariates.{name}": values for name, values in own.items()}
         rows = [np.empty((len(one.values), 0)) if one.covariates is None else one.covariates for one in state.recent]
         arrays["recent.covariates"] = np.concatenate(rows)
         arrays["statics"] = np.stack([np.empty(0) if one.static is None else one.static for one in state.recent])

@@ -30,13 +30,7 @@ PATHS = 1000
 
 
 def total_frame(
-    state: State,
-    recent: Sequence[Recent],
-    table: SeriesTable,
-    output: OutputColumns,
-    *,
-    by: Period | None,
-    how: How,
+    state: State, recent: Sequence[Recent], table: SeriesTable, output: OutputColumns, *, by: Period | None, how: How
 ) -> Any:
     """A frame with one row for each series and period: identifier, first stamp, ``steps``, total and its intervals."""
     if how not in get_args(How):

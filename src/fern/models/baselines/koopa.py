@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -41,6 +41,7 @@ class KoopaConfig(ModelConfig):
     layers: int = 2
     alpha: float = 0.2
     dropout: float = 0.05
+    _sees: ClassVar[Sees] = "all"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,11 +62,6 @@ class KoopaConfig(ModelConfig):
                     expected=f"less than context_length, which is {self.context_length}: the operator is fitted to "
                     "steps from one segment to the next",
                 )
-
-    @property
-    def sees(self) -> Sees:
-        """All channels."""
-        return "all"
 
     @property
     def used_segment_length(self) -> int:

@@ -1,7 +1,7 @@
 """ModernTCN (Luo and Wang, ICLR 2024): patches under a large depthwise convolution, then mixed twice."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,7 @@ class ModernTCNConfig(ModelConfig):
     ffn_ratio: int = 1
     dropout: float = 0.3
     head_dropout: float = 0.0
+    _sees: ClassVar[Sees] = "all"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,11 +58,6 @@ class ModernTCNConfig(ModelConfig):
                 "needs a stride that divides context_length, or larger patches",
                 argument="patch_stride",
             )
-
-    @property
-    def sees(self) -> Sees:
-        """All channels."""
-        return "all"
 
     @property
     def patches(self) -> int:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
@@ -40,6 +40,7 @@ class PFNNConfig(ModelConfig):
     invariance: float = 0.1
     contraction_steps: int | None = None
     pairs: int | None = 4
+    _sees: ClassVar[Sees] = "all"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,11 +54,6 @@ class PFNNConfig(ModelConfig):
         if self.pairs is not None:
             require_whole("pairs", self.pairs, 1)
         find_activation(self.activation)
-
-    @property
-    def sees(self) -> Sees:
-        """All channels."""
-        return "all"
 
 
 class PFNN(PointForecaster):
