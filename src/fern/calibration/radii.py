@@ -324,7 +324,28 @@ def fit_radii(validation: Residuals, calibration: Residuals, shape: Shape, group
     blocks = blocks_of(calibration.horizon)
     lengths = patch_lengths(calibration.horizon, calibration.patch_size)
     reference = _reference(validation, shape, groups, blocks, lengths)
-    collect = _Collector(calibration.codes(), longest_lag(calibration), shape.believed)
+    codes, lags = calibration.codes(), longest_lag(calibration)
+
+    def collect(
+        scores: Values,  # (n, c, steps)
+        distribution: Gaussian,
+        *,
+        unit: float = 1.0,  # what a score was divided by, for the Gaussian radii, which know of no reference
+    ) -> tuple[Values, float, float, Gaussian]:
+        """Of one unit its radii, n_eff, and the scale of its Gaussian radii in units of the refitted distribution."""
+        if not len(scores):
+            return conformal_radii(scores[:, 0], 0.0), 0.0, 1 / unit, distribution
+        flat = scores.reshape(len(scores), -1)
+        n_eff = effective_size(flat, series=codes, lags=lags)
+        scale = float(np.sqrt(np.square(flat).mean())) * unit
+        if distribution.count > 1:
+            spread = 1.0
+        elif n_eff < LEAST_SIZE and shape.believed > 0:  # all levels rest on it: the mean over all windows there are
+            spread = float(np.sqrt((n_eff * scale**2 + shape.believed) / (n_eff + shape.believed)))
+        else:  # refitted, so its scale is about 1 where all is well; where it is not, never claim less
+            spread = max(1.0, scale)
+        return conformal_radii(flat, n_eff), n_eff, spread / unit, distribution
+
     units: dict[Kind, list[tuple[Values, float, float, Gaussian]]] = {kind: [] for kind in KINDS}
     for k, channels in enumerate(groups):
         margins = np.abs(shape.margins(calibration.standardised, channels))
@@ -350,39 +371,6 @@ def fit_radii(validation: Residuals, calibration: Residuals, shape: Shape, group
         for kind, rows in units.items()
     }
     return Radii(tables["margin"], tables["patch"], tables["band"], tables["region"], reference)
-
-
-@dataclass(frozen=True)
-class _Collector:
-    """Turns the scores of one unit into its radii, n_eff and spread."""
-
-    series: NDArray[np.int64]
-    lags: int
-    believed: float  # `Shape.believed`
-
-    def __call__(
-        self,
-        scores: Values,  # (n, c, steps)
-        distribution: Gaussian,
-        *,
-        unit: float = 1.0,
-    ) -> tuple[Values, float, float, Gaussian]:
-        """``unit`` is what a score was divided by, for the Gaussian radii, which know of no reference."""
-        if not len(scores):
-            return conformal_radii(scores[:, 0], 0.0), 0.0, 1 / unit, distribution
-        flat = scores.reshape(len(scores), -1)
-        n_eff = effective_size(flat, series=self.series, lags=self.lags)
-        scale = float(np.sqrt(np.square(flat).mean())) * unit
-        return conformal_radii(flat, n_eff), n_eff, self._spread(scale, n_eff, distribution) / unit, distribution
-
-    def _spread(self, scale: float, n_eff: float, distribution: Gaussian) -> float:
-        """The scale of the Gaussian radii, in units of the refitted distribution."""
-        if distribution.count > 1:
-            return 1.0
-        if n_eff < LEAST_SIZE and self.believed > 0:  # all levels rest on it: the mean over all windows there are
-            return float(np.sqrt((n_eff * scale**2 + self.believed) / (n_eff + self.believed)))
-        # The distribution was refitted, so its scale is about 1 where all is well; where it is not, never claim less.
-        return max(1.0, scale)
 
 
 def _reference(

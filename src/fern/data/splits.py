@@ -1,7 +1,7 @@
 """Chronological splits: which rows train a model, which choose it and which judge it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from numbers import Integral
 from types import MappingProxyType
 
@@ -80,7 +80,7 @@ class Shares:
     test: int
 
     def __post_init__(self) -> None:
-        shares = (self.train, self.validation, self.test)
+        shares = astuple(self)
         require_rows("split shares", *shares)
         if min(shares) < 0 or sum(shares) != 100:
             raise FernError(f"split shares: got {shares}", expected="three percentages >= 0 that sum to 100")
@@ -106,7 +106,7 @@ class Counts:
     test: int
 
     def __post_init__(self) -> None:
-        counts = (self.train, self.validation, self.test)
+        counts = astuple(self)
         require_rows("split counts", *counts)
         if min(counts) < 0:
             raise FernError(f"split counts: got {counts}", expected="three numbers of rows >= 0")

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -34,7 +34,7 @@ from fern.training.evaluation import (
     run_directory,
 )
 from fern.training.logging import Mode, Progress, Tracker, TrackerKind, progress_of, tracker_of
-from fern.training.optimisation import AveragedWeights, Reason, Schedule, criterion
+from fern.training.optimisation import AveragedWeights, Reason, criterion
 from fern.training.runtime import (
     EpochOrder,
     Share,
@@ -64,37 +64,42 @@ class LossOf(nn.Module):
         return self.model.loss(past, future, self.criterion, generator=generator)
 
 
-@dataclass
 class Loop:
-    """Epochs of steps over ``run`` until its stopping rule ends it.
+    """Epochs of steps over a run, new or ``saved``, until its stopping rule ends it; windows are on the device."""
 
-    Windows are on the device already; ``loss_of`` and ``optimiser`` are wrapped by Fabric.
-    """
-
-    run: TrainingRun
-    config: TrainConfig
-    batch_size: int
-    fabric: "Fabric"
-    loss_of: nn.Module
-    optimiser: torch.optim.Optimizer
-    data: WindowSets
-    evaluator: Evaluator
-    checkpoints: Checkpoints | None
-    progress: Progress
-    tracker: Tracker
-    keeps_on_interrupt: bool
-    _weights: list[nn.Parameter] = field(init=False)
-    _schedule: Schedule = field(init=False)
-    _saved_at: float = field(init=False)
-    _began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._weights = [p for p in self.run.model.parameters() if p.requires_grad]
-        per_epoch = self._order(1).steps
-        config = self.config
-        self._schedule = config.rates(steps=config.epochs * per_epoch)
+    def __init__(
+        self,
+        model: Forecaster,
+        config: TrainConfig,
+        data: WindowSets,
+        fabric: "Fabric",
+        checkpoints: Checkpoints | None,
+        progress: Progress,
+        tracker: Tracker,
+        saved: Saved | None,
+        *,
+        keeps_on_interrupt: bool,
+    ) -> None:
+        self.config, self.data, self.fabric, self.checkpoints = config, data, fabric, checkpoints
+        self.progress, self.tracker, self.keeps_on_interrupt = progress, tracker, keeps_on_interrupt
+        self.batch_size = config.batch_size or batch_size_for(len(data.train))
+        self.evaluator = Evaluator(config, horizon=model.config.horizon)
+        noise = generator_for(config.seed, "noise", rank=fabric.global_rank, device=fabric.device)
+        loss = criterion(
+            config.weights, huber_delta=config.huber_delta, energy_samples=config.energy_samples, generator=noise
+        )
+        learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimiser = AdamW(learnt, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+        self.run = run = TrainingRun(model, optimiser, None, noise)
+        self.loss_of, self.optimiser = fabric.setup(LossOf(model, loss), optimiser)
+        if config.averaging is not None:  # of the weights in the precision that they have by now
+            run.average = AveragedWeights(model, decay=config.averaging)
+        if saved is not None and checkpoints is not None:
+            _restore(run, saved, config, checkpoints, fabric)
+        self._weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._schedule = config.rates(steps=config.epochs * self._order(1).steps)
         self._saved_at = time.monotonic()
-        spent = sum(record.seconds + record.evaluation_seconds for record in self.run.records) + self.run.seconds
+        spent = sum(record.seconds + record.evaluation_seconds for record in run.records) + run.seconds
         self._began = time.monotonic() - spent
 
     def epochs(self) -> None:
@@ -370,7 +375,7 @@ def train(
             saved = checkpoints.load() if checkpoints is not None and going_on else None
             if config.precision != "64-true" or config.start == "fresh" or saved is not None:
                 model.float()  # whatever it was trained in before; Fabric makes it what the precision asks for
-            began = _Clock.now()
+            began = time.monotonic(), time.process_time()
             if saved is None:
                 run_on_first(lambda: None if checkpoints is None else checkpoints.begin(), fabric)
                 _start(model, config, data)
@@ -379,7 +384,7 @@ def train(
             if not model.trainable:
                 return _evaluated(model, config, data, fabric, checkpoints, mark, began)
             keeps = on_interrupt == "keep"
-            loop = _loop(model, config, data, fabric, checkpoints, shown, tracked, saved, keeps_on_interrupt=keeps)
+            loop = Loop(model, config, data, fabric, checkpoints, shown, tracked, saved, keeps_on_interrupt=keeps)
             _watched(loop, mark)
     run = loop.run
     model.load_state_dict(run.kept)
@@ -394,41 +399,23 @@ def _evaluated(
     fabric: "Fabric",
     checkpoints: Checkpoints | None,
     mark: Fingerprint,
-    began: "_Clock",
+    began: tuple[float, float],  # by the clock, and by this process's processors
 ) -> TrainResult:
     """The outcome for a model that learns nothing by gradient: its figures as epoch 0."""
-    fitted = _Clock.now()
+    fitted = time.monotonic()
     evaluator = Evaluator(config, horizon=model.config.horizon)
     validation = evaluator.figures(model, data.validation, fabric, most=config.validation_windows)
     test = data.test_figures(lambda windows: evaluator.figures(model, windows, fabric))
-    over = _Clock.now()
-    record = EpochRecord(
-        0,
-        None,
-        None,
-        None,
-        validation=validation,
-        test=test,
-        seconds=fitted.time - began.time,
-        evaluation_seconds=over.time - fitted.time,
-        processor_seconds=over.processor - began.processor,
-    )
-    history = History([record])
+    spent = {
+        "seconds": fitted - began[0],
+        "evaluation_seconds": time.monotonic() - fitted,
+        "processor_seconds": time.process_time() - began[1],
+    }
+    history = History([EpochRecord(0, None, None, None, validation=validation, test=test, **spent)])
     if checkpoints is not None and fabric.is_global_zero:
         checkpoints.save_best(model, model.state_dict())
     folder = None if checkpoints is None else checkpoints.directory
     return TrainResult(model.eval(), history, 0, "nothing to train", config, mark, folder)
-
-
-class _Clock(NamedTuple):
-    """Seconds of time and of this process's processors, at one moment."""
-
-    time: float
-    processor: float
-
-    @classmethod
-    def now(cls) -> "_Clock":
-        return cls(time.monotonic(), time.process_time())
 
 
 def _start(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
@@ -451,48 +438,6 @@ def _looked_at(windows: Windows) -> Iterator[tuple[Tensor, Tensor]]:
     count = min(len(windows), PREPARE_WINDOWS)
     for first in range(0, count, PREPARE_BATCH):
         yield windows.gather(torch.arange(first, min(first + PREPARE_BATCH, count)) * len(windows) // count)
-
-
-def _loop(
-    model: Forecaster,
-    config: TrainConfig,
-    data: WindowSets,
-    fabric: "Fabric",
-    checkpoints: Checkpoints | None,
-    progress: Progress,
-    tracker: Tracker,
-    saved: Saved | None,
-    *,
-    keeps_on_interrupt: bool,
-) -> Loop:
-    """The loop of a run at its start, or where it was when ``saved``."""
-    noise = generator_for(config.seed, "noise", rank=fabric.global_rank, device=fabric.device)
-    loss = criterion(
-        config.weights, huber_delta=config.huber_delta, energy_samples=config.energy_samples, generator=noise
-    )
-    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = AdamW(learnt, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
-    batch_size = config.batch_size or batch_size_for(len(data.train))
-    run = TrainingRun(model, optimiser, None, noise)
-    wrapped_loss, wrapped = fabric.setup(LossOf(model, loss), optimiser)
-    if config.averaging is not None:  # of the weights in the precision that they have by now
-        run.average = AveragedWeights(model, decay=config.averaging)
-    if saved is not None and checkpoints is not None:
-        _restore(run, saved, config, checkpoints, fabric)
-    return Loop(
-        run=run,
-        config=config,
-        batch_size=batch_size,
-        fabric=fabric,
-        loss_of=wrapped_loss,
-        optimiser=wrapped,
-        data=data,
-        evaluator=Evaluator(config, horizon=model.config.horizon),
-        checkpoints=checkpoints,
-        progress=progress,
-        tracker=tracker,
-        keeps_on_interrupt=keeps_on_interrupt,
-    )
 
 
 def _restore(run: TrainingRun, saved: Saved, config: TrainConfig, checkpoints: Checkpoints, fabric: "Fabric") -> None:
