@@ -5,7 +5,7 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from fern.data.timestamps import as_integers, as_text, is_day_number, time_format, to_stamps
+from fern.data.timestamps import as_integers, as_text, number_format, time_format, to_stamps
 from fern.errors import FernError
 
 
@@ -56,8 +56,8 @@ def test_text_that_is_no_time_has_no_format() -> None:
 
 def test_integers_stay_integers() -> None:
     assert to_stamps(pa.array([3, 1], pa.int32()), name="t").type == pa.int64()
-    assert is_day_number(pa.array([20200229]))
-    assert not is_day_number(pa.array([20210229]))  # no such day
+    assert number_format(pa.array([20200229]), name="x") == "%Y%m%d"
+    assert number_format(pa.array([20210229]), name="x") is None  # no such day
     assert time_format(pa.array(["30.02.2020", "01.03.2020"]), name="ds") is None
 
 

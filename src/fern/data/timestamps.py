@@ -62,21 +62,6 @@ def replace_views(table: pa.Table) -> pa.Table:
     return table
 
 
-def is_day_number(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether integers are days written as YYYYMMDD.
-
-    Example:
-        >>> is_day_number(pa.array([20200131, 20200201])), is_day_number(pa.array([1, 2]))
-        (True, False)
-    """
-    if not pa.types.is_integer(column.type) or len(column) == 0 or column.null_count == len(column):
-        return False
-    low, high = pc.min(column).as_py(), pc.max(column).as_py()
-    if not 1800_01_01 <= low <= high <= 2200_12_31:
-        return False
-    return bool(parse_text(pc.cast(column, pa.string()), "%Y%m%d").null_count == column.null_count)
-
-
 def time_format(column: pa.Array | pa.ChunkedArray, *, name: str, named: bool = False) -> str | None:
     """The one format in which the first rows of a text column are time; None where there is none.
 
@@ -147,14 +132,15 @@ def number_format(column: pa.Array | pa.ChunkedArray, *, name: str, named: bool 
         >>> number_format(pa.array([201912, 202001]), name="month", named=True)
         '%Y%m'
     """
-    if is_day_number(column):
-        return "%Y%m%d"
-    if not named or not pa.types.is_integer(column.type) or len(column) == column.null_count:
+    if not pa.types.is_integer(column.type) or len(column) == column.null_count:
         return None
     low, high = pc.min(column).as_py(), pc.max(column).as_py()
-    if not 1800_01 <= low <= high <= 2200_53:
+    days, weeks = 1800_01_01 <= low <= high <= 2200_12_31, named and 1800_01 <= low <= high <= 2200_53
+    if not days and not weeks:
         return None
     text = pc.cast(pc.drop_null(column), pa.string())
+    if days:
+        return None if parse_text(text, "%Y%m%d").null_count else "%Y%m%d"
     return next((form for form in ("%Y%m", "%G%V") if form in _loose(name) and _readings(text, (form,))), None)
 
 

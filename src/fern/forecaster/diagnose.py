@@ -1,7 +1,7 @@
 """Diagnosis: what held-out rows show of a distribution. Eigen-profile, warnings with measured rates, coverage."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,9 @@ def make_frames(state: State, findings: Findings | None) -> Diagnosis:
         _profile(state, findings.profiled) if findings.profiled else None,
         _warnings(state, findings.profiled) if findings.profiled else None,
         _rates(state, findings.profiled) if any(one.rules for one in findings.profiled) else None,
-        _coverage(state, findings) if findings.coverage else None,
+        state.table.native.wrap(pa.Table.from_pylist([asdict(row) for row in findings.coverage]))
+        if findings.coverage
+        else None,
         () if state.calibration is None else state.calibration.notes,
     )
 
@@ -198,12 +200,6 @@ def _rates(state: State, profiled: Sequence[Profiled]) -> Any:
         if rates is not None
     ]
     return state.table.native.wrap(pa.Table.from_pylist(rows))
-
-
-def _coverage(state: State, findings: Findings) -> Any:
-    names = ("kind", "level", "coverage", "error_bar", "n", "n_eff", "n_eff_calibration", "width", "calibrated")
-    table = pa.table({name: [getattr(row, name) for row in findings.coverage] for name in names})
-    return state.table.native.wrap(table)
 
 
 def examine_fit(

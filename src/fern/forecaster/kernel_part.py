@@ -6,7 +6,7 @@ far its widths follow the volatility of late; where it does not help there is no
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -113,8 +113,7 @@ class KernelPart:
 
 def describe_kernel(part: KernelPart) -> dict[str, Any]:
     """What JSON holds of a kernel regression."""
-    config = {**part.config.__dict__, "cycles": list(part.config.cycles)}
-    return {"config": config, "share": part.share, "calm": part.calm, "fewest": part.fewest}
+    return {"config": asdict(part.config), "share": part.share, "calm": part.calm, "fewest": part.fewest}
 
 
 def read_kernel(plain: Mapping[str, Any], spread: NDArray[Any] | None, horizon: int) -> KernelPart:

@@ -156,7 +156,7 @@ def _with_covariates(state: State, plain: Mapping[str, Any], arrays: Mapping[str
     if plain.get("covariates") is None:
         return state
     own = under(arrays, "covariates.")
-    _blend_arrays(under(own, "blend."))
+    _blend_arrays({name: values for name, values in own.items() if name.startswith("blend.")})
     for name, values in own.items():
         if values.dtype.kind == "f":
             _read(own, name, values.shape, least=-LARGEST, most=LARGEST)
