@@ -214,13 +214,12 @@ class Encoding:
     @classmethod
     def from_mapping(cls, plain: Mapping[str, Any]) -> "Encoding":
         """What `to_mapping` made."""
-        columns = {
+        columns: dict[str, Any] = {
             kind: tuple(EncodedColumn(one["name"], one["levels"] and tuple(one["levels"])) for one in plain[kind])
             for kind in KINDS
         }
         names = Covariates(**{kind: tuple(column.name for column in columns[kind]) for kind in KINDS})
-        parts: dict[str, Any] = {**plain, **columns}
-        return cls(names, **parts)
+        return cls(names, **{**plain, **columns})
 
 
 def learn_columns(

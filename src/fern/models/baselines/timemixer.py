@@ -53,8 +53,8 @@ class TimeMixerConfig(ModelConfig):
         require_kernel("kernel", self.kernel)
         require_rate("dropout", self.dropout)
         if self.lengths[-1] == 0:
-            least = f"{self.factor} ** {self.down_samplings} = {self.factor**self.down_samplings}"
-            expected = f"at least factor ** down_samplings = {least}: one time step on the coarsest scale"
+            power = f"{self.factor} ** {self.down_samplings} = {self.factor**self.down_samplings}"
+            expected = f"at least factor ** down_samplings = {power}: one time step on the coarsest scale"
             raise FernError(argument="context_length", got=self.context_length, expected=expected)
 
     @property
