@@ -83,8 +83,8 @@ class Residuals:
         for part in parts[1:]:
             part.require_like(parts[0])
         names = ("whitened", "standardised", "origins", "series")
-        joined = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls(*joined, parts[0].patch_size)._in_order()
+        joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return replace(parts[0], **joined)._in_order()
 
     def __len__(self) -> int:
         return len(self.origins)
