@@ -57,8 +57,10 @@ def monte_carlo_oracle(
     mean = np.empty((len(rows), horizon, len(trajectory.channel_names)))
     error = np.empty_like(mean)
     for where, states, params in _by_segment(trajectory, rows):
-        settings = {"dt": trajectory.dt, "horizon": horizon, "paths": paths, "seed": seed}
-        estimate = monte_carlo_mean(system, states, params, first_steps=rows[where], **settings)
+        first = rows[where]
+        estimate = monte_carlo_mean(
+            system, states, params, dt=trajectory.dt, first_steps=first, horizon=horizon, paths=paths, seed=seed
+        )
         mean[where], error[where] = estimate.mean, estimate.standard_error
     return MonteCarloMean(mean, error)
 

@@ -229,9 +229,9 @@ class TrainConfig:
         self._check_numbers()
         if not grace_given:  # a preset's grace period leaves a shorter run one epoch to keep
             object.__setattr__(self, "grace", min(self.grace, self.epochs - 1))
-        for name, kind in {"objective": ObjectiveWeights, "accelerator": str, "strategy": str}.items():
-            if not isinstance(getattr(self, name), kind):
-                raise FernError(argument=name, got=getattr(self, name), expected=f"{kind.__name__}")
+        for name, wanted in {"objective": ObjectiveWeights, "accelerator": str, "strategy": str}.items():
+            if not isinstance(getattr(self, name), wanted):
+                raise FernError(argument=name, got=getattr(self, name), expected=wanted.__name__)
         if self.time_limit is not None and self.devices > 1:
             problem = f"got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs"
             raise FernError(problem, argument="time_limit")

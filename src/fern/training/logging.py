@@ -86,7 +86,7 @@ class Bar(Progress):
 
     def start(self, *, epochs: int, steps: int, done: int) -> None:
         """Show the bar."""
-        shown = {"epoch": done // steps + 1, "epochs": epochs, "loss": "-", "objective": "-"}
+        shown: dict[str, Any] = {"epoch": done // steps + 1, "epochs": epochs, "loss": "-", "objective": "-"}
         self._task = self._bar.add_task("training", total=epochs * steps, completed=done, **shown)
         self._bar.start()
 
