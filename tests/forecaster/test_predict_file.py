@@ -136,7 +136,7 @@ def test_a_series_that_cannot_be_forecast_leaves_the_former_file(fitted: FernFor
 
 def test_ray_that_is_not_installed_is_told(fitted: FernForecaster, panel: pd.DataFrame, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(FernError, match=r"'ray' is not installed \(pip install 'fern-forecast\[ray\]'\)"):
+    with pytest.raises(FernError, match=r"ray is not installed: pip install 'fern-forecast\[ray\]'"):
         fitted.predict_file(written(panel), "out.parquet", engine="ray")
     assert not Path("out.parquet").exists()
 
