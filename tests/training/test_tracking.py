@@ -100,6 +100,7 @@ def test_tensorboard_gets_the_figures_in_the_run_s_directory(
     module = types.ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = writer  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    monkeypatch.setitem(sys.modules, "tensorboard", types.ModuleType("tensorboard"))
     result = train(
         fern(), windows["train"], windows["validation"], quick, directory="run", progress="silent",
         tracker="tensorboard",
