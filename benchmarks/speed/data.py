@@ -25,7 +25,8 @@ BATCHES = 1000
 # VmHWM and not getrusage: the latter counts the memory of the process that started this one.
 _PEAK = """
 import json, re, sys, time
-def peak(): return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) / 1024
+def peak():
+    with open("/proc/self/status") as file: return int(re.search(r"VmHWM:\\s+(\\d+) kB", file.read())[1]) / 1024
 """
 _COMMON = (
     _PEAK

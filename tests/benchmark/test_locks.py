@@ -1,9 +1,6 @@
 """A run has one owner at a time, and an owner that dies is noticed."""
 
 import errno
-import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -12,39 +9,6 @@ import pytest
 from fern.benchmark import locks as module
 from fern.benchmark.locks import Claims, hold_lock
 from fern.errors import FernError
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from fern.benchmark.locks import Claims
-with Claims(Path(sys.argv[1])) as mine:
-    print(mine.take("ab"), flush=True)
-    time.sleep(60)
-"""
-
-
-@pytest.fixture
-def elsewhere(tmp_path):
-    """Another process that has claimed ``ab``."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "True\n"
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-def test_a_run_that_another_process_has_cannot_be_claimed(elsewhere, tmp_path):
-    with Claims(tmp_path) as mine:
-        assert not mine.take("ab")
-        assert mine.take("cd")
-
-
-def test_the_claim_of_a_killed_process_is_free_at_once(elsewhere, tmp_path):
-    elsewhere.send_signal(signal.SIGKILL)
-    elsewhere.wait()
-    with Claims(tmp_path) as mine:
-        assert mine.take("ab")
 
 
 def test_a_released_claim_is_free_and_leaves_no_file(tmp_path):

@@ -1,5 +1,8 @@
 """Every speed measurement runs, at sizes that take no time; what it measures is not judged, and nothing is written."""
 
+import contextlib
+import io
+import json
 import math
 import sys
 
@@ -13,10 +16,23 @@ def contents():
     return {path.name: path.read_bytes() for path in RESULTS.iterdir()}
 
 
+def in_this_process(code, *arguments):
+    """What the program prints, without a process of its own."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(sys, "argv", ["-c", *map(str, arguments)])
+        exec(code, {})
+    return json.loads(printed.getvalue())
+
+
 @pytest.mark.parametrize("name", TOPICS)
 def test_a_topic_runs_and_writes_nothing(name, monkeypatch):
     if name == "engines":
         monkeypatch.setattr("benchmarks.speed.engines.LocalEngine", lambda folder, **_: InlineEngine(folder))
+    if name == "data":
+        monkeypatch.setattr("benchmarks.speed.data._child", in_this_process)
+    if name == "forecaster":
+        monkeypatch.setattr("benchmarks.speed.forecaster.HORIZON", 48)
     before = contents()
     found = measured(name, SMOKE)
     assert contents() == before

@@ -192,7 +192,7 @@ def test_a_terminal_sees_bars_and_lines(fern, task, inline, monkeypatch):
     assert "[3/3]" in ran.out
 
 
-def test_a_model_from_outside_stands_in_the_table(fern, task, tmp_path, monkeypatch, inline):
+def test_a_model_from_outside_stands_in_the_table(fern, task, tmp_path, monkeypatch, inline, forked):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "somebodys.py").write_text(
         "def zero(context, horizon):\n    return 0 * context[:, :1].repeat(horizon, 1)\n"

@@ -130,7 +130,7 @@ def test_response_tells_the_phases_and_draws_them(fern, tmp_path):
     assert picture.stat().st_size > 1000
 
 
-def test_response_takes_anyones_function(fern, tmp_path, monkeypatch):
+def test_response_takes_anyones_function(fern, tmp_path, monkeypatch, forked):
     (tmp_path / "my_forecaster.py").write_text(
         "import numpy as np\n"
         "def mean(context, horizon):\n    return np.repeat(context.mean(0)[None], horizon, axis=0)\n"

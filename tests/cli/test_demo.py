@@ -1,5 +1,6 @@
 """``fern demo`` goes from a simulation to a table and a page."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from fern.benchmark.scoring import score_oracle
 from fern.benchmark.tasks import DatasetChoice
 from fern.cli import demo
 from fern.cli.demo_page import WHAT_TO_LOOK_AT
+from fern.forecaster import FernForecaster
 from fern.html.markup import number
 
 
@@ -18,6 +20,7 @@ def test_the_demo_trains_compares_and_draws(fern, monkeypatch) -> None:
     small = {"CONTEXT_LENGTH": 96, "HORIZON": 96, "TABLE_DAYS": 28, "TABLE_HORIZON": 24, "TABLE_WINDOWS": 2}
     for name, value in small.items():
         monkeypatch.setattr(demo, name, value)
+    monkeypatch.setattr("fern.forecaster.FernForecaster", partial(FernForecaster, epochs=1))
     ran = fern("demo", "--epochs", 1, "--steps", 2000, "--out", "shown")
     assert ran.code == 0, ran.err
     assert {path.name for path in Path("shown").iterdir()} == {"report.html", "table.md", "load.csv"}

@@ -24,7 +24,7 @@ SMALL = ("--context-length", 24, "--horizon", 12, "--windows", 8)
 
 
 @pytest.fixture(autouse=True)
-def _files():
+def _files(forked):
     Path("mine.py").write_text(MINE)
     Path("tiny.toml").write_text(TINY_FILE)
 

@@ -1,4 +1,4 @@
-"""Limits that are said: how far a forecast reaches, how equal two are, how long a claim lives, what a page runs."""
+"""Limits that are said: how far a forecast reaches, how equal two are, what a page runs."""
 
 import re
 import time
@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from tests.benchmark.support import row_for, tiny_plan
+from tests.contracts.test_models import oscillators, small
 from tests.errors import raises_error
 from tests.hostile.support import run
 
 from fern.benchmark.store import Store
 from fern.forecaster import FernForecaster
-from fern.models import build_model, model_names
+from fern.models import model_names
 
 pytestmark = pytest.mark.filterwarnings("ignore::fern.forecaster.FernWarning")
 
 DAYS = pd.date_range("2024-01-01", periods=90, freq="D")
 FERN = Path(__file__).parents[1] / "forecaster" / "fixtures" / "fern"
+SIZES = {"context": 50, "horizon": 24, "channels": 3}
 TOLERANCE = 1e-6
 """Of the size of a series' values: forecasts of one series and of many differ by rounding alone; see the docs."""
 
@@ -59,42 +62,46 @@ def test_one_series_is_forecast_as_it_is_among_others(kind: str, panel: pd.DataF
         np.testing.assert_allclose(alone, beside, rtol=0, atol=TOLERANCE * np.abs(rows["y"]).max())
 
 
-@pytest.mark.parametrize("name", [name for name in model_names() if name in ("dlinear", "fern", "last-value")])
+@pytest.mark.filterwarnings("ignore:polymap. .* windows had values held:RuntimeWarning")
+@pytest.mark.parametrize("name", model_names())
 def test_a_model_forecasts_a_window_as_it_does_among_others(name: str) -> None:
-    import torch
-
-    model = build_model(name, context_length=24, horizon=6, channels=1).eval()
-    past = torch.from_numpy(np.random.default_rng(0).standard_normal((33, 24, 1)).astype(np.float32))
-    with torch.no_grad():
-        together = model(past).mean
-        alone = torch.cat([model(past[k : k + 1]).mean for k in range(33)])
-    torch.testing.assert_close(alone, together, rtol=0, atol=TOLERANCE * float(past.abs().max()))
+    model, past = small(name, **SIZES), oscillators(windows=9, **SIZES)[0]
+    together = model(past)
+    for k in (0, 4, 8):
+        alone = model(past[k : k + 1])
+        tolerance = {"rtol": 0, "atol": TOLERANCE * float(past.abs().max())}
+        torch.testing.assert_close(alone.mean, together.mean[k : k + 1], **tolerance)
+        if alone.ellipsoid is not None:
+            torch.testing.assert_close(alone.stddev, together.stddev[k : k + 1], **tolerance)
 
 
 # --- very long horizons ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", [4001, 10**6, 10**30])
-def test_steps_beyond_a_thousand_horizons_are_refused_at_once(steps: int, linear: FernForecaster) -> None:
+def test_steps_beyond_a_thousand_horizons_are_refused_at_once(
+    steps: int, linear: FernForecaster, panel: pd.DataFrame
+) -> None:
+    panel.to_parquet("rows.parquet")
     calls = [
         lambda: linear.predict(h=steps),
         lambda: linear.predict(h=steps, level=[80]),
         lambda: linear.simulate(h=steps, n_paths=2),
         lambda: linear.plot(h=steps),
+        lambda: linear.report(h=steps),
+        lambda: linear.predict_file("rows.parquet", "out.parquet", h=steps),
     ]
     for call in calls:
         began = time.process_time()
         with raises_error("h", got=steps):
             call()
         assert time.process_time() - began < 5.0
+    assert [path.name for path in Path().iterdir()] == ["rows.parquet"]
 
 
 def test_a_long_horizon_of_a_short_series_is_forecast() -> None:
     rows = pd.DataFrame({"ds": np.arange(9), "y": np.arange(9.0)})
     assert len(FernForecaster(10**5, progress="silent").fit(rows).predict()) == 10**5
-
-
-# --- claims of sweeps -----------------------------------------------------------------------------------------
 
 
 # --- what a page runs -----------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """`predict_file` on folders as people have them, and files that nobody finished."""
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from tests.errors import raises_error
 
 from fern.forecaster import FernForecaster
-from fern.forecaster.predict_file import find_chunks
+from fern.forecaster.predict_file import _write, find_chunks
 
 pytestmark = pytest.mark.filterwarnings("ignore::fern.forecaster.FernWarning")
 
@@ -104,23 +105,22 @@ def test_millions_of_series_of_one_row_take_little_memory() -> None:
     assert pa.total_allocated_bytes() - before < 10**6
 
 
-STOPPED = """
-import os, signal, time
-from pathlib import Path
-import pyarrow as pa
-from fern.forecaster.predict_file import _write
-def tables():
-    yield pa.table({"x": [1.0]})
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(60)
-_write(tables(), Path("out.parquet"))
-"""
+def _write_until_told() -> None:
+    def tables() -> Iterator[pa.Table]:
+        yield pa.table({"x": [1.0]})
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    _write(tables(), Path("out.parquet"))
 
 
-def test_a_writer_that_is_told_to_end_leaves_no_half_written_file(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", STOPPED], cwd=tmp_path, env={**os.environ}, check=False)
-    assert ended.returncode == -signal.SIGTERM
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_writer_that_is_told_to_end_leaves_no_half_written_file() -> None:
+    writer = multiprocessing.get_context("fork").Process(target=_write_until_told)
+    writer.start()
+    writer.join(60)
+    assert writer.exitcode == -signal.SIGTERM
+    assert list(Path().iterdir()) == []
 
 
 def test_a_program_that_finds_no_room_is_told_and_the_process_lives(forecaster: Any, monkeypatch: Any) -> None:

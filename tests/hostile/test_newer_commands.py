@@ -233,16 +233,14 @@ def test_a_folder_that_is_no_saved_forecaster_is_a_mistake_in_every_command(kind
     assert snapshot() == before
 
 
-ODD_NAMES = {"escape codes": "\x1b[2J", "markup": "[/]", "a tag": "<script>alert(1)</script>", "a formula": "=1+1",
-             "a cell": "a|b", "math": "$x_", "a format": "%s{0}", "nothing": "", "direction": "\u202etxt",
-             "a column of ours": "cutoff"}  # fmt: skip
+ODD_NAMES = ["\x1b[2J[/]<script>alert(1)</script>", "=1+1|$x_%s{0}", "", "\u202etxt", "cutoff"]
+"""Escape codes, markup and a tag; a formula, a cell, math and a format; nothing; a direction; a column of ours."""
 
 
 def test_foreign_names_reach_terminal_plot_and_page_as_text(capsys) -> None:
     """One table whose columns have all of the names, and one whose series have."""
-    names = list(ODD_NAMES.values())
-    wide = pa.Table.from_arrays([HOURS, *([pa.array(WAVE)] * len(names))], ["date", *names])
-    tall = pa.concat_tables(long(name).slice(0, ROWS) for name in names)
+    wide = pa.Table.from_arrays([HOURS, *([pa.array(WAVE)] * len(ODD_NAMES))], ["date", *ODD_NAMES])
+    tall = pa.concat_tables(long(name).slice(0, ROWS) for name in ODD_NAMES)
     write_files({"w.parquet": parquet(wide), "l.parquet": parquet(tall)})
     sizes = ("--model", "last-value", "--horizon", 3, "--context-length", 8)
     for command in (
@@ -260,7 +258,7 @@ def test_foreign_names_reach_terminal_plot_and_page_as_text(capsys) -> None:
         page = Path(name).read_text()
         assert not [mark for mark in MARKS if mark in page]
         assert "<script>alert" not in page
-    assert pq.read_table("w.parquet").column_names == ["date", *names]
+    assert pq.read_table("w.parquet").column_names == ["date", *ODD_NAMES]
 
 
 def with_last(value: str) -> str:
@@ -291,6 +289,7 @@ def with_last(value: str) -> str:
            "--level", {"x.csv": hourly(ROWS)})
       for level in ("0", "100", "-5", "nan", "inf", "moon", "1e400", "80;90")),
     Case("a horizon beyond memory of a saved forecaster", (*FORECAST, "--horizon", 10**12), 2, "memory|horizon"),
+    Case("a thousand horizons and a step", (*FORECAST, "--horizon", 3001), 2, "horizon|h: got 3001"),
     Case("a report of it", (*REPORT, "--horizon", 10**12, "-o", "r.html"), 2, "memory|horizon"),
     Case("10^12 windows", (*BACKTEST, "--windows", 10**12), 2, "--windows"),
     Case("windows 10^12 rows apart", (*BACKTEST, "--step-size", 10**12), 2, "--windows|--step-size"),

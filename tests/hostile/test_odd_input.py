@@ -223,6 +223,21 @@ def test_a_pipe_that_is_also_the_output_is_refused(capsys) -> None:
     assert (ran.code, "is also an input" in ran.err) == (2, True)
 
 
+PIPE = {"p.toml": os.mkfifo}
+
+
+@cases(
+    Case("a task", ("bench", "run", "p.toml", "--out", "r"), 2, "not a regular file", PIPE),
+    Case("a task of an export", ("bench", "export-fev", "d", "--task", "p.toml"), 2, "not a regular file", PIPE),
+    Case("a scenario", ("simulate", "p.toml", "-o", "x.csv"), 2, "not a regular file", PIPE),
+    Case("a scenario of a response", ("bench", "response", "last-value", "p.toml"), 2, "not a regular file", PIPE),
+    Case("a scenario of a stress test", ("stress", "last-value", "--scenario", "p.toml"), 2, "regular file", PIPE),
+    Case("a policy", ("audit", "x.csv", "--policy", "p.toml"), 2, "not a regular file", {**PIPE, "x.csv": hourly()}),
+)
+def test_a_pipe_is_no_file_of_settings_and_is_not_waited_for(case: Case, capsys) -> None:
+    check(case, capsys)
+
+
 def _on(stream: Any, *arguments: object, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setattr(sys, "argv", ["fern", *map(str, arguments)])

@@ -41,7 +41,7 @@ def on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             del sys.modules[name]
 
 
-@pytest.mark.usefixtures("on_the_path")
+@pytest.mark.usefixtures("on_the_path", "forked")
 def test_models_that_die_while_they_are_planned_are_failed_rows_and_the_sweep_goes_on(capsys, monkeypatch) -> None:
     write_files({
         "t.toml": TASK,
@@ -179,6 +179,7 @@ def test_a_model_that_exits_while_it_is_run_is_a_failed_row(monkeypatch) -> None
 SHOCKED = SCENARIO.replace("60", "400") + '[[shocks]]\nkind = "param"\nat = 0.9\nparams = { mu = 3.0 }\n'
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_response_of_a_target_that_hangs_ends(capsys) -> None:
     write_files({"s.toml": SHOCKED, "hangs_here.py": forecaster("time.sleep(1000)")})
     began = time.monotonic()

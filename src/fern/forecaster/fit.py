@@ -395,7 +395,7 @@ class _Work:
         chosen = result.model.chosen if isinstance(result.model, FittedForecaster) else {}
         model = self._model(replace(recipe, model={**recipe.model, **chosen}), windows)
         places = self._places(name)
-        return train(model, windows, self.validation, config, progress="silent", **places).model
+        return train(model, windows, self.validation, config, progress="silent", **places).model.float()
 
     def _model(self, recipe: Recipe, windows: Windows) -> Forecaster:
         return build_model(
@@ -407,7 +407,7 @@ class _Work:
         )
 
     def _train(self, recipe: Recipe, *, name: str, share: float, progress: Mode) -> TrainResult:
-        return train(
+        result = train(
             self._model(recipe, self.training),
             self.training,
             self.validation,
@@ -416,6 +416,8 @@ class _Work:
             on_interrupt="keep",
             **self._places(name),
         )
+        result.model.float()  # forecasts are in single precision, whatever the training was in
+        return result
 
     def _places(self, name: str) -> dict[str, Any]:
         """Where a training keeps its checkpoints, and whether it goes on from there."""
