@@ -2,9 +2,16 @@
 
 from fern.errors import FernError, unknown_name
 from fern.systems.base import System
-from fern.systems.flows import CHUA, LORENZ63, LORENZ96, ROSSLER
+from fern.systems.chua import CHUA
+from fern.systems.double_well import DOUBLE_WELL
+from fern.systems.garch import GARCH
 from fern.systems.kuramoto_sivashinsky import KURAMOTO_SIVASHINSKY
-from fern.systems.processes import DOUBLE_WELL, GARCH, ORNSTEIN_UHLENBECK, SEASONAL_AR, SLDS
+from fern.systems.lorenz63 import LORENZ63
+from fern.systems.lorenz96 import LORENZ96
+from fern.systems.ornstein_uhlenbeck import ORNSTEIN_UHLENBECK
+from fern.systems.rossler import ROSSLER
+from fern.systems.seasonal_ar import SEASONAL_AR
+from fern.systems.slds import SLDS
 
 _CHAOTIC = (LORENZ63, ROSSLER, CHUA, LORENZ96, KURAMOTO_SIVASHINSKY)
 _STOCHASTIC = (ORNSTEIN_UHLENBECK, DOUBLE_WELL, SLDS, SEASONAL_AR, GARCH)
