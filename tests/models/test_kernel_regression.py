@@ -1,5 +1,7 @@
 """Kernel regression of the whole horizon: against the dense formula, phases, volatility, and mistakes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.errors import raises_error
@@ -32,7 +34,7 @@ def test_it_equals_a_gaussian_process_with_the_same_kernel():
     at = np.arange(7 * S, rows - S + 1, S)
 
     def level(t):
-        return np.median(price[t - 7 * S : t])
+        return np.mean([np.median(price[max(0, t - k * 7 * S) : t]) for k in (1, 6)])
 
     away = np.stack([price[t : t + S] - level(t) for t in at])
     unit = 1.4826 * np.median(np.abs(away))
@@ -49,13 +51,13 @@ def test_it_equals_a_gaussian_process_with_the_same_kernel():
     size = x.shape[1]
 
     def kernel(a, b):
-        return a @ b / size + np.exp(-0.3 / size * np.sum((a - b) ** 2))
+        return 1 + a @ b / size + np.exp(-0.3 / size * np.sum((a - b) ** 2))
 
     gram = np.array([[kernel(a, b) for b in z] for a in z])
     weights = 2.0 ** (np.arange(len(at))[::-1] / CONFIG.half_life)
     target = away / unit
-    duals = np.linalg.solve(gram + CONFIG.penalty * np.diag(weights), target - target.mean(0))
-    expected = target.mean(0) + np.array([kernel(new, b) for b in z]) @ duals
+    duals = np.linalg.solve(gram + CONFIG.penalty * np.diag(weights), target)
+    expected = np.array([kernel(new, b) for b in z]) @ duals
     made, levels = model.predict(series(price, load, rows), np.array([rows]))
     np.testing.assert_allclose(made[0], expected, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose([levels[0], model.unit], [level(rows), unit])
@@ -111,11 +113,45 @@ def test_wild_days_at_the_end_raise_the_volatility():
     price, load = prices(200)
     wild = price.copy()
     wild[-8 * S :] += 3 * np.random.default_rng(1).standard_normal(8 * S)
+    at = np.array([100 * S, len(price)])
     calm, restless = (
-        fit_kernel_regression(RegressionSeries(some, load), CONFIG, phase=0).volatility for some in (price, wild)
+        fit_kernel_regression(RegressionSeries(some, load), CONFIG, phase=0).volatility(at) for some in (price, wild)
     )
-    assert 0.5 < calm < 1.6
-    assert restless > 2 * calm
+    assert calm.shape == (2, S)
+    assert 0.5 < calm[1].mean() < 1.6
+    assert restless[1].mean() > 2 * restless[0].mean()
+
+
+def test_volatility_tells_the_hours_apart():
+    price, load = prices(200)
+    at = np.array([len(price)])
+    price.reshape(-1, S)[-20:, 18] += 2 * np.random.default_rng(1).standard_normal(20)
+    late = fit_kernel_regression(RegressionSeries(price, load), CONFIG, phase=0).volatility(at)[0]
+    assert late.argmax() == 18
+    assert late[18] > 1.5 * np.median(late)
+
+
+@pytest.mark.parametrize(("season", "phase"), [(S, 0), (1, None)])
+def test_the_past_is_forecast_from_the_windows_that_had_ended(season, phase):
+    """As a regression of these windows alone does, in the units and weights of the whole."""
+    price, load = prices(70)
+    config = replace(CONFIG, season=season, windows=300)
+    known = RegressionSeries(price, load)
+    model = fit_kernel_regression(known, config, phase=phase, keep_factor=True)
+    at = np.array([20 * S, 60 * S])
+    made, level = model.hindcast(known, at)
+    assert np.isnan(made[0]).all() == (season == S)  # by then 12 windows of the phase had ended
+    assert np.isfinite(level[1])
+    some = int(model.count_ended(at)[1])
+    assert (model.origins[:some] + S <= at[1]).all() and model.origins[some] + S > at[1]
+    factor = model.factor
+    assert factor is not None
+    gram, target = factor @ factor.T, factor @ (factor.T @ model.duals)
+    z = model._standardise(known, at[1:])
+    across = 1 + z @ model.features.T / z.shape[1]
+    across += np.exp(-config.width / z.shape[1] * np.square(z - model.features).sum(axis=1))
+    expected = across[:, :some] @ np.linalg.solve(gram[:some, :some], target[:some])
+    np.testing.assert_allclose(made[1], expected[0], rtol=1e-6, atol=1e-8)
 
 
 def test_long_horizons_enter_in_blocks():

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.forecaster.combination import HeldOutWindows, average, loss
+from fern.forecaster.combination import WIDTH, HeldOutWindows, average, loss
 from fern.forecaster.partner import choose_rows
 from fern.models.classical import QuantileForecast
 from fern.models.kernel_regression import (
@@ -30,13 +30,13 @@ Floats = NDArray[np.float64]
 KERNEL_WINDOWS, JUDGED_WINDOWS = 60_000, 40_000
 """Windows that the kernel regressions of all series learn from, at most about; and all trials of one transform."""
 
-JUDGED_TIMES = 8
-"""Times within the held-out part at which the kernel regression learns anew, as it does whenever it forecasts."""
+NEWEST = 8
+"""One over the share of the held-out windows that tell the importance of covariates, the newest of them."""
 
 SHARES = (0.0, 0.5, 1.0)
 """Of the kernel in the average with the ridge regression."""
 
-CALMS = (0.0, 0.5, 1.0)
+CALMS = (0.0, 1.0)
 """Powers of the volatility of late that widths may be multiplied by."""
 
 KERNEL_HANDICAP = 0.002
@@ -51,9 +51,9 @@ windows choose by chance, and an effect is then told with too much certainty."""
 class KernelPart:
     """How the kernel regression of a channel forecasts.
 
-    ``spread`` is the standard deviation of each step in transformed units, from held-out windows; it is multiplied by
-    the volatility of late to the power ``calm``. A series whose rows give less than ``fewest`` windows has the ridge
-    regression alone.
+    ``spread`` is the standard deviation of each step in transformed units, by the 80 % interval of held-out windows; it
+    is multiplied by the volatility of late to the power ``calm``. A series whose rows give less than ``fewest`` windows
+    has the ridge regression alone.
     """
 
     config: KernelRegressionConfig
@@ -73,8 +73,9 @@ class KernelPart:
         model = self._learn(series)
         if model is None:
             return None
-        means, level = model.predict(series, np.array([len(series.values)]))
-        return self.distribution(means, np.array([model.volatility]), level, np.array([model.unit]))
+        at = np.array([len(series.values)])
+        means, level = model.predict(series, at)
+        return self.distribution(means, model.volatility(at), level, np.array([model.unit]))
 
     def sample_effects(
         self, first: RegressionSeries, second: RegressionSeries, n: int, rng: np.random.Generator
@@ -88,23 +89,20 @@ class KernelPart:
 
     def _learn(self, series: RegressionSeries, *, keep_factor: bool = False) -> KernelRegression | None:
         """The regression of a series' rows at the phase of the steps ahead; None where they are too few."""
-        count = len(series.values)
+        count = len(series.values)  # the steps ahead are not learnt from
         phase = (series.phase + count) % self.config.season
-        try:  # the steps ahead are not learnt from
-            model = fit_kernel_regression(series.before(count), self.config, phase=phase, keep_factor=keep_factor)
-        except FernError:  # too few rows
-            return None
-        return model if len(model.features) >= self.fewest else None
+        model = _learn(series.before(count), self.config, phase, keep_factor=keep_factor)
+        return model if model is not None and len(model.features) >= self.fewest else None
 
     def distribution(
         self,
         means: Floats,  # (n, H), transformed
-        volatility: Floats,  # (n,)
+        volatility: Floats,  # (n, H)
         level: Floats,  # (n,)
         unit: Floats,  # (n,)
     ) -> QuantileForecast:
         """Normal in transformed units, in the units of the data."""
-        spread = self.spread * volatility[:, None] ** self.calm
+        spread = self.spread * volatility**self.calm
         response = np.full_like(means, 0.5) ** np.arange(means.shape[1])
         below, scale = level[:, None, None], unit[:, None, None]
         made = QuantileForecast.normal(means, spread, response)
@@ -126,7 +124,7 @@ def read_kernel(plain: Mapping[str, Any], spread: NDArray[Any] | None, horizon: 
 
 @dataclass(frozen=True, eq=False)
 class KernelTrial:
-    """A kernel regression as it was at a time within the held-out part, and the windows that it forecasts."""
+    """A kernel regression of the rows before some held-out windows of a series and phase, and these windows."""
 
     model: KernelRegression
     series: int
@@ -141,77 +139,112 @@ def fit_kernel(
     *,
     season: int,
 ) -> tuple[KernelPart | None, QuantileForecast, list[KernelTrial]]:
-    """The kernel regression of a channel where it helps, the windows' forecasts with it, and its newest trials.
+    """The kernel regression of a channel where it helps, the windows' forecasts with it, and trials before the newest.
 
-    ``mine`` are the windows of the channel that the ridge regression can forecast.
+    ``mine`` are the windows of the channel that the ridge regression can forecast. Each is forecast from the rows
+    before it, as it would have been then.
     """
     horizon = held.actual.shape[1]
     most = min(KernelRegressionConfig(horizon=horizon).windows, KERNEL_WINDOWS // len(ready))
     if not len(mine) or most < FEWEST_WINDOWS:
         return None, ridge, []
     straight = held.judged(ridge, mine)
-    best, part, chosen, own = loss(straight, ridge.take(mine)), None, list[KernelTrial](), ridge
+    best, part, own = loss(straight, ridge.take(mine)), None, ridge
     handicap = 1 + KERNEL_HANDICAP + CHANCE / straight.worth
     mine_only = np.isin(np.arange(len(held.scale)), mine)
+    places_of = _group(ready, held, mine, season)
+    judged = min(most, max(3 * FEWEST_WINDOWS, JUDGED_WINDOWS // len(places_of)))
     for transform in TRANSFORMS:
         config = KernelRegressionConfig(horizon=horizon, season=season, windows=most, transform=transform)
-        trials = _try_kernel(ready, held, mine, config)
-        means, volatility, level, unit = forecast_trials(trials, ready, held)
+        means, volatility, level, unit, fewest = _hindcast(ready, held, places_of, replace(config, windows=judged))
         able = np.asarray(np.isfinite(means).all(axis=1))
         if able[mine].mean() < 0.5:  # it would speak for few
             continue
         places = np.flatnonzero(able)
         target = transform_values(transform, (held.actual[places] - level[places, None]) / unit[places, None])
-        fewest = max(FEWEST_WINDOWS, min(len(trial.model.features) for trial in trials) // 2)
         for calm in CALMS:
-            error = (target - means[places]) / volatility[places, None] ** calm
-            spread = np.sqrt(np.square(np.clip(error, -10, 10)).mean(axis=0))
-            candidate = KernelPart(config, spread, 1.0, calm, fewest)
+            spread = _measure_spread((target - means[places]) / volatility[places] ** calm)
+            candidate = KernelPart(config, spread, 1.0, calm, max(FEWEST_WINDOWS, fewest // 2))
             made = candidate.distribution(np.nan_to_num(means), volatility, level, unit)
             made = choose_rows(able, made, ridge)
             for share in SHARES[1:]:
                 mixed = choose_rows(able, average(made, ridge, share), ridge)
                 score = handicap * loss(held.judged(mixed, mine), mixed.take(mine))
                 if score < best:
-                    best, part, chosen = score, replace(candidate, share=share), trials
+                    best, part = score, replace(candidate, share=share)
                     own = choose_rows(mine_only, mixed, ridge)
-    latest = max((int(held.rows[trial.places].max()) for trial in chosen), default=0)
-    newest = [trial for trial in chosen if held.rows[trial.places].max() > latest - horizon * JUDGED_TIMES]
-    return part, own, newest
+    if part is None:
+        return None, ridge, []
+    trials = []
+    for (number, phase), places in places_of.items():
+        newest = places[-(-(NEWEST - 1) * len(places) // NEWEST) :] if len(places) > 1 else places
+        model = _learn(ready[number].before(int(held.rows[newest[0]])), replace(part.config, windows=judged), phase)
+        if model is not None:
+            trials.append(KernelTrial(model, number, newest))
+    return part, own, trials
 
 
-def _try_kernel(
-    ready: Sequence[RegressionSeries], held: HeldOutWindows, mine: NDArray[np.int64], config: KernelRegressionConfig
-) -> list[KernelTrial]:
-    """Kernel regressions at several times within the held-out part, one for each series and phase of its windows."""
-    times = min(JUDGED_TIMES, len(mine))
-    plans: list[tuple[int, int, int, NDArray[np.int64]]] = []  # series, phase, first row and windows
+def _measure_spread(errors: Floats) -> Floats:  # (n, H) -> (H,)
+    """Each step's mean size of errors, as the standard deviation of a normal variable with their 80 % interval."""
+    sizes = np.abs(np.clip(errors, -10, 10))
+    means = sizes.mean(axis=0)
+    within = np.quantile(sizes / np.where(means > 0, means, 1.0), 0.8)
+    return np.asarray(means * within / (WIDTH / 2))
+
+
+def _group(
+    ready: Sequence[RegressionSeries], held: HeldOutWindows, mine: NDArray[np.int64], season: int
+) -> dict[tuple[int, int], NDArray[np.int64]]:
+    """The windows of each series and phase, the oldest first."""
+    groups = {}
     for number in np.unique(held.series[mine]).tolist():
         own = mine[held.series[mine] == number]
-        rows = held.rows[own]
-        phases = (ready[number].phase + rows) % config.season if config.season <= MOST_PHASES else np.zeros_like(rows)
-        for some in np.array_split(np.argsort(rows, kind="stable"), min(times, len(rows))):
-            first = int(rows[some].min())
-            plans += [(number, phase, first, own[some[phases[some] == phase]]) for phase in np.unique(phases[some])]
-    config = replace(config, windows=max(FEWEST_WINDOWS, min(config.windows, JUDGED_WINDOWS // max(1, len(plans)))))
-    trials = []
-    for number, phase, cut, places in plans:
-        try:
-            model = fit_kernel_regression(ready[number].before(cut), config, phase=int(phase))
-        except FernError:  # too few rows
+        own = own[np.argsort(held.rows[own], kind="stable")]
+        phases = (ready[number].phase + held.rows[own]) % season if season <= MOST_PHASES else np.zeros_like(own)
+        groups |= {(number, phase): own[phases == phase] for phase in np.unique(phases).tolist()}
+    return groups
+
+
+def _learn(
+    series: RegressionSeries, config: KernelRegressionConfig, phase: int, *, keep_factor: bool = False
+) -> KernelRegression | None:
+    """The regression of a series' rows; None where they are too few."""
+    try:
+        return fit_kernel_regression(series, config, phase=phase, keep_factor=keep_factor)
+    except FernError:
+        return None
+
+
+def _hindcast(
+    ready: Sequence[RegressionSeries],
+    held: HeldOutWindows,
+    places_of: Mapping[tuple[int, int], NDArray[np.int64]],
+    config: KernelRegressionConfig,
+) -> tuple[Floats, Floats, Floats, Floats, int]:  # (n, H), transformed; (n, H); (n,); (n,)
+    """The forecasts of held-out windows, their volatility, the level and unit that the forecasts are about, and the
+    least number of windows that one was learnt from."""
+    means, volatility = np.full(held.actual.shape, np.nan), np.ones(held.actual.shape)
+    level, unit, fewest = np.ones(len(held.scale)), np.ones(len(held.scale)), config.windows
+    for (number, phase), places in places_of.items():
+        rows = held.rows[places]
+        model = _learn(ready[number].before(int(rows[-1])), config, phase, keep_factor=True)
+        if model is None:
             continue
-        trials.append(KernelTrial(model, number, places))
-    return trials
+        means[places], level[places] = model.hindcast(ready[number], rows)
+        volatility[places], unit[places] = model.volatility(rows), model.unit
+        ended = model.count_ended(rows)
+        fewest = min([fewest, *ended[ended >= FEWEST_WINDOWS].tolist()])
+    return means, volatility, level, unit, fewest
 
 
 def forecast_trials(
     trials: Sequence[KernelTrial], ready: Sequence[RegressionSeries], held: HeldOutWindows
-) -> tuple[Floats, Floats, Floats, Floats]:  # (n, H), transformed; (n,) each
+) -> tuple[Floats, Floats, Floats, Floats]:  # (n, H), transformed; (n, H); (n,); (n,)
     """The trials' forecasts of their windows, their volatility, and the level and unit that the forecasts are about."""
-    means = np.full(held.actual.shape, np.nan)
-    volatility, level, unit = (np.ones(len(held.scale)) for _ in range(3))
+    means, volatility = np.full(held.actual.shape, np.nan), np.ones(held.actual.shape)
+    level, unit = np.ones(len(held.scale)), np.ones(len(held.scale))
     for trial in trials:
         rows = held.rows[trial.places]
         means[trial.places], level[trial.places] = trial.model.predict(ready[trial.series], rows)
-        volatility[trial.places], unit[trial.places] = trial.model.volatility, trial.model.unit
+        volatility[trial.places], unit[trial.places] = trial.model.volatility(rows), trial.model.unit
     return means, volatility, level, unit

@@ -1,23 +1,27 @@
 """Kernel ridge regression of the whole horizon on lags and covariates of one series (NumPy and SciPy alone).
 
 A window with origin t is told apart by f_t: the last cycles of the values, the known columns over the horizon and their
-change since the season before, the calendar of the first step, and the level c_t, the median of the rows it reads.
-Values are (y - c_t) / u, transformed: days far above all former ones are learnt from as others are, and u is the usual
-size of that. With standardised features of p columns,
+change since the season before, the calendar of the first step, and the level c_t, by medians of the newest rows. Values
+are (y - c_t) / u, transformed: days far above all former ones are learnt from as others are, and u is the usual size
+of that. With standardised features of p columns,
 
-    k(f, g) = a fᵀg / p + exp(-b ‖f - g‖² / p),    ŷ(f) = m + Σ_i k(f, f_i) α_i,    (K + λ W⁻¹) α = Y - m,
+    k(f, g) = 1 + a fᵀg / p + exp(-b ‖f - g‖² / p),    ŷ(f) = Σ_i k(f, f_i) α_i,    (K + λ W⁻¹) α = Y,
 
-so all H steps come from one Cholesky factor (a Gaussian process with a linear and a squared exponential part). W holds
-weights that halve every ``half_life`` windows. Where a season has few steps, the windows are those of the origin's own
-phase: forecasts at midnight learn from midnights. Beside the forecast stands how volatile the newest windows were:
-their leave-one-out errors α_i / (K + λ W⁻¹)⁻¹_ii over those of all windows.
+so all H steps come from one Cholesky factor L (a Gaussian process with a linear and a squared exponential part). W
+holds weights that halve every ``half_life`` windows. Where a season has few steps, the windows are those of the
+origin's own phase: forecasts at midnight learn from midnights.
+
+The same factor has every former forecast: what the first s windows alone tell of window t is Σ_{i≤s} L_ti (L⁻¹Y)_i. So
+windows of the past are forecast as if the regression had been learnt anew before each, and the sizes of these errors
+tell how volatile each step was of late.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from fern.errors import FernError, require_whole
 from fern.models.lag_regression import Floats, RegressionSeries, Transform, measure_unit, transform_values
@@ -26,11 +30,12 @@ MOST_PHASES = 24
 FEWEST_WINDOWS = 40
 """Windows of one phase from which it has a regression of its own, and windows at all below which there is none."""
 
-NEWEST, SAMPLED = 10, 60
-"""Windows whose leave-one-out errors tell the volatility of late, and those it is compared with."""
+LEVELS = (1, 6)
+"""The level is the mean of two medians, of the rows that a forecast reads and of so many times as many: half of it
+follows a jump within days, and what a quiet month says is not forgotten in a week."""
 
-FADING = 0.85
-"""What a window counts for the volatility beside the one after it."""
+FADING, COMMON = 7.0, 0.3
+"""Windows after which an error counts half for the volatility of late, and the part that all steps have in common."""
 
 MOST_STEPS = 48
 """Steps of a column over the horizon that enter one by one; more are averaged in blocks."""
@@ -87,8 +92,7 @@ class KernelRegressionConfig:
 class KernelRegression:
     """A fitted kernel regression: `fit_kernel_regression` makes one.
 
-    ``phase`` is that of the origins it serves; None for all. ``volatility`` is 1 where the newest windows were as hard
-    as all others.
+    ``phase`` is that of the origins it serves; None for all.
     """
 
     config: KernelRegressionConfig
@@ -98,10 +102,10 @@ class KernelRegression:
     mean: Floats  # (p,)
     spread: Floats  # (p,)
     duals: Floats  # (n, H)
-    centre: Floats  # (H,)
-    volatility: float
+    origins: NDArray[np.int64]  # (n,)
+    sizes: Floats  # (n, H): of the errors of each window, learnt from those that had ended before it
     amplitude: Floats  # (H,): the variance that the data give the Gaussian process, in units of its kernel
-    factor: tuple[Floats, bool] | None = None  # of K + λ W⁻¹, where it is kept
+    factor: Floats | None = None  # (n, n): L, where it is kept
 
     def sample_pair(
         self, first: RegressionSeries, second: RegressionSeries, n: int, rng: np.random.Generator
@@ -111,11 +115,11 @@ class KernelRegression:
         at = np.array([len(first.values)], dtype=np.int64)
         z = np.concatenate([self._standardise(one, at) for one in (first, second)])
         across = _kernel(self.config, z, self.features)  # (2, n)
-        left = _kernel(self.config, z, z) - across @ cho_solve(self.factor, across.T, check_finite=False)
+        left = _kernel(self.config, z, z) - across @ cho_solve((self.factor, True), across.T, check_finite=False)
         values, vectors = np.linalg.eigh(left)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         drawn = (root @ rng.standard_normal((2, n)))[..., None] * np.sqrt(self.amplitude)
-        means = self.centre + across @ self.duals
+        means = across @ self.duals
         return means[0] + drawn[0], means[1] + drawn[1]
 
     def predict(
@@ -127,19 +131,61 @@ class KernelRegression:
 
         NaN where an origin has another phase, or too few rows before it.
         """
+        return self._fill(
+            series, origins, lambda at: _kernel(self.config, self._standardise(series, at), self.features) @ self.duals
+        )
+
+    def hindcast(
+        self,
+        series: RegressionSeries,
+        origins: NDArray[np.int64],  # (B,)
+    ) -> tuple[Floats, Floats]:  # (B, H), transformed; (B,)
+        """As `predict`, each learnt from the windows that had ended by its origin alone, if these are not too few."""
+        factor = self.factor
+        assert factor is not None
+        solved = factor.T @ self.duals
+
+        def tell(at: NDArray[np.int64]) -> Floats:
+            across = _kernel(self.config, self._standardise(series, at), self.features)
+            rows = solve_triangular(factor, across.T, lower=True, check_finite=False).T
+            return np.asarray(np.where(self._ended(at), rows, 0.0) @ solved)
+
+        return self._fill(series, np.where(self.count_ended(origins) < FEWEST_WINDOWS, 0, origins), tell)
+
+    def count_ended(self, origins: NDArray[np.int64]) -> NDArray[np.int64]:  # (B,)
+        """The windows that had ended by these origins."""
+        return np.asarray(self._ended(origins).sum(axis=1))
+
+    def volatility(self, origins: NDArray[np.int64]) -> Floats:  # (B, H)
+        """The size of the errors of late over that of all; 1 where the newest windows were as hard as others."""
+        usual = self.sizes[len(self.sizes) // 2 :].mean(axis=0)  # the first were learnt from few
+        spacing = max(1.0, float(np.median(np.diff(self.origins))))
+        gap = max(spacing, self.config.horizon)
+        age = (origins[:, None] - self.origins - self.config.horizon) / gap
+        weights = np.where(self._ended(origins), 0.5 ** (np.maximum(age, 0.0) / FADING), 0.0) * spacing / gap
+        late = (weights @ self.sizes + usual) / (weights.sum(axis=1, keepdims=True) + 1)
+        own = np.divide(late, usual, out=np.ones_like(late), where=usual > 0)
+        common = late.mean(axis=1, keepdims=True) / (usual.mean() or 1.0)
+        return np.asarray((1 - COMMON) * own + COMMON * common)
+
+    def _fill(
+        self, series: RegressionSeries, origins: NDArray[np.int64], tell: Callable[[NDArray[np.int64]], Floats]
+    ) -> tuple[Floats, Floats]:
         at = np.asarray(origins, dtype=np.int64)
         able = at >= self.config.context_length
         if self.phase is not None:
             able &= (series.phase + at) % self.config.season == self.phase
         out, levels = np.full((len(at), self.config.horizon), np.nan), np.full(len(at), np.nan)
         if able.any():
-            z = self._standardise(series, at[able])
-            out[able] = self.centre + _kernel(self.config, z, self.features) @ self.duals
-            levels[able] = _levels(self.config, series.values, at[able])
+            out[able], levels[able] = tell(at[able]), _levels(self.config, series.values, at[able])
         return out, levels
 
+    def _ended(self, origins: NDArray[np.int64]) -> NDArray[np.bool_]:  # (B, n)
+        return np.asarray(self.origins + self.config.horizon <= origins[:, None])
+
     def _standardise(self, series: RegressionSeries, at: NDArray[np.int64]) -> Floats:  # (B, p)
-        return (_features(self.config, series, self.unit, at) - self.mean) / self.spread
+        level = _levels(self.config, series.values, at)
+        return (_features(self.config, series, self.unit, at, level) - self.mean) / self.spread
 
 
 def fit_kernel_regression(
@@ -148,7 +194,7 @@ def fit_kernel_regression(
     """Learn from the rows of a series.
 
     ``phase`` is that of the origins to forecast. Where windows of that phase are too few, those of all phases count.
-    With ``keep_factor`` it can draw from its uncertainty.
+    With ``keep_factor`` it can draw from its uncertainty, and forecast its own past.
 
     Example:
         >>> hours = np.arange(24 * 120.0)
@@ -174,48 +220,38 @@ def fit_kernel_regression(
         expected = f"{FEWEST_WINDOWS} windows of {need} rows"
         raise FernError(f"has {rows:,} rows", argument="series", expected=expected)
     away = series.values[origins[:, None] + np.arange(config.horizon)]
-    away = away - _levels(config, series.values, origins)[:, None]
+    level = _levels(config, series.values, origins)
+    away = away - level[:, None]
     unit = measure_unit(away)
     target, age = transform_values(config.transform, away / unit), np.arange(len(origins))[::-1]
-    features = _features(config, series, unit, origins)
+    features = _features(config, series, unit, origins, level)
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.where(spread > 1e-9 * (1 + np.abs(mean)), spread, np.inf)  # a constant column says nothing
     spread /= _emphases(config, features.shape[1])
     features = (features - mean) / spread
     kernel = _kernel(config, features, features)
     kernel[np.diag_indices(len(kernel))] += config.penalty * 2.0 ** (age / config.half_life)
-    factor = cho_factor(kernel, lower=True, overwrite_a=True, check_finite=False)
-    centre = target.mean(axis=0)
-    duals = cho_solve(factor, target - centre, check_finite=False)
-    amplitude = (duals * (target - centre)).mean(axis=0)
-    volatility = _volatility(factor, duals, age)
+    factor = cholesky(kernel, lower=True, overwrite_a=True, check_finite=False)
+    solved = solve_triangular(factor, target, lower=True, check_finite=False)
+    duals = solve_triangular(factor, solved, lower=True, trans=1, check_finite=False)
+    ended = origins + config.horizon <= origins[:, None]
+    sizes = np.abs(target - np.where(ended, factor, 0.0) @ solved)
+    amplitude = (duals * target).mean(axis=0)
     kept = factor if keep_factor else None
-    return KernelRegression(config, phase, unit, features, mean, spread, duals, centre, volatility, amplitude, kept)
-
-
-def _volatility(factor: tuple[Floats, bool], duals: Floats, age: NDArray[np.int64]) -> float:
-    """Leave-one-out errors of the newest windows over those of windows from all times."""
-    newest = np.flatnonzero(age < NEWEST)
-    places = np.concatenate([newest, np.linspace(0, len(age) - 1, SAMPLED).astype(np.int64)])
-    units = np.zeros((len(age), len(places)))
-    units[places, np.arange(len(places))] = 1.0
-    inverse = cho_solve(factor, units, check_finite=False)[places, np.arange(len(places))]
-    errors = np.sqrt(np.square(duals[places] / inverse[:, None]).mean(axis=1))
-    weights = FADING ** age[newest]
-    late, usual = float(weights @ errors[: len(newest)] / weights.sum()), float(errors[len(newest) :].mean())
-    return late / usual if usual > 0 else 1.0
+    return KernelRegression(config, phase, unit, features, mean, spread, duals, origins, sizes, amplitude, kept)
 
 
 def _kernel(config: KernelRegressionConfig, left: Floats, right: Floats) -> Floats:  # (n, p), (m, p) -> (n, m)
     size = max(left.shape[1], 1)
     products = left @ right.T
     apart = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1) - 2 * products
-    return np.asarray(config.linear / size * products + np.exp(np.minimum(-config.width / size * apart, 0.0)))
+    return np.asarray(1 + config.linear / size * products + np.exp(np.minimum(-config.width / size * apart, 0.0)))
 
 
 def _levels(config: KernelRegressionConfig, values: Floats, at: NDArray[np.int64]) -> Floats:  # (T,), (B,) -> (B,)
-    """The median of the rows that the forecast of each origin reads: single spikes do not move it."""
-    return np.asarray(np.median(values[at[:, None] - 1 - np.arange(config.context_length)], axis=1))
+    """Single spikes do not move them."""
+    reaches = [times * config.context_length for times in LEVELS]
+    return np.array([np.mean([np.median(values[max(0, t - rows) : t]) for rows in reaches]) for t in at.tolist()])
 
 
 def _emphases(config: KernelRegressionConfig, size: int) -> Floats:  # (p,)
@@ -232,20 +268,20 @@ def _features(
     series: RegressionSeries,
     unit: float,
     at: NDArray[np.int64],  # (B,) rows known at each origin
+    level: Floats,  # (B,)
 ) -> Floats:  # (B, p)
     """What the windows of these origins are told apart by."""
     season, horizon = config.season, config.horizon
     ahead = np.arange(horizon)
     cycle = at[:, None] + np.arange(min(season, horizon)) - season
-    level = _levels(config, series.values, at)[:, None]
 
     def lag(rows: NDArray[np.int64]) -> Floats:
-        return transform_values(config.transform, (series.values[rows] - level) / unit)
+        return transform_values(config.transform, (series.values[rows] - level[:, None]) / unit)
 
     columns = [_blocks(lag(cycle - season * (k - 1))) for k in config.cycles] if season > 1 else []
     if season <= 1 or season > horizon:
         columns.append(lag(at[:, None] - 1 - np.arange(config.recent)))
-    columns.append(level)
+    columns.append(level[:, None])
     for known in series.known.T:
         now = known[at[:, None] + ahead]
         columns.append(_blocks(now))
