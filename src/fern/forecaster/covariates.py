@@ -21,7 +21,7 @@ from fern.data.frequency import DAY, Frequency, local_times
 from fern.data.timestamps import as_integers
 from fern.errors import FernError
 from fern.forecaster.brief_part import BriefPart, fit_brief
-from fern.forecaster.combination import Blend, HeldOutWindows, average, choose_blend, loss
+from fern.forecaster.combination import Blend, HeldOut, HeldOutWindows, average, choose_blend, loss, losses_of
 from fern.forecaster.kernel_part import (
     CHANCE,
     KernelPart,
@@ -52,6 +52,9 @@ YEARS = 2.0
 
 REPEATS = 5
 """Permutations behind an importance."""
+
+SURE = 2.0
+"""Standard errors by which the regression must gain: rows of the calendar, or of noise, gain a little by chance."""
 
 
 def phase_of(stamp: Any, frequency: Frequency, season: int, *, row: int) -> int:
@@ -339,6 +342,12 @@ def _fit_regressions(
     note = f"{said} (scaled CRPS of {tried})"
     if blend.weight == 0:
         return CovariateModel(encoding), note
+    gain, error = _measure_gain(judged, blend)
+    if gain < SURE * error:
+        chance = f"{100 * gain:.1f} % with a standard error of {100 * error:.1f} %"
+        return CovariateModel(
+            encoding
+        ), f"covariates have no part in the forecast: on held-out windows they gain {chance}"
     if any(one is not None for one in kernels):
         note += "; a kernel regression learns anew from a series' rows whenever it is forecast"
     else:
@@ -353,6 +362,14 @@ def _fit_regressions(
     )
     model = CovariateModel(encoding, regressions, blend, spread, kernels=tuple(kernels))
     return replace(model, importance=_importance(model, series, held, usable, trials, frequency, seed)), note
+
+
+def _measure_gain(held: HeldOut, blend: Blend) -> tuple[float, float]:
+    """The share of the loss that the regression takes off, and its standard error over stretches of time."""
+    losses = losses_of(held, held.classical)
+    _, codes = np.unique(held.times, return_inverse=True)
+    gains = np.bincount(codes, losses - losses_of(held, held.blended(blend))) / max(losses.sum(), 1e-12)
+    return float(gains.sum()), float(np.std(gains) * len(gains) ** 0.5)
 
 
 def _designs(horizon: int, season: int) -> list[LagRegressionConfig]:

@@ -36,8 +36,8 @@ TUNING_HANDICAP = 0.005
 """By which share of the loss a tuned network must be better than the one of the package."""
 
 FEWEST_IN_PHASE = 24
-"""Windows that begin whole seasons before the end, from which they alone decide where there are
-covariates: what is known of the steps ahead is worth more at the end of a day than within it."""
+"""Windows that begin whole seasons before the end, from which covariates are judged on them alone: what is known of the
+steps ahead is worth more at the end of a day than within it."""
 
 FEWEST_ROWS = 3
 """Rows before a held-out window, at least."""
@@ -69,14 +69,12 @@ def choose_combination(
 
     Without ``combine`` the model's forecasts are left as they are; short series are the partner's all the same.
     ``pretrained`` enters the network that comes with the package beside the model and the classical partner, tuned to
-    the rows before the held-out windows where that forecasts these better and ``tune`` allows it. With
-    ``in_phase`` windows that begin whole seasons before the end decide, where there are enough.
+    the rows before the held-out windows where that forecasts these better and ``tune`` allows it. With ``in_phase`` its
+    forecasts are those of windows that begin whole seasons before the end, where there are enough: the choice is the
+    same.
     """
     floors = {one.name: find_floor(one.values, positive) for one in series}
     by_model = None if candidate is None else _model_windows(series, scales, plan, candidate, floors)
-    if in_phase and candidate is not None and 1 < plan.season <= MOST_PHASES:
-        again = _model_windows(series, scales, plan, candidate, floors, in_phase=True)
-        by_model = again if again is not None and len(again.longer) >= FEWEST_IN_PHASE else by_model
     short = [number for number, parts in enumerate(plan.parts) if parts is None]
     by_partner = None
     if short or by_model is None:
@@ -110,6 +108,10 @@ def choose_combination(
     if not combination.pretrained:
         combination = replace(combination, partner=replace(partner, network=None))
     judged, blend = (held, learnt) if by_model is not None else (without, alone)
+    if in_phase and candidate is not None and 1 < plan.season <= MOST_PHASES:
+        again = _model_windows(series, scales, plan, candidate, floors, in_phase=True)
+        if again is not None and len(again.longer) >= FEWEST_IN_PHASE:
+            judged = again.held_out(partner.forecast(again.histories, plan.horizon), network)
     return combination, notes, _judge(judged, blend, series)
 
 
