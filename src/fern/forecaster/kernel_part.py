@@ -177,7 +177,7 @@ def fit_kernel(
         return None, ridge, []
     trials = []
     for (number, phase), places in places_of.items():
-        newest = places[-(-(NEWEST - 1) * len(places) // NEWEST) :] if len(places) > 1 else places
+        newest = places[(NEWEST - 1) * len(places) // NEWEST :]
         model = _learn(ready[number].before(int(held.rows[newest[0]])), replace(part.config, windows=judged), phase)
         if model is not None:
             trials.append(KernelTrial(model, number, newest))
