@@ -53,9 +53,6 @@ YEARS = 2.0
 REPEATS = 5
 """Permutations behind an importance."""
 
-SURE = 2.0
-"""Standard errors by which the regression must gain: rows of the calendar, or of noise, gain a little by chance."""
-
 
 def phase_of(stamp: Any, frequency: Frequency, season: int, *, row: int) -> int:
     """The phase of a row within the season: by the calendar where there is one, else by the row's number.
@@ -343,7 +340,7 @@ def _fit_regressions(
     if blend.weight == 0:
         return CovariateModel(encoding), note
     gain, error = _measure_gain(judged, blend)
-    if gain < SURE * error:
+    if gain < error:  # the calendar, and noise, gain a little by chance
         chance = f"{100 * gain:.1f} % with a standard error of {100 * error:.1f} %"
         return CovariateModel(
             encoding
@@ -365,11 +362,10 @@ def _fit_regressions(
 
 
 def _measure_gain(held: HeldOut, blend: Blend) -> tuple[float, float]:
-    """The share of the loss that the regression takes off, and its standard error over stretches of time."""
+    """The share of the loss that the regression takes off, and its standard error."""
     losses = losses_of(held, held.classical)
-    _, codes = np.unique(held.times, return_inverse=True)
-    gains = np.bincount(codes, losses - losses_of(held, held.blended(blend))) / max(losses.sum(), 1e-12)
-    return float(gains.sum()), float(np.std(gains) * len(gains) ** 0.5)
+    gains = (losses - losses_of(held, held.blended(blend))) / max(losses.mean(), 1e-12)
+    return float(gains.mean()), float(gains.std() / held.worth**0.5)
 
 
 def _designs(horizon: int, season: int) -> list[LagRegressionConfig]:
