@@ -339,9 +339,9 @@ def _fit_regressions(
     note = f"{said} (scaled CRPS of {tried})"
     if blend.weight == 0:
         return CovariateModel(encoding), note
-    gain, error = _measure_gain(judged, blend)
-    if gain < error:  # the calendar, and noise, gain a little by chance
-        chance = f"{100 * gain:.1f} % with a standard error of {100 * error:.1f} %"
+    gain, noise = _measure_gain(judged, blend)
+    if gain < noise:  # the calendar, and noise, gain a little by chance
+        chance = f"{100 * gain:.1f} % with a standard error of {100 * noise:.1f} %"
         return CovariateModel(
             encoding
         ), f"covariates have no part in the forecast: on held-out windows they gain {chance}"

@@ -196,7 +196,7 @@ def _group(
     ready: Sequence[RegressionSeries], held: HeldOutWindows, mine: NDArray[np.int64], season: int
 ) -> dict[tuple[int, int], NDArray[np.int64]]:
     """The windows of each series and phase, the oldest first."""
-    groups = {}
+    groups: dict[tuple[int, int], NDArray[np.int64]] = {}
     for number in np.unique(held.series[mine]).tolist():
         own = mine[held.series[mine] == number]
         own = own[np.argsort(held.rows[own], kind="stable")]
