@@ -177,6 +177,14 @@ def test_columns_of_noise_cost_little(past):
     assert error[1] < 1.3 * error[0] < 0.4  # from 254 rows; the values themselves deviate by about 2
 
 
+def test_covariates_that_gain_less_than_their_noise_leave_the_forecast_as_it_is(past, future, monkeypatch):
+    monkeypatch.setattr("fern.forecaster.covariates._measure_gain", lambda held, blend: (0.01, 0.02))
+    fitted = forecaster().fit(past)
+    assert fitted._fitted().covariates.blend.weight == 0
+    plain = forecaster(futr_exog_list=None).fit(past.drop(columns="x"))
+    pd.testing.assert_frame_equal(fitted.predict(futr_df=future, level=[80]), plain.predict(level=[80]))
+
+
 def test_past_columns_need_no_future(past):
     made = forecaster(futr_exog_list=None, hist_exog_list=["x"]).fit(past).predict()
     assert len(made) == 2 * H and np.isfinite(made["DLinear"]).all()
