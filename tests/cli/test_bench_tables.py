@@ -7,11 +7,6 @@ import pytest
 
 from fern.benchmark.results import RunResult
 from fern.benchmark.store import Store
-from fern.cli import bench_tables
-from fern.cli.bench import bench
-
-if not any(command.callback is bench_tables.table for command in bench.registered_commands):
-    bench_tables.register(bench)
 
 
 @pytest.fixture

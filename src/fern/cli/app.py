@@ -10,6 +10,7 @@ import typer
 from fern._version import __version__
 from fern.cli import backtest, bench, bench_tables, data, demo, forecast, report, stress, systems
 from fern.cli.console import echo
+from fern.cli.options import SeveralValues
 from fern.errors import FernError, NotWritten
 from fern.processes import Terminated, raise_on_signals
 from fern.text import say
@@ -27,15 +28,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-forecast.register(app)
-backtest.register(app)
-systems.register(app)
-demo.register(app)
-data.register(app)
-bench.register(app)
-bench_tables.register(bench.bench)
-stress.register(app)
-report.register(app)
+for command in (forecast.forecast, backtest.backtest, backtest.diagnose):
+    app.command(cls=SeveralValues)(command)
+for command in (systems.scenarios, systems.simulate, demo.demo, data.audit, data.clean, stress.stress):
+    app.command()(command)
+for command in (bench_tables.table, bench_tables.compare, bench_tables.response):
+    bench.bench.command()(command)
+app.add_typer(bench.bench)
+app.add_typer(report.group)
 
 
 @app.callback(invoke_without_command=True)
@@ -70,7 +70,10 @@ def _code() -> int:
     except FernError as error:
         return _report(str(error), MISTAKE)
     except OSError as error:
-        return _report_system_error(error)
+        if isinstance(error.filename, str | bytes | os.PathLike):  # not where an open file is known by its number alone
+            return _report(f"{os.fsdecode(error.filename)}: {error.strerror or error}", MISTAKE)
+        _abandon_output()
+        return _report(f"standard output: was not written ({error.strerror or error})", FAILED)
     except MemoryError as error:
         return _report(f"not enough memory{f' ({error})' if str(error) else ''}", FAILED)
     except RecursionError:
@@ -88,13 +91,6 @@ def _code() -> int:
             FAILED,
         )
     return code
-
-
-def _report_system_error(error: OSError) -> int:
-    if isinstance(error.filename, str | bytes | os.PathLike):  # not where an open file is known by its number alone
-        return _report(f"{os.fsdecode(error.filename)}: {error.strerror or error}", MISTAKE)
-    _abandon_output()
-    return _report(f"standard output: was not written ({error.strerror or error})", FAILED)
 
 
 def _run() -> int:

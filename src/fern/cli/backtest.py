@@ -7,16 +7,7 @@ import typer
 
 from fern.cli.console import console, echo, echo_json
 from fern.cli.forecast import check_columns, make_forecaster, read_table
-from fern.cli.options import (
-    Data,
-    FitOptions,
-    Horizon,
-    Level,
-    SeriesOptions,
-    SeveralValues,
-    expand_options,
-    split_numbers,
-)
+from fern.cli.options import Data, FitOptions, Horizon, Level, SeriesOptions, expand_options, out_option, split_numbers
 from fern.cli.tables import check_files, say, write_out
 from fern.errors import FernError
 
@@ -29,12 +20,7 @@ LEVELS = (80.0, 95.0)
 MOST_LINES = 30
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    app.command(cls=SeveralValues)(expand_options(backtest))
-    app.command()(expand_options(diagnose))
-
-
+@expand_options
 def backtest(
     data: Data,
     table_options: SeriesOptions,
@@ -49,12 +35,7 @@ def backtest(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores and the verdict as JSON.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            "--output",
-            help="Write every forecast beside the truth to this file: .csv or .parquet; - for standard output.",
-        ),
+        out_option("Write every forecast beside the truth to this file: .csv or .parquet; - for standard output."),
     ] = None,
 ) -> None:
     """Forecast past rows of a table as if they were unknown, and score the forecasts beside simple ones.
@@ -108,6 +89,7 @@ def backtest(
                 say(f"wrote {out}: {kept.num_rows:,} rows")
 
 
+@expand_options
 def diagnose(
     data: Data,
     table_options: SeriesOptions,

@@ -1,18 +1,14 @@
 """``fern bench``: the benchmark's commands, and ``fern bench run``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from fern.cli.console import Modules, echo, import_own
-from fern.cli.options import split_names, split_numbers
+from fern.cli.console import Modules, console, echo, import_own
+from fern.cli.options import out_option, split_names, split_numbers
 from fern.errors import FernError
 from fern.extras import add_search_folder
-
-if TYPE_CHECKING:
-    from fern.benchmark.sweep import SweepSummary
-    from fern.benchmark.tasks import Task
 
 bench = typer.Typer(name="bench", help="Run benchmark tasks and show their results.", no_args_is_help=True)
 
@@ -22,18 +18,12 @@ Datasets = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    app.add_typer(bench)
-
-
 @bench.command()
 def tasks() -> None:
     """List the built-in tasks."""
     from rich.table import Table
 
     from fern.benchmark.tasks import read_task, task_names, task_path
-    from fern.cli.console import console
 
     table = Table("task", "models", "datasets", "horizons", "seeds", "description", box=None, header_style="bold")
     for name in task_names():
@@ -47,10 +37,7 @@ def tasks() -> None:
 @bench.command()
 def run(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A built-in task (see fern bench tasks) or a TOML file.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", "--output", help="Results folder; existing results are kept (default: runs/TASK)."),
-    ] = None,
+    out: Annotated[Path | None, out_option("Results folder; existing results are kept (default: runs/TASK).")] = None,
     models: Annotated[list[str] | None, typer.Option(help="Only these models (comma-separated).")] = None,
     outside: Annotated[
         list[str] | None,
@@ -96,7 +83,7 @@ def run(
     The exit code is 0 if every run has a result (a diverged run counts as a result), 1 if a run failed or was skipped
     because its result file is damaged, and 2 for a usage error.
     """
-    from fern.benchmark.store import default_folder
+    from fern.benchmark.store import Store, default_folder
     from fern.benchmark.tasks import read_task
 
     import_own(modules)
@@ -112,29 +99,33 @@ def run(
         )
         .beside(outside or [])
     )
-    summary = _sweep(
-        chosen,
-        out,
-        max_epochs=max_epochs,
-        jobs=jobs,
-        threads=threads,
-        engine=engine,
-        address=address,
-        retry_failed=retry_failed,
-    )
-    failed, diverged = summary.count("failed"), summary.count("diverged")
-    troubles = [
-        f"{count} {what}"
-        for count, what in (
-            (failed, "failed"),
-            (diverged, "diverged"),
-            (len(summary.damaged), "skipped: damaged result file"),
-        )
-        if count
-    ]
-    echo(f"{len(summary.results)} results in {out}" + (f" ({', '.join(troubles)})" if troubles else ""))
+    store = Store(out)
+    store.check_writable()  # planning takes seconds; a bad path should fail before that
+    from fern.benchmark.engines import open_engine
+    from fern.benchmark.plan import IsolatedInspector, make_plan
+    from fern.benchmark.progress import make_watcher
+    from fern.benchmark.sweep import run_sweep
+    from fern.benchmark.tasks import is_outside
+
+    if any(is_outside(choice.model) for choice in chosen.models):
+        add_search_folder(str(Path.cwd()))
+    with IsolatedInspector() as inspector:
+        plan = make_plan(chosen, max_epochs=max_epochs, inspect=inspector)
+    opened = open_engine(engine, plan, out, jobs=jobs, threads=threads, address=address)
+    try:
+        summary = run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=make_watcher(console()))
+    except KeyboardInterrupt:
+        echo("Interrupted; run the same command to resume", err=True)
+        raise typer.Exit(130) from None
+    counts = {
+        "failed": summary.count("failed"),
+        "diverged": summary.count("diverged"),
+        "skipped: damaged result file": len(summary.damaged),
+    }
+    troubles = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    echo(f"{len(summary.results)} results in {out}" + (f" ({troubles})" if troubles else ""))
     echo(f"Show the table: fern bench table {task}{named}")
-    if failed or summary.damaged:
+    if counts["failed"] or summary.damaged:
         raise typer.Exit(1)
 
 
@@ -156,41 +147,6 @@ def export_fev(
     written = export_tasks(read_task(task).narrowed(datasets=split_names(datasets)), folder, windows=windows)
     echo(f"{len(written)} tasks in {folder}")
     echo(f'Read them: fev.Benchmark.from_yaml("{Path(folder) / "tasks.yaml"}")')
-
-
-def _sweep(
-    task: "Task",
-    out: Path,
-    *,
-    max_epochs: int | None,
-    jobs: int | None,
-    threads: int | None,
-    engine: str,
-    address: str | None,
-    retry_failed: bool,
-) -> "SweepSummary":
-    """Plan and run the sweep; on Ctrl-C, say how to resume."""
-    from fern.benchmark.store import Store
-
-    store = Store(out)
-    store.check_writable()  # planning takes seconds; a bad path should fail before that
-    from fern.benchmark.engines import open_engine
-    from fern.benchmark.plan import IsolatedInspector, make_plan
-    from fern.benchmark.progress import make_watcher
-    from fern.benchmark.sweep import run_sweep
-    from fern.benchmark.tasks import is_outside
-    from fern.cli.console import console
-
-    if any(is_outside(choice.model) for choice in task.models):
-        add_search_folder(str(Path.cwd()))
-    with IsolatedInspector() as inspector:
-        plan = make_plan(task, max_epochs=max_epochs, inspect=inspector)
-    opened = open_engine(engine, plan, out, jobs=jobs, threads=threads, address=address)
-    try:
-        return run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=make_watcher(console()))
-    except KeyboardInterrupt:
-        echo("Interrupted; run the same command to resume", err=True)
-        raise typer.Exit(130) from None
 
 
 def _whole_numbers(option: str, values: list[str] | None) -> list[int] | None:

@@ -1,22 +1,15 @@
 """``fern bench table``, ``fern bench compare`` and ``fern bench response``: reading the results of runs."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fern.cli.console import (
-    Modules,
-    echo,
-    echo_json,
-    file_of_task,
-    files_of_scenarios,
-    files_of_target,
-    folder_of_target,
-    import_own,
-)
+from fern.cli.console import Modules, check_target_outputs, console, echo, echo_json, import_own
+from fern.cli.options import AsJson, ModelContext, ModelHorizon, Plot, Steps, out_option, split_names
 from fern.errors import FernError, require_number, require_whole, unknown_name
 from fern.files import check_outputs, require_ending, write_whole
 
@@ -29,12 +22,6 @@ if TYPE_CHECKING:
     from fern.systems import Scenario, Trajectory
 
 _RUNS = typer.Option("--runs", help="Results folder (the --out of fern bench run; default: runs/TASK).")
-
-
-def register(bench: typer.Typer) -> None:
-    """Add these commands to the group ``fern bench``."""
-    for command in (table, compare, response):
-        bench.command()(command)
 
 
 def table(
@@ -56,9 +43,7 @@ def table(
     metrics: Annotated[
         str | None, typer.Option(help="Metrics to show instead of the default ones (comma-separated).")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", "--output", help="Write to this file instead of the terminal.")
-    ] = None,
+    out: Annotated[Path | None, out_option("Write to this file instead of the terminal.")] = None,
 ) -> None:
     """Show the results of a task: mean over seeds ± standard error, best and second best marked."""
     from fern.benchmark.store import Store, default_folder
@@ -66,13 +51,13 @@ def table(
     from fern.benchmark.tables.rendering import FORMATS, fit_width, render, to_rich
 
     store = Store(default_folder(task) if runs is None else runs)
-    check_outputs([out], inputs=[file_of_task(task)], kept=store.folders)
+    check_outputs([out], inputs=[task if task.lower().endswith(".toml") else None], kept=store.folders)
     if out is not None and format_ is None:
         format_ = require_ending(out, [f".{name}" for name in FORMATS], what="a table").removeprefix(".")
     if format_ is not None and format_ not in FORMATS:
         raise unknown_name("format", format_, FORMATS)
     contents = store.contents()
-    wanted = [name.strip() for name in metrics.split(",") if name.strip()] if metrics else None
+    wanted = split_names([metrics] if metrics else None)
     built = build_table(contents.results, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
     built = replace(built, notes=(*contents.notes, *built.notes))
     if out is not None and format_ is not None:
@@ -82,13 +67,10 @@ def table(
     elif format_ is not None:
         echo(render(built, format_), nl=False)
     else:
-        from fern.cli.console import console
-
         parts = fit_width(built, console().width)
         for part in parts:
             console().print(to_rich(part))
-        for note in parts[-1].notes:
-            console().print(note, style="dim", markup=False, highlight=False)
+        _show_notes(parts[-1].notes)
 
 
 def compare(
@@ -98,7 +80,7 @@ def compare(
     other: Annotated[Path | None, typer.Option(help="Take the results of B from this results folder.")] = None,
     task: Annotated[str | None, typer.Option(help="Only results of this task.")] = None,
     metric: Annotated[str, typer.Option(help="mse or mae.")] = "mse",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Test whether model A differs significantly from model B.
 
@@ -133,14 +115,9 @@ def response(
     at: Annotated[
         str | None, typer.Option(help="Move the shock to this row or fraction (0.95 is in the test set).")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
-    context_length: Annotated[
-        int | None,
-        typer.Option("--context-length", "--context", help="Context length (default: the saved model's, else 336)."),
-    ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="Forecast horizon (default: the saved model's, else 336).")
-    ] = None,
+    steps: Steps = None,
+    context_length: ModelContext = None,
+    horizon: ModelHorizon = None,
     stride: Annotated[int, typer.Option(help="Rows between consecutive windows.")] = 1,
     reach: Annotated[
         int | None,
@@ -154,9 +131,9 @@ def response(
     ] = 0.5,
     time_limit: Annotated[float, typer.Option(help="Time limit for the forecasts of a batch, in seconds.")] = 120.0,
     training_limit: Annotated[float, typer.Option(help="Time limit for training, in seconds.")] = 1800.0,
-    plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
+    plot: Plot = None,
     modules: Modules = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show how a forecaster responds to a shock: its error before, across and after it, and the time to recover.
 
@@ -165,15 +142,12 @@ def response(
     """
     from fern.benchmark.stress.response import shock_response
     from fern.benchmark.stress.time_limit import guard_forecaster
+    from fern.plot.canvas import figure_format, save_figure
     from fern.systems import simulate
 
     if plot is not None:
-        from fern.plot.canvas import figure_format
-
         figure_format(plot)
-    check_outputs(
-        [plot], inputs=[*files_of_scenarios([scenario]), *files_of_target(target)], kept=[folder_of_target(target)]
-    )
+    check_target_outputs(plot, target=target, scenarios=[scenario])
     import_own(modules)
     for name, seconds in (("time-limit", time_limit), ("training-limit", training_limit)):
         require_number(f"--{name}", seconds, "a number of seconds above 0", lambda value: value > 0)
@@ -200,7 +174,6 @@ def response(
     else:
         _show_response(found, target)
     if plot is not None:
-        from fern.plot.canvas import save_figure
         from fern.plot.scores import shock_response_figure
 
         save_figure(shock_response_figure(found, name=target), plot)
@@ -223,7 +196,6 @@ def _show_comparison(found: "Comparison") -> None:
     from rich.table import Table
 
     from fern.benchmark.results import title_of
-    from fern.cli.console import console
     from fern.html.markup import number
 
     shown = Table(
@@ -254,7 +226,11 @@ def _show_comparison(found: "Comparison") -> None:
             f"{over.ranks.f_p_value:.2g}), Nemenyi critical difference {over.critical_difference:.3g} at 5 %: "
             f"{over.words}"
         )
-    for note in found.notes:
+    _show_notes(found.notes)
+
+
+def _show_notes(notes: Sequence[str]) -> None:
+    for note in notes:
         console().print(note, style="dim", markup=False, highlight=False)
 
 
@@ -295,7 +271,6 @@ def _scenario_data(trajectory: "Trajectory", *, context_length: int, horizon: in
 def _show_response(found: "ShockResponse", target: str) -> None:
     from rich.table import Table
 
-    from fern.cli.console import console
     from fern.html.markup import number
 
     lengths = f"{found.context_length} to {found.horizon}"

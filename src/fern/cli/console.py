@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fern.extras import add_search_folder, import_modules
+from fern.files import check_outputs
 from fern.text import say, terminal
 
 if TYPE_CHECKING:
@@ -73,26 +74,12 @@ def working(text: str) -> "Status":
     return terminal(stderr=True).status(Text(text))  # a plain text would be read as markup
 
 
-def files_of_scenarios(sources: Iterable[str]) -> list[Path]:
-    """The files among scenarios that are given by id or by file."""
+def check_target_outputs(out: Path | None, *, target: str, scenarios: Iterable[str]) -> None:
+    """Refuse an output that is a scenario's file, a saved model, or the source that ``module:callable`` may mean."""
     from fern.systems.scenarios import is_scenario_file
 
-    return [Path(source) for source in sources if is_scenario_file(source)]
-
-
-def file_of_task(task: str) -> Path | None:
-    """The file of a task that is given by name or by file; None where only rows know it."""
-    path = Path(task)
-    return path if path.suffix.lower() == ".toml" else None
-
-
-def files_of_target(target: str) -> list[Path]:
-    """The saved model, or the source file that ``module:callable`` may mean."""
     module, _, name = target.partition(":")
-    place = Path(*module.split("."))
-    return [Path(target), *([place.with_suffix(".py"), place / "__init__.py"] if module and name else [])]
-
-
-def folder_of_target(target: str) -> Path | None:
-    """The folder of a saved model."""
-    return Path(target) if Path(target).is_dir() else None
+    source = Path(*module.split("."))
+    sources = [source.with_suffix(".py"), source / "__init__.py"] if module and name else []
+    read = [*filter(is_scenario_file, scenarios), target, *sources]
+    check_outputs([out], inputs=read, kept=[target] if Path(target).is_dir() else [])

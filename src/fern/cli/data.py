@@ -3,13 +3,14 @@
 import json
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fern.cli.console import echo
-from fern.cli.options import File, TableOptions, expand_options
+from fern.cli.console import console, echo, echo_json, working
+from fern.cli.options import File, TableOptions, expand_options, out_option
 from fern.cli.tables import check_files, locate, write_out
 from fern.files import check_outputs, write_whole
 from fern.text import safe_text
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from fern.data.auditing.policy import Policy
     from fern.data.cleaning import CleanLog
     from fern.data.columns import Reading
-from fern.data.reading import Source
+    from fern.data.reading import Source
 
 PolicyFile = Annotated[
     Path | None,
@@ -36,12 +37,7 @@ Step = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    app.command()(expand_options(audit))
-    app.command()(expand_options(clean))
-
-
+@expand_options
 def audit(
     file: File,
     table_options: TableOptions,
@@ -56,7 +52,6 @@ def audit(
     The exit code is 0 if the data is usable, 1 if it has problems to fix first (timestamps, empty columns), and 2 if
     the file cannot be read.
     """
-    from fern.cli.console import console, echo_json
     from fern.data.auditing.output import render, to_dict
 
     check_outputs([html], inputs=[locate(file), policy])
@@ -82,19 +77,17 @@ class Audited:
 
     def page(self) -> str:
         """The audit as a page, with figures of what cleaning would do where matplotlib is there."""
-        from importlib.util import find_spec
-
         from fern.data.auditing.page import Repairs, audit_page, find_repairs
 
         if find_spec("matplotlib") is None:
-            missing = Repairs(note="What cleaning would do is not drawn: pip install 'fern-forecast[plots]'")
-            return audit_page(self.report, repairs=missing)
-        return audit_page(self.report, repairs=find_repairs(self.source, self.report, step=self.step))
+            repairs = Repairs(note="What cleaning would do is not drawn: pip install 'fern-forecast[plots]'")
+        else:
+            repairs = find_repairs(self.source, self.report, step=self.step)
+        return audit_page(self.report, repairs=repairs)
 
 
 def audit_table(file: str, reading: "Reading", *, policy: Path | None, step: str | None) -> Audited:
     """Audit a file or a published dataset."""
-    from fern.cli.console import working
     from fern.data.auditing.audit import audit_source
     from fern.data.frequency import parse_duration
     from fern.data.reading import open_source
@@ -104,21 +97,14 @@ def audit_table(file: str, reading: "Reading", *, policy: Path | None, step: str
         return Audited(source, audit_source(source, policy=_policy(policy), step=duration), duration)
 
 
+@expand_options
 def clean(
     file: File,
     table_options: TableOptions,
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            "--output",
-            help="Write the cleaned table to this file: .csv (commas, decimal points) or .parquet.",
-        ),
+        Path, out_option("Write the cleaned table to this file: .csv (commas, decimal points) or .parquet.")
     ],
-    log: Annotated[
-        Path | None, typer.Option("--log", help="Also write a log of every change to this JSON file.")
-    ] = None,
+    log: Annotated[Path | None, typer.Option(help="Also write a log of every change to this JSON file.")] = None,
     rows: Annotated[
         bool, typer.Option("--rows", help="Treat rows as equally spaced, whatever their timestamps.")
     ] = False,
@@ -130,7 +116,6 @@ def clean(
 
     Every change is listed, and written to --log if given.
     """
-    from fern.cli.console import console, working
     from fern.data.cleaning import clean_source
     from fern.data.frequency import parse_duration
     from fern.data.reading import open_source

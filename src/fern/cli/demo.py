@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fern.cli.console import echo
+from fern.cli.options import out_option
 from fern.files import check_folder, check_outputs, make_folder, write_whole
 
 if TYPE_CHECKING:
@@ -36,15 +37,8 @@ TABLE_DAYS, TABLE_HORIZON, TABLE_WINDOWS = 70, 48, 5
 LEVELS = (80.0, 95.0)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(demo)
-
-
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", "--output", help="Folder for the page and the tables.")] = Path(
-        "demo"
-    ),
+    out: Annotated[Path, out_option("Folder for the page and the tables.")] = Path("demo"),
     epochs: Annotated[int, typer.Option(help="Training epochs for Fern and DLinear.", min=1)] = 8,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 7,
     steps: Annotated[int, typer.Option(help="Number of steps of the shocked system.")] = 12_000,

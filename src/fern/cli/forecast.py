@@ -14,9 +14,10 @@ from fern.cli.options import (
     Future,
     Horizon,
     Level,
+    Plot,
     SeriesOptions,
-    SeveralValues,
     expand_options,
+    out_option,
     split_numbers,
 )
 from fern.cli.tables import TableFile, check_files, name_options, say, show_warnings, write_out
@@ -31,11 +32,7 @@ FOR_TRAINING = ("pretrained", "context_length", "season", "epochs", "time_limit"
 """Arguments that a saved forecaster has already."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(cls=SeveralValues)(expand_options(forecast))
-
-
+@expand_options
 def forecast(
     data: Data,
     table_options: SeriesOptions,
@@ -48,15 +45,12 @@ def forecast(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            "--output",
-            help="Write the forecast to this file: .csv (commas, decimal points) or .parquet. "
-            "Default, or -: CSV on standard output.",
+        out_option(
+            "Write the forecast to this file: .csv (commas, decimal points) or .parquet. "
+            "Default, or -: CSV on standard output."
         ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
+    plot: Plot = None,
     save: Annotated[Path | None, typer.Option(help="Save the fitted forecaster to this folder.")] = None,
     future: Future = None,
 ) -> None:

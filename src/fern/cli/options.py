@@ -30,6 +30,21 @@ Data = Annotated[
 File = Annotated[
     str, typer.Argument(metavar="FILE", help="A CSV or Parquet file, or the name of a published dataset such as ETTh2.")
 ]
+
+
+def out_option(description: str) -> Any:
+    """The option that names the file or folder to write."""
+    return typer.Option("--out", "-o", "--output", help=description)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+Plot = Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")]
+Steps = Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")]
+ModelContext = Annotated[
+    int | None,
+    typer.Option("--context-length", "--context", help="Context length (default: the saved model's, else 336)."),
+]
+ModelHorizon = Annotated[int | None, typer.Option(help="Forecast horizon (default: the saved model's, else 336).")]
 Future = Annotated[Path | None, typer.Option(help="A file with the --known columns of each series and step ahead.")]
 Horizon = Annotated[int | None, typer.Option(help="Number of steps to forecast.")]
 Level = Annotated[
@@ -60,18 +75,16 @@ class TableOptions:
         """The columns of --id."""
         return None if self.id_col is None else tuple(_split(self.id_col) or ())
 
+    @property
+    def text_format(self) -> dict[str, str | None]:
+        """How the text of a CSV file is written."""
+        return {"encoding": self.encoding, "separator": self.separator, "decimal": self.decimal}
+
     def reading(self, *, ignore: list[str] | None = None) -> "Reading":
         """What the reader need not guess."""
         from fern.data.columns import Reading
 
-        return Reading(
-            time_col=self.time_col,
-            id_col=self.identifiers,
-            ignore=tuple(ignore or ()),
-            encoding=self.encoding,
-            separator=self.separator,
-            decimal=self.decimal,
-        )
+        return Reading(time_col=self.time_col, id_col=self.identifiers, ignore=tuple(ignore or ()), **self.text_format)
 
 
 @dataclass(frozen=True)
@@ -169,8 +182,8 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     for kind in groups.values():
         own = get_type_hints(kind, include_extras=True)
         parameters += [
-            inspect.Parameter(field.name, keyword, default=field.default, annotation=own[field.name])
-            for field in fields(kind)
+            parameter.replace(annotation=own[name], kind=keyword)
+            for name, parameter in inspect.signature(kind).parameters.items()
         ]
 
     @wraps(command)

@@ -24,6 +24,7 @@ from fern.cli.options import (
     SeveralValues,
     TableOptions,
     expand_options,
+    out_option,
     split_numbers,
 )
 from fern.cli.tables import TableFile, locate, say
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from fern.data.auditing.audit import AuditReport
     from fern.data.series_table import SeriesTable
 
-Out = Annotated[Path, typer.Option("--out", "-o", "--output", help="Write the page to this file (.html).")]
+Out = Annotated[Path, out_option("Write the page to this file (.html).")]
 
 
 class FolderOrCommand(TyperGroup):
@@ -53,11 +54,6 @@ group = typer.Typer(
     help="Results as one self-contained HTML page: fern report DIR -o report.html for a results folder.",
     no_args_is_help=True,
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    app.add_typer(group)
 
 
 @group.command("folder")

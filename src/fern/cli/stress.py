@@ -5,17 +5,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from fern.cli.console import Modules, echo, files_of_scenarios, files_of_target, folder_of_target, import_own
-from fern.files import check_outputs
+from fern.cli.console import Modules, check_target_outputs, echo, import_own
+from fern.cli.options import ModelContext, ModelHorizon
 
 if TYPE_CHECKING:
     from fern.benchmark.stress.run import Result
     from fern.benchmark.stress.targets import Takes
-
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    app.command()(stress)
 
 
 def _show_adapters(wanted: bool) -> None:
@@ -54,13 +49,8 @@ def stress(
     junit: Annotated[Path | None, typer.Option(help="Write the results to this file as JUnit XML.")] = None,
     time_limit: Annotated[float, typer.Option(help="Time limit for the forecasts of a scenario, in seconds.")] = 120.0,
     training_limit: Annotated[float, typer.Option(help="Time limit for training on a scenario, in seconds.")] = 1800.0,
-    context_length: Annotated[
-        int | None,
-        typer.Option("--context-length", "--context", help="Context length (default: the saved model's, else 336)."),
-    ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="Forecast horizon (default: the saved model's, else 336).")
-    ] = None,
+    context_length: ModelContext = None,
+    horizon: ModelHorizon = None,
     windows: Annotated[int, typer.Option(help="Maximum windows per scenario, spread over its test set.")] = 64,
     rivals: Annotated[
         bool,
@@ -96,8 +86,7 @@ def stress(
 
     import_own(modules)
     asked = parse_requirements(require or [])
-    read = [*files_of_scenarios(scenarios or ()), *files_of_target(target)]
-    check_outputs([junit], inputs=read, kept=[folder_of_target(target)])
+    check_target_outputs(junit, target=target, scenarios=scenarios or [])
     from fern.benchmark.stress.run import RIVALS, StressSettings, stress_test
     from fern.benchmark.stress.summary import as_text, write_junit
 

@@ -6,15 +6,10 @@ from typing import Annotated
 
 import typer
 
-from fern.cli.console import Modules, echo, echo_json, import_own
+from fern.cli.console import Modules, console, echo, echo_json, import_own
+from fern.cli.options import Plot, Steps, out_option
 from fern.errors import FernError
 from fern.files import check_outputs
-
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    app.command()(scenarios)
-    app.command()(simulate)
 
 
 def scenarios(
@@ -28,8 +23,6 @@ def scenarios(
         return
     from rich.table import Table
 
-    from fern.cli.console import console
-
     table = Table("id", "system", "channels", "steps", "dt", "shock", box=None, header_style="bold")
     for plan in SCENARIOS.values():
         channels = len(plan.source.channel_names_of(plan.source.complete(plan.params)))
@@ -41,16 +34,14 @@ def scenarios(
 
 def simulate(
     source: Annotated[str, typer.Argument(metavar="ID|FILE", help="A scenario id, or a TOML file that defines one.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", "--output", help="Write the trajectory to this file: .csv, .parquet or .npz."),
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Save a plot to this file: .png, .svg or .pdf.")] = None,
+    out: Annotated[Path | None, out_option("Write the trajectory to this file: .csv, .parquet or .npz.")] = None,
+    plot: Plot = None,
     seed: Annotated[int | None, typer.Option(help="Seed to use instead of the scenario's.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Number of steps to use instead of the scenario's.")] = None,
+    steps: Steps = None,
     modules: Modules = None,
 ) -> None:
     """Simulate a scenario and write or plot the trajectory."""
+    from fern.plot.canvas import figure_format, save_figure
     from fern.systems import open_scenario
     from fern.systems import simulate as play
     from fern.systems.scenarios import is_scenario_file
@@ -65,14 +56,11 @@ def simulate(
     if out is not None:
         export_format(out)
     if plot is not None:
-        from fern.plot.canvas import figure_format
-
         figure_format(plot)
     check_outputs([out, plot], inputs=[source if is_scenario_file(source) else None])
     trajectory = play(plan)
     if plot is not None:
         from fern.plot.attractor import trajectory_figure
-        from fern.plot.canvas import save_figure
 
         save_figure(trajectory_figure(trajectory), plot)
     if out is not None:

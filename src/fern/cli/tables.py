@@ -72,13 +72,7 @@ class TableFile:
         """Its series as the forecaster reads them; the columns' roles are printed on standard error."""
         options = self.options
         table = forecaster.read(
-            self.path,
-            id_col=options.identifiers,
-            encoding=options.encoding,
-            separator=options.separator,
-            decimal=options.decimal,
-            name=self.name,
-            kind="pyarrow",
+            self.path, id_col=options.identifiers, name=self.name, kind="pyarrow", **options.text_format
         )
         say(f"{table.describe_roles()} (--time, --id, --target change this)")
         return table
