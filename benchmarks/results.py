@@ -44,7 +44,7 @@ class Evidence:
     @cached_property
     def runs(self) -> Sequence[RunResult]:
         """The runs of the benchmark."""
-        return Store(ROOT / "benchmarks" / "runs").for_reading().contents().results
+        return Store(ROOT / "benchmarks" / "runs").contents().results
 
     def read(self, folder: str, within: str = ".") -> list[Result]:
         """The measurements of a folder of ``benchmarks``; ``*`` is within all of its folders."""

@@ -41,4 +41,4 @@ def test_every_result_names_the_command_that_makes_it(path):
 def test_no_committed_run_is_damaged():
     from fern.benchmark.store import Store
 
-    assert not Store(Path(ROOT) / "benchmarks" / "runs").for_reading().contents().damaged
+    assert not Store(Path(ROOT) / "benchmarks" / "runs").contents().damaged

@@ -8,7 +8,7 @@ from tests.benchmark.support import ScriptedEngine, row_for, tiny_plan
 
 from fern.benchmark.engines.base import Finished, Lost
 from fern.benchmark.execute import Outcome
-from fern.benchmark.progress import Lines, LiveBars, Pace, format_duration, make_watcher
+from fern.benchmark.progress import Pace, SweepProgress, format_duration
 from fern.benchmark.store import Damaged
 from fern.benchmark.sweep import run_sweep
 
@@ -31,8 +31,8 @@ def timed(run, seconds, **changes):
 
 
 def test_a_terminal_gets_bars_and_a_file_gets_lines():
-    assert isinstance(make_watcher(on_terminal()), LiveBars)
-    assert type(make_watcher(on_file())) is Lines
+    assert not SweepProgress(on_terminal()).bars.disable
+    assert SweepProgress(on_file()).bars.disable
 
 
 def test_lines_tell_each_run_with_its_error_and_the_time_left(plan, store):
@@ -42,7 +42,7 @@ def test_lines_tell_each_run_with_its_error_and_the_time_left(plan, store):
         row = timed(run, 30.0) if run.key != bad else timed(run, 1.0, status="failed", error="boom [x]", metrics={})
         return Finished(run.key, Outcome(row))
 
-    watcher = Lines(on_file())
+    watcher = SweepProgress(on_file())
     run_sweep(plan, store, ScriptedEngine(answer, slots=1), watcher=watcher)
     lines = watcher.console.file.getvalue().splitlines()
     assert lines[0] == "4 runs: 0 done, 4 remaining, 1 in parallel"
@@ -52,7 +52,7 @@ def test_lines_tell_each_run_with_its_error_and_the_time_left(plan, store):
 
 
 def test_bars_show_the_epochs_of_active_runs_and_how_far_the_sweep_is(plan):
-    watcher = LiveBars(on_terminal())
+    watcher = SweepProgress(on_terminal())
     watcher.start(runs=plan.runs, results=(), damaged=(), slots=2)
     try:
         watcher.on_run_start(plan.runs[0])
@@ -76,7 +76,7 @@ def test_bars_show_the_epochs_of_active_runs_and_how_far_the_sweep_is(plan):
 
 
 def test_damaged_and_failed_rows_are_told_at_the_start(plan, tmp_path):
-    watcher = Lines(on_file())
+    watcher = SweepProgress(on_file())
     failed = row_for(plan.runs[0], status="failed", error="boom", metrics={})
     watcher.start(runs=(), results=(failed,), damaged=(Damaged(tmp_path, "rows/x.json: is not JSON"),), slots=1)
     text = watcher.console.file.getvalue()
@@ -90,13 +90,13 @@ def test_a_lost_worker_is_told(plan, store):
     def answer(run):
         return Lost(deaths.pop(), "killed") if run.key in deaths else Finished(run.key, Outcome(timed(run, 1.0)))
 
-    watcher = Lines(on_file())
+    watcher = SweepProgress(on_file())
     run_sweep(plan, store, ScriptedEngine(answer), watcher=watcher)
     assert "seed 1: killed; restarting" in watcher.console.file.getvalue()
 
 
 def test_a_run_that_another_sweep_has_is_told(plan):
-    watcher = Lines(on_file())
+    watcher = SweepProgress(on_file())
     watcher.on_run_taken(plan.runs[0])
     assert watcher.console.file.getvalue() == "last-value on OU_PARAM, 24 to 12, seed 1: being run by another process\n"
 

@@ -22,7 +22,7 @@ from fern.errors import FernError, NotWritten
 from fern.files import make_folder
 from fern.models import FittedForecaster, Forecaster
 from fern.models.footprint import multiply_adds, parameter_count
-from fern.training import Diverged, History, TrainResult, resumable, train
+from fern.training import Diverged, TrainResult, resumable, train
 from fern.training.checkpoints import Unresumable
 from fern.training.logging import Progress
 from fern.training.runtime import threads as torch_threads
@@ -95,10 +95,11 @@ def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
         ('done', 0.0)
     """
     began = time.perf_counter()
+    failed = partial(fail_run, run, context, began=began)
     try:
         present = code_version_of(run.settings.model, run.settings.preset)
     except FernError as problem:  # a model from outside that could be imported when it was planned
-        return Outcome(_make_result(run, context, began, status="failed", error=str(problem)))
+        return failed(str(problem))
     if run.settings.code_version != present:
         raise FernError(
             f"this worker has code version {present}, but {run.settings.describe()} was planned with "
@@ -114,17 +115,19 @@ def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
     except NotWritten:
         raise  # a full disk is no fault of the run, whose result would say so for good
     except FernError as problem:
-        return Outcome(_make_result(run, context, began, status="failed", error=str(problem)))
+        return failed(str(problem))
     except SystemExit as problem:
-        error = f"the model called sys.exit({problem.code!r})"
-        return Outcome(_make_result(run, context, began, status="failed", error=error))
+        return failed(f"the model called sys.exit({problem.code!r})")
     except Exception as problem:  # noqa: BLE001  a defect in one model must not end the sweep; its result tells it
-        return Outcome(_make_result(run, context, began, status="failed", error=_describe_error(problem)))
+        frame = traceback.extract_tb(problem.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}, line {frame.lineno}"  # without the machine's paths
+        return failed(f"{type(problem).__name__}: {problem} ({place})")
 
 
-def fail_run(run: Run, context: RunContext, reason: str) -> Outcome:
-    """The outcome of a run whose workers died: a result that tells it."""
-    return Outcome(_make_result(run, context, time.perf_counter(), status="failed", error=reason))
+def fail_run(run: Run, context: RunContext, reason: str, *, began: float | None = None) -> Outcome:
+    """The outcome of a run that failed, or whose workers died: a result that tells it."""
+    began = time.perf_counter() if began is None else began
+    return Outcome(_make_result(run, context, began, status="failed", error=reason))
 
 
 def _train_and_score(run: Run, context: RunContext, cache: RunCache, began: float) -> Outcome:
@@ -134,19 +137,24 @@ def _train_and_score(run: Run, context: RunContext, cache: RunCache, began: floa
     if run.settings.model != ORACLE:
         model = run.model(channels=len(problem.dataset.channel_names))
         trained = _train(model, run, problem, context)
+        epochs = [record.seconds for record in trained.history if record.epoch > 0]
+        kept = ("epoch", "train_loss", "validation", "test", "judged")  # without timings
+        history = [{name: value for name, value in asdict(epoch).items() if name in kept} for epoch in trained.history]
         fields = {
-            "epochs": sum(record.epoch > 0 for record in trained.history),
+            "epochs": len(epochs),
             "best_epoch": trained.best_epoch,
             "parameters": parameter_count(model),
             "multiply_adds": multiply_adds(model),
             "chosen": model.chosen if isinstance(model, FittedForecaster) else {},
-            "history": _epochs(trained.history, run.settings.epoch_figures),
+            "history": None if run.settings.epoch_figures == "none" else history,
         }
-        seconds = _train_seconds(trained)
+        # Training with its validation and its processor time, interrupted processes included; then of one epoch alone.
+        seconds = {"train": round(trained.seconds, 3), "train_cpu": round(trained.processor_seconds, 3)}
+        if epochs:
+            seconds["epoch"] = round(sum(epochs) / len(epochs), 4)
     scoring = time.perf_counter()
-    score = (
-        score_oracle(problem) if run.settings.model == ORACLE else score_model(model, problem, seed=run.settings.seed)
-    )
+    oracle = run.settings.model == ORACLE
+    score = score_oracle(problem) if oracle else score_model(model, problem, seed=run.settings.seed)
     metrics = score.metrics | cache.references(problem).compare(score.metrics["mse"])
     seconds["evaluate"] = round(time.perf_counter() - scoring, 3)
     result = _make_result(
@@ -170,16 +178,8 @@ def _train(model: Forecaster, run: Run, problem: Problem, context: RunContext) -
         validation = problem.validation
         if not model.chooses and run.settings.epoch_figures == "none":  # figures that nobody would read
             validation = problem.first_validation_window
-        go = partial(
-            train,
-            model,
-            problem.train,
-            validation,
-            config,
-            windows_test=test,
-            windows_last=last,
-            progress=context.progress,
-        )
+        windows = {"windows_test": test, "windows_last": last}
+        go = partial(train, model, problem.train, validation, config, **windows, progress=context.progress)
         if folder is not None and resumable(folder):
             try:
                 return go(resume=folder)
@@ -187,31 +187,6 @@ def _train(model: Forecaster, run: Run, problem: Problem, context: RunContext) -
                 for name in folder.glob("*.safetensors"):
                     name.unlink(missing_ok=True)
         return go(directory=folder)
-
-
-def _epochs(history: History, wanted: str) -> list[dict[str, Any]] | None:
-    """The figures of each epoch without its timings, or None where they are not wanted."""
-    if wanted == "none":
-        return None
-    names = ("epoch", "train_loss", "validation", "test", "judged")
-    return [{name: value for name, value in asdict(record).items() if name in names} for record in history]
-
-
-def _train_seconds(result: TrainResult) -> dict[str, float]:
-    """Training with its validation, the processor time of it, and training alone for one epoch.
-
-    The time of interrupted processes is included.
-    """
-    epochs = [record.seconds for record in result.history if record.epoch > 0]
-    mean = {"epoch": round(sum(epochs) / len(epochs), 4)} if epochs else {}
-    return {"train": round(result.seconds, 3), "train_cpu": round(result.processor_seconds, 3), **mean}
-
-
-def _describe_error(problem: Exception) -> str:
-    """A defect in a model or in fern: what it is and the place in the code, without the machine's paths."""
-    frames = traceback.extract_tb(problem.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(problem).__name__}: {problem}{place}"
 
 
 def _make_result(

@@ -61,8 +61,26 @@ def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[d
             problem = Problem(dataset, choice.split or task.split, "none", length, horizon)
             name = f"{label}_{horizon}"
             starts = _starts(problem, windows)
-            tasks.append(_described(problem, starts, file=_file(folder, label).resolve(), name=name))
-            floors[name] = _floor(problem, starts)
+            names = list(dataset.channel_names)
+            tasks.append(
+                {
+                    "dataset_path": str(_file(folder, label).resolve()),
+                    "task_name": name,
+                    "horizon": horizon,
+                    "num_windows": len(starts),
+                    "initial_cutoff": int(starts[0]),
+                    "window_step_size": int(starts[1] - starts[0]) if len(starts) > 1 else horizon,
+                    "target": names if len(names) > 1 else names[0],
+                    "eval_metric": "MSE",
+                    "extra_metrics": ["MAE", "WQL"],
+                    "quantile_levels": QUANTILES,
+                }
+            )
+            truth = np.stack([problem.values[start : start + horizon] for start in starts])
+            floors[name] = {
+                "oracle_mse": float(np.square(problem.best_forecasts(starts) - truth).mean()),
+                "train_variance": float(np.square(problem.train_std).mean()),
+            }
     was_there = folder.is_dir()
     try:
         for label, table in tables.items():  # nothing is written before all of it is known to be right
@@ -100,15 +118,9 @@ def _file(folder: Path, label: str) -> Path:
 
 
 def _as_table(dataset: Dataset) -> pa.Table:
-    columns = {
-        "id": pa.array([dataset.name] * len(dataset.values)),
-        "timestamp": pa.array(START + HOUR * np.arange(len(dataset.values))),
-    }
-    columns |= {
-        name: pa.array(np.ascontiguousarray(values))
-        for name, values in zip(dataset.channel_names, dataset.values.T, strict=True)
-    }
-    return pa.table(columns)
+    rows = len(dataset.values)
+    channels = dict(zip(dataset.channel_names, np.ascontiguousarray(dataset.values.T), strict=True))
+    return pa.table({"id": [dataset.name] * rows, "timestamp": START + HOUR * np.arange(rows), **channels})
 
 
 def _starts(problem: Problem, windows: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
@@ -120,28 +132,6 @@ def _starts(problem: Problem, windows: int) -> "np.ndarray[Any, np.dtype[np.int6
         raise FernError(f"its test part has {len(part):,} rows, fewer than {horizon:,}", argument=problem.dataset.name)
     step = (last - part.start) // (count - 1) if count > 1 else 1
     return part.start + step * np.arange(count)
-
-
-def _described(problem: Problem, starts: Any, *, file: Path, name: str) -> dict[str, Any]:
-    names = list(problem.dataset.channel_names)
-    return {
-        "dataset_path": str(file),
-        "task_name": name,
-        "horizon": problem.horizon,
-        "num_windows": len(starts),
-        "initial_cutoff": int(starts[0]),
-        "window_step_size": int(starts[1] - starts[0]) if len(starts) > 1 else problem.horizon,
-        "target": names if len(names) > 1 else names[0],
-        "eval_metric": "MSE",
-        "extra_metrics": ["MAE", "WQL"],
-        "quantile_levels": QUANTILES,
-    }
-
-
-def _floor(problem: Problem, starts: Any) -> dict[str, float]:
-    truth = np.stack([problem.values[start : start + problem.horizon] for start in starts])
-    errors = problem.best_forecasts(starts) - truth
-    return {"oracle_mse": float(np.square(errors).mean()), "train_variance": float(np.square(problem.train_std).mean())}
 
 
 def _write_json(path: Path, values: object) -> None:

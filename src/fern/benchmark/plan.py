@@ -53,7 +53,9 @@ class IsolatedInspector:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._end()
+        if self._servant is not None:
+            self._servant.end()
+            self._servant = None
 
     def __call__(self, text: str, sizes: ModelConfig) -> Inspection:
         """Ask the process, which is started where there is none."""
@@ -61,22 +63,14 @@ class IsolatedInspector:
             self._servant = Servant(_serve_inspections, name="fern plan")
         self._servant.send((text, sizes))
         try:
-            answer = self._servant.take(self._limit)
-            if isinstance(answer, FernError):
-                raise answer
-            known: Inspection = answer
-            return known
-        except TimeoutError:
-            trouble = f"was not ready within {self._limit:g} s of being asked"
-        except EOFError as death:
-            trouble = str(death)
-        self._end()
-        return _in_trouble(text, trouble)
-
-    def _end(self) -> None:
-        if self._servant is not None:
-            servant, self._servant = self._servant, None
-            servant.end()
+            answer: Inspection | FernError = self._servant.take(self._limit)
+        except (TimeoutError, EOFError) as late_or_dead:
+            self.__exit__()
+            late = f"was not ready within {self._limit:g} s of being asked"
+            return _in_trouble(text, str(late_or_dead) if isinstance(late_or_dead, EOFError) else late)
+        if isinstance(answer, FernError):
+            raise answer
+        return answer
 
 
 def _serve_inspections(pipe: Connection) -> None:
@@ -112,8 +106,8 @@ class Plan:
 def make_plan(task: Task, *, max_epochs: int | None = None, inspect: Inspect = inspect_here) -> Plan:
     """The runs of a task: seed by seed, so that a table can be drawn early; then dataset, horizon, model.
 
-    ``max_epochs`` caps the epochs of every run, and with them the grace period, which must be shorter. ``look`` finds
-    out about models from outside: in this process, unless it is a `fern.benchmark.plan.IsolatedInspector`.
+    ``max_epochs`` caps the epochs of every run, and with them the grace period, which must be shorter. ``inspect``
+    finds out about models from outside: in this process, unless it is a `fern.benchmark.plan.IsolatedInspector`.
 
     Example:
         >>> from fern.benchmark.tasks import read_task
@@ -142,7 +136,7 @@ class _Resolved:
 
     settings: dict[str, Any]
     computing: dict[str, Any] = field(default_factory=dict)
-    version: str = field(default=REVISION)
+    version: str = REVISION
     trouble: str | None = None
 
 
@@ -150,8 +144,8 @@ class _Resolver:
     """Completes the settings of runs; what does not depend on seed or data is resolved once."""
 
     def __init__(self, task: Task, max_epochs: int | None, inspect: Inspect) -> None:
-        self._task, self._max_epochs, self._serve_inspections = task, max_epochs, inspect
-        self._known: dict[tuple[object, ...], _Resolved] = {}
+        self._task, self._max_epochs, self._inspect = task, max_epochs, inspect
+        self._known: dict[bytes, _Resolved] = {}
         for choice in task.models:
             _require_model(choice)
 
@@ -174,8 +168,17 @@ class _Resolver:
         for choice in task.models:
             if choice.model == ORACLE and dataset.trajectory is None:
                 continue  # nobody knows the true process of a published dataset
-            named = _choose_preset(choice, dataset.name)
-            model = self._model(named, place["context_length"], horizon, len(dataset.channel_names))
+            if choice.preset == BY_DATASET:
+                choice = replace(choice, preset=dataset.name.partition(":")[0].lower())
+            sizes = {
+                "context_length": place["context_length"],
+                "horizon": horizon,
+                "channels": len(dataset.channel_names),
+            }
+            known = canonical({**asdict(choice), **sizes})
+            if known not in self._known:
+                self._known[known] = self._resolve(choice, sizes)
+            model = self._known[known]
             settings = RunSettings(**place, **model.settings, code_version=model.version)
             runs.append(Run(settings, source, model.computing, model.trouble))
         if runs:
@@ -183,50 +186,40 @@ class _Resolver:
             _ = problem.train, problem.validation, problem.test  # an error where one has no window
         return runs
 
-    def _model(self, choice: ModelChoice, context_length: int, horizon: int, channels: int) -> "_Resolved":
-        """What is known of the model in these sizes."""
-        known = (canonical(asdict(choice)), context_length, horizon, channels)
-        if known not in self._known:
-            self._known[known] = self._resolve(choice, context_length, horizon, channels)
-        return self._known[known]
-
-    def _resolve(self, choice: ModelChoice, context_length: int, horizon: int, channels: int) -> "_Resolved":
+    def _resolve(self, choice: ModelChoice, sizes: dict[str, int]) -> _Resolved:
         named: dict[str, Any] = {"model": choice.model, "preset": "default", "model_settings": choice.settings}
         if choice.model == ORACLE:
             return _Resolved(named)
-        sizes: dict[str, Any] = {"context_length": context_length, "horizon": horizon, "channels": channels}
         train = {**self._task.train, **choice.train}
         computing = {name: value for name, value in train.items() if name in FREE_TO_CHANGE}
+        settings, trouble = self._train_settings(train), None
         if is_outside(choice.model):
-            sight = self._serve_inspections(choice.model, ModelConfig(**sizes))
-            # Only its builder knows how its weights begin.
-            settings = {**self._train_settings(train), "start": "given"}
-            whole = named | {"train_settings": settings} if sight.trainable else named
-            return _Resolved(whole, computing, outside_version(sight.fingerprint), sight.trouble)
-        presets = model_entry(choice.model).presets
-        named["preset"] = choice.preset or (
-            self._task.model_preset if self._task.model_preset in presets else "default"
-        )
-        model = outline_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
-        settings = self._train_settings(train)
-        whole = named | {"train_settings": settings} if model.trainable else named
-        return _Resolved(whole, computing, code_version_of(choice.model, named["preset"]))
+            sight = self._inspect(choice.model, ModelConfig(**sizes))
+            trainable, version, trouble = sight.trainable, outside_version(sight.fingerprint), sight.trouble
+            settings["start"] = "given"  # only its builder knows how its weights begin
+        else:
+            usual = self._task.model_preset
+            named["preset"] = choice.preset or (usual if usual in model_entry(choice.model).presets else "default")
+            model = outline_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
+            trainable, version = model.trainable, code_version_of(choice.model, named["preset"])
+        if trainable:
+            named["train_settings"] = settings
+        return _Resolved(named, computing, version, trouble)
 
     def _train_settings(self, train: Mapping[str, Any]) -> dict[str, Any]:
         """The training settings that decide what is computed, where they are not neutral."""
+        where = f"task {self._task.name}: train"
         if train.get("start", "fresh") != "fresh":
-            raise FernError(
-                f"task {self._task.name}: train.start: got {train['start']!r}, runs start 'fresh' from a seed"
-            )
-        config = from_mapping(TrainConfig, train, where=f"task {self._task.name}: train")
+            raise FernError(f"{where}.start: got {train['start']!r}, runs start 'fresh' from a seed")
+        config = from_mapping(TrainConfig, train, where=where)
         if config.devices > 1:
             raise FernError(
-                f"task {self._task.name}: train.devices: got {config.devices}; a run of the benchmark computes in one "
-                "process, and several runs at once: use --jobs"
+                f"{where}.devices: got {config.devices}; a run of the benchmark computes in one process, and several "
+                "runs at once: use --jobs"
             )
         if self._max_epochs is not None and self._max_epochs < config.epochs:
             capped = {"epochs": self._max_epochs, "grace": min(config.grace, self._max_epochs - 1)}
-            config = from_mapping(TrainConfig, {**train, **capped}, where=f"task {self._task.name}: train")
+            config = from_mapping(TrainConfig, {**train, **capped}, where=where)
         return {
             name: value
             for name, value in config.to_mapping().items()
@@ -234,11 +227,6 @@ class _Resolver:
             and name not in FREE_TO_CHANGE
             and (name not in NEUTRAL_VALUES or NEUTRAL_VALUES[name] != value)
         }
-
-
-def _choose_preset(choice: ModelChoice, dataset: str) -> ModelChoice:
-    """The choice with its preset for this dataset."""
-    return replace(choice, preset=dataset.partition(":")[0].lower()) if choice.preset == BY_DATASET else choice
 
 
 def _require_model(choice: ModelChoice) -> None:

@@ -3,36 +3,30 @@
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fern.benchmark.tasks import Cleaning, DatasetChoice, Scaling
+from fern.data.datasets import PUBLISHED, get_dataset
+from fern.data.datasets import load_dataset as load_published
 from fern.data.scaling import Scaler, fit_scaler
 from fern.data.splits import Part, Split, split
+from fern.data.windows import Windows
 from fern.errors import FernError, unknown_name
 from fern.systems import SCENARIOS, Scenario, Trajectory, is_scenario_file, observed, open_scenario, oracle, simulate
 from fern.systems.author import author_channels, author_values
 from fern.systems.scenarios import is_builtin
 from fern.systems.trajectory import fingerprint_of
 
-if TYPE_CHECKING:
-    from fern.data.windows import Windows
-
 Floats = NDArray[np.float32]
 
 LAST_BATCH = 128
 """Windows in a batch of the paper's detailed protocol."""
 
-NOISE = "noise"
-"""The data setting that stands in results of noisy datasets alone: results from before there was noise stay valid."""
-
-TRAJECTORY = "trajectory"
-"""The data setting that stands in rows of the author's trajectories alone."""
-
-START = "start"
-"""The data setting that stands in rows of trajectories from another initial state alone."""
+NOISE, TRAJECTORY, START = "noise", "trajectory", "start"
+"""Data settings that stand only in results to which they apply: results from before there were such stay valid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +70,10 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
         ((2000, 1), {'steps': 2000, 'cleaning': 'none'}, True)
     """
     plan = find_scenario(choice.dataset)
-    if choice.trajectory != "fern":
-        return _by_author(choice)
+    if choice.trajectory != "fern":  # the rows of the paper's tables; `DatasetChoice` refused what they cannot have
+        values = author_values(choice.dataset, again=choice.trajectory == "author-again")
+        settings = {"steps": len(values), "cleaning": "none", TRAJECTORY: choice.trajectory}
+        return Dataset(choice.dataset, values, author_channels(choice.dataset), settings)
     if plan is not None:
         return _simulated(plan, choice)
     for name, given in (("noise", choice.noise), ("start", choice.start), ("steps", choice.steps is not None)):
@@ -88,8 +84,6 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
 
 def find_scenario(name: str) -> Scenario | None:
     """The built-in scenario, or the one a TOML file defines; None for a published dataset."""
-    from fern.data.datasets import PUBLISHED
-
     if name.partition(":")[0] in PUBLISHED:
         return None
     if name not in SCENARIOS and not is_scenario_file(name):
@@ -104,8 +98,6 @@ def dataset_name(choice: DatasetChoice) -> str:
         >>> dataset_name(DatasetChoice(dataset="Weather:air_parcel"))
         'Weather:air_parcel'
     """
-    from fern.data.datasets import PUBLISHED
-
     if choice.dataset.partition(":")[0] in PUBLISHED or not is_scenario_file(choice.dataset):
         return choice.dataset
     return open_scenario(choice.dataset).id or Path(choice.dataset).stem
@@ -132,13 +124,6 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
     return Dataset(dataset_name(choice), values, trajectory.channel_names, settings, trajectory)
 
 
-def _by_author(choice: DatasetChoice) -> Dataset:
-    """The rows of the paper's tables; `DatasetChoice` has refused what they cannot have."""
-    values = author_values(choice.dataset, again=choice.trajectory == "author-again")
-    settings = {"steps": len(values), "cleaning": "none", TRAJECTORY: choice.trajectory}
-    return Dataset(choice.dataset, values, author_channels(choice.dataset), settings)
-
-
 def _started_later(plan: Scenario, start: int) -> Scenario:
     """The scenario from where its own trajectory is after ``start`` times its length, with noise of another seed."""
     if plan.shocks:
@@ -158,10 +143,9 @@ def _published(name: str, cleaning: Cleaning) -> Dataset:
     crosses: that is for people's own tables.
     """
     from fern.data.cleaning import clean
-    from fern.data.datasets import get_dataset, load_dataset
 
     title, _, variant = name.partition(":")
-    frame = load_dataset(title, variant=variant or None)
+    frame = load_published(title, variant=variant or None)
     if cleaning == "paper":
         frame, _ = clean(frame, grid=get_dataset(title).grid)
     names = tuple(column for column in frame.column_names if column != "date")
@@ -205,9 +189,7 @@ class Problem:
         return self.values if self.dataset.truth is self.dataset.values else self._scaled(self.dataset.truth)
 
     def _scaled(self, values: Floats) -> Floats:
-        if self.scaling == "none":
-            return values
-        scaled: Floats = self.scaler.apply(values)
+        scaled: Floats = values if self.scaling == "none" else self.scaler.apply(values)
         return scaled
 
     @cached_property
@@ -218,17 +200,17 @@ class Problem:
         return deviations
 
     @cached_property
-    def train(self) -> "Windows":
+    def train(self) -> Windows:
         """The windows to learn from."""
         return self._windows("train")
 
     @cached_property
-    def validation(self) -> "Windows":
+    def validation(self) -> Windows:
         """The windows that choose an epoch; contexts reach back into the training part."""
         return self._windows("validation")
 
     @cached_property
-    def test(self) -> "Windows":
+    def test(self) -> Windows:
         """The windows that judge, every one of them; contexts reach back into the validation part.
 
         Contexts are as observed, futures are the truth.
@@ -236,7 +218,7 @@ class Problem:
         return self._windows("test")
 
     @cached_property
-    def last_batch(self) -> "Windows | None":
+    def last_batch(self) -> Windows | None:
         """The last batch of the test windows taken in order, `LAST_BATCH` at a time; it is seldom full.
 
         Under the split ``detailed`` alone, else None: the paper's numbers under that protocol fit these windows and not
@@ -248,13 +230,11 @@ class Problem:
         return self._windows("test", rows=Part(part.start + skipped, part.stop))
 
     @cached_property
-    def first_validation_window(self) -> "Windows":
+    def first_validation_window(self) -> Windows:
         """The first of the validation windows, for models that nothing is chosen of."""
         return self._windows("validation", stride=len(self.dataset.values))
 
-    def _windows(self, part: str, *, stride: int = 1, rows: Part | None = None) -> "Windows":
-        from fern.data.windows import Windows
-
+    def _windows(self, part: str, *, stride: int = 1, rows: Part | None = None) -> Windows:
         try:
             return Windows(
                 self.values,

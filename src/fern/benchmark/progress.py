@@ -67,13 +67,8 @@ def format_duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-def make_watcher(console: "Console") -> Watcher:
-    """Lines, and bars below them where the console is a terminal."""
-    return LiveBars(console) if console.is_terminal else Lines(console)
-
-
-class Lines(Watcher):
-    """A plain line for each finished run."""
+class SweepProgress(Watcher):
+    """A line for each finished run; on a terminal, below them, bars of the active runs and of the sweep."""
 
     def __init__(self, console: "Console") -> None:
         self.console = console
@@ -82,6 +77,12 @@ class Lines(Watcher):
         self.under_way: dict[str, tuple[Run, float]] = {}
         self.total = self.done = 0
         self.slots = 1
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        self.bars = Progress(
+            *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
+        )
+        self._sweep = self.bars.add_task("runs", total=None)
+        self._active: dict[str, TaskID] = {}
 
     def start(
         self, *, runs: Sequence[Run], results: Sequence[RunResult], damaged: Sequence[Damaged], slots: int
@@ -97,28 +98,43 @@ class Lines(Watcher):
             self.say(f"{bad} of the finished runs failed or diverged; use --retry-failed to rerun them")
         for file in damaged:
             self.say(f"skipped: {file.problem} (use --retry-failed to rerun it)")
+        self.bars.update(self._sweep, completed=self.done, total=self.total)
+        self.bars.start()
 
     def on_run_start(self, run: Run) -> None:
         """A run moves from waiting to under way."""
         self.waiting.pop(run.key, None)
         self.under_way[run.key] = (run, time.monotonic())
+        self._active[run.key] = self.bars.add_task(run.settings.describe(), total=None)
+
+    def on_epoch(self, run: Run, *, epoch: int, epochs: int) -> None:
+        """Move the run's bar."""
+        self.bars.update(self._active[run.key], completed=epoch, total=epochs)
 
     def on_run_taken(self, run: Run) -> None:
         """Say that another process is doing the run."""
         self.say(f"{run.settings.describe()}: being run by another process")
 
     def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
-        """The run's line."""
+        """The run's line in place of its bar."""
         self.waiting.pop(run.key, None)
         self.under_way.pop(run.key, None)
         self.done += 1
         self.pace.add(result)
         parts = (f"[{self.done}/{self.total}]", _line(result, elsewhere), self.left())
         self.say("  ".join(part for part in parts if part))
+        if run.key in self._active:
+            self.bars.remove_task(self._active.pop(run.key))
+        self.bars.update(self._sweep, completed=self.done)
 
     def on_worker_lost(self, run: Run, reason: str, *, again: bool) -> None:
         """Say what happened."""
         self.say(f"{run.settings.describe()}: {reason}; {'restarting' if again else 'giving up'}")
+
+    def stop(self) -> None:
+        """Remove the bars; the summary follows."""
+        if not self.bars.disable:
+            self.bars.stop()
 
     def say(self, text: str) -> None:
         """One line."""
@@ -130,45 +146,6 @@ class Lines(Watcher):
         under_way = [(run, now - began) for run, began in self.under_way.values()]
         seconds = self.pace.remaining(self.waiting.values(), under_way, slots=self.slots)
         return "" if seconds is None else f"about {format_duration(seconds)} remaining"
-
-
-class LiveBars(Lines):
-    """Below the lines a bar for each active run, with its epochs, and one for the sweep."""
-
-    def __init__(self, console: "Console") -> None:
-        super().__init__(console)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        self.bars = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
-        self._sweep = self.bars.add_task("runs", total=None)
-        self._active: dict[str, TaskID] = {}
-
-    def start(
-        self, *, runs: Sequence[Run], results: Sequence[RunResult], damaged: Sequence[Damaged], slots: int
-    ) -> None:
-        """Show the bars."""
-        super().start(runs=runs, results=results, damaged=damaged, slots=slots)
-        self.bars.update(self._sweep, completed=self.done, total=self.total)
-        self.bars.start()
-
-    def on_run_start(self, run: Run) -> None:
-        """A bar for the run."""
-        super().on_run_start(run)
-        self._active[run.key] = self.bars.add_task(run.settings.describe(), total=None)
-
-    def on_epoch(self, run: Run, *, epoch: int, epochs: int) -> None:
-        """Move the run's bar."""
-        self.bars.update(self._active[run.key], completed=epoch, total=epochs)
-
-    def on_run_end(self, run: Run, result: RunResult, *, elsewhere: bool) -> None:
-        """The run's line in place of its bar."""
-        super().on_run_end(run, result, elsewhere=elsewhere)
-        if run.key in self._active:
-            self.bars.remove_task(self._active.pop(run.key))
-        self.bars.update(self._sweep, completed=self.done)
-
-    def stop(self) -> None:
-        """Remove the bars; the summary follows."""
-        self.bars.stop()
 
 
 def _line(result: RunResult, elsewhere: bool) -> str:

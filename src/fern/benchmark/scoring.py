@@ -133,8 +133,7 @@ def _score(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: P
 
 def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Problem, windows: Windows) -> Score:
     gathered: MetricAccumulator | None = None
-    errors: dict[str, list[NDArray[np.float32]]] = {"mse": [], "mae": []}
-    of_window = {"mse": squared_errors, "mae": absolute_errors}
+    errors: list[Tensor] = []  # (2, B) each: squared and absolute
     for past, future, starts in _batches(windows):
         made = forecast(past, starts)
         mean = made.mean
@@ -142,22 +141,18 @@ def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Pr
             raise FernError("a forecast of the test windows is not finite")
         distribution = made.ellipsoid if made.ellipsoid is not None else made.samples
         if gathered is None:
-            of_distribution = (
-                ()
-                if distribution is None
-                else ELLIPSOID_DISTRIBUTION
-                if made.ellipsoid is not None
-                else SAMPLED_DISTRIBUTION
-            )
+            of_distribution = () if distribution is None else SAMPLED_DISTRIBUTION
+            if made.ellipsoid is not None:
+                of_distribution = ELLIPSOID_DISTRIBUTION
             gathered = MetricAccumulator([*POINT, *of_distribution], std=problem.train_std, levels=(90.0,))
         future = future.to(mean.dtype)
         gathered.update(mean, future, distribution=distribution)
-        for name, values in errors.items():
-            values.append(of_window[name](mean, future).mean(dim=1).numpy().astype(np.float32))
+        errors.append(torch.stack([score(mean, future).mean(dim=1) for score in (squared_errors, absolute_errors)]))
     if gathered is None:
         raise FernError("has no test windows", argument=problem.dataset.name)
     metrics = {POINT.get(name, name): value for name, value in gathered.compute().items()}
-    return Score(metrics, **{name: np.concatenate(values) for name, values in errors.items()})
+    mse, mae = torch.cat(errors, dim=1).numpy().astype(np.float32)
+    return Score(metrics, mse, mae)
 
 
 def _batches(windows: Windows) -> Iterable[Batch]:

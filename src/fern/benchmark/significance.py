@@ -67,14 +67,16 @@ def diebold_mariano(
     """
     differences = _differences(first, second, horizon=horizon)
     count = len(differences)
-    lag = _default_lag(count, horizon) if lag is None else lag
+    if lag is None:  # two horizons where four stretches of that length fit, else one
+        lag = (2 * horizon if count >= 8 * horizon else horizon) - 1
     if not horizon - 1 <= lag < count:
         raise FernError(argument="lag", got=lag, expected=f"from {horizon - 1} (horizon - 1) to {count - 1:,}")
     require_number("level", level, "a percentage of 1 to below 100", lambda value: 1 <= value < 100)
     # Degrees of freedom of Bartlett's variance estimate: n / ((lag + 1) ∫k²) with ∫k² = 2/3, at most n - 1.
     degrees = max(1.0, min(count - 1.0, 1.5 * count / (lag + 1)))
     mean = float(differences.mean())
-    factor = _small_sample_factor(count, horizon) * _share_kept(horizon, lag + 1)
+    small_sample = math.sqrt((count + 1 - 2 * horizon + horizon * (horizon - 1) / count) / count)
+    factor = small_sample * _share_kept(horizon, lag + 1)
     error = math.sqrt(long_run_variance(differences, lag) / count) / factor
     certain = math.copysign(math.inf, mean) if mean else 0.0  # where the difference is the same in every window
     statistic = mean / error if error > 0.0 else certain
@@ -192,27 +194,13 @@ def _differences(first: ArrayLike, second: ArrayLike, *, horizon: int) -> Floats
         raise FernError(
             f"got shapes {a.shape} and {b.shape}", argument="errors", expected="one error for each of the same windows"
         )
-    if len(a) < 2 * horizon or len(a) < 2:
-        raise FernError(
-            (
-                f"got {len(a):,} windows, too few to tell anything at horizon {horizon}: needs at least "
-                f"{max(2 * horizon, 2):,}"
-            ),
-            argument="errors",
-        )
+    if len(a) < 2 * horizon:
+        problem = f"got {len(a):,} windows, too few to tell anything at horizon {horizon}: needs at least"
+        raise FernError(f"{problem} {2 * horizon:,}", argument="errors")
     differences: Floats = a - b
     if not np.isfinite(differences).all():
         raise FernError("some are not finite", argument="errors")
     return differences
-
-
-def _default_lag(count: int, horizon: int) -> int:
-    """Two horizons where four stretches of that length fit, else one."""
-    return (2 * horizon if count >= 8 * horizon else horizon) - 1
-
-
-def _small_sample_factor(count: int, horizon: int) -> float:
-    return math.sqrt((count + 1 - 2 * horizon + horizon * (horizon - 1) / count) / count)
 
 
 def _share_kept(horizon: int, length: int) -> float:

@@ -12,6 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,14 +54,12 @@ class Contents:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out and why, for people."""
-        count = len(self.damaged)
-        if not count:
+        if not self.damaged:
             return ()
-        what = "1 damaged result file was" if count == 1 else f"{count:,} damaged result files were"
-        return (
-            *(f"Skipped: {entry.problem}" for entry in self.damaged),
-            f"{what} skipped; fern bench run --retry-failed does such runs again.",
-        )
+        one = len(self.damaged) == 1
+        what = "1 damaged result file was" if one else f"{len(self.damaged):,} damaged result files were"
+        again = f"{what} skipped; fern bench run --retry-failed does such runs again."
+        return (*(f"Skipped: {entry.problem}" for entry in self.damaged), again)
 
 
 def default_folder(task: str) -> Path:
@@ -112,15 +111,6 @@ class Store:
                 temporary.write_text("windows/\ncheckpoints/\nclaims/\n")
         return self
 
-    def for_reading(self) -> "Store":
-        """This store, which must be there."""
-        if not (self.folder / "rows").is_dir():
-            raise FernError(
-                "is not a results folder (it has no folder 'rows'); fern bench run --out makes one",
-                where=self.folder,
-            )
-        return self
-
     def result_path(self, key: str) -> Path:
         """The file of a result."""
         return self.folder / "rows" / f"{key}.json"
@@ -150,7 +140,10 @@ class Store:
 
     def contents(self) -> Contents:
         """All results by name of their files, and the damaged ones."""
-        self.for_reading()
+        if not (self.folder / "rows").is_dir():
+            raise FernError(
+                "is not a results folder (it has no folder 'rows'); fern bench run --out makes one", where=self.folder
+            )
         names = sorted(path.stem for path in (self.folder / "rows").glob("*.json") if _KEY.fullmatch(path.stem))
         read = [self.read(name) for name in names]
         return Contents(
@@ -209,11 +202,9 @@ class Store:
         horizon = time.time() - _ABANDONED_AFTER
         for name in ("rows", "windows"):
             for path in (self.folder / name).glob(".*"):
-                try:
+                with suppress(OSError):  # another process was faster, or may not; either way it does no harm
                     if _HALF_WRITTEN.fullmatch(path.name) and path.lstat().st_mtime < horizon:
                         path.unlink()
-                except OSError:
-                    continue  # another process was faster, or may not; either way it does no harm
 
 
 def _arrays(data: bytes) -> dict[str, NDArray[np.float32]]:

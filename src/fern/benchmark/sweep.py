@@ -92,22 +92,20 @@ class _Sweep:
             result = self._store.read(run.key)
             if isinstance(result, Damaged) and not retry_failed:
                 damaged.append(result)
-            elif isinstance(result, RunResult) and (
-                not retry_failed or (result.status == "done" and self._has_windows(run.key))
-            ):
+            elif isinstance(result, RunResult) and not (retry_failed and self._is_broken(result)):
                 self._summary.results.append(result)
             else:
                 self._former[run.key] = None if result is None else self._store.text(run.key)
                 self._waiting.append(run)
         self._summary.damaged = tuple(damaged)
 
-    def _has_windows(self, key: str) -> bool:
-        """Whether the errors of a run's windows can be read, or were never kept."""
+    def _is_broken(self, result: RunResult) -> bool:
+        """Whether a run failed or diverged, or the errors of its windows were kept and cannot be read."""
         try:
-            self._store.window_errors(key)
+            self._store.window_errors(result.key)
         except FernError:
-            return False
-        return True
+            return True
+        return result.status != "done"
 
     def run(self) -> SweepSummary:
         """The sweep itself."""

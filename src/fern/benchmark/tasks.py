@@ -30,6 +30,7 @@ SCHEMA = 1
 ORACLE = "oracle"
 """The name under which the best possible forecast stands among the models."""
 
+_TASK_FILES = Path(__file__).parent / "task_files"
 
 BY_DATASET = "dataset"
 """Stands for the preset that is called as the dataset is, in lower case: the authors' settings for it."""
@@ -175,7 +176,10 @@ class Task:
         if models is not None:
             changes["models"] = tuple(choice for name in models for choice in self._models_named(name))
         if datasets is not None:
-            changes["datasets"] = tuple(choice for name in datasets for choice in self._datasets_named(name))
+            own = {name: [choice for choice in self.datasets if choice.dataset == name] for name in datasets}
+            changes["datasets"] = tuple(
+                choice for name in datasets for choice in own[name] or [DatasetChoice(dataset=name)]
+            )
         if seeds is not None:
             changes["seeds"] = tuple(seeds)
         if horizons is not None:
@@ -210,13 +214,10 @@ class Task:
         ]
         return mine or [asked]
 
-    def _datasets_named(self, name: str) -> list[DatasetChoice]:
-        return [choice for choice in self.datasets if choice.dataset == name] or [DatasetChoice(dataset=name)]
-
 
 def task_names() -> list[str]:
     """The built-in tasks."""
-    return sorted(path.stem for path in _folder().glob("*.toml"))
+    return sorted(path.stem for path in _TASK_FILES.glob("*.toml"))
 
 
 def read_task(source: str | Path) -> Task:
@@ -230,15 +231,12 @@ def read_task(source: str | Path) -> Task:
     """
     path = task_path(source)
     task = task_from_mapping(read_toml(path), name=path.stem, where=str(path))
-    # A scenario file is looked for beside the task file first.
-    beside = [(choice, path.parent / choice.dataset) for choice in task.datasets]
-    return replace(
-        task,
-        datasets=tuple(
-            replace(choice, dataset=str(file)) if choice.dataset.endswith(".toml") and file.is_file() else choice
-            for choice, file in beside
-        ),
-    )
+    datasets = []
+    for choice in task.datasets:  # a scenario file is looked for beside the task file first
+        file = path.parent / choice.dataset
+        beside = choice.dataset.endswith(".toml") and file.is_file()
+        datasets.append(replace(choice, dataset=str(file)) if beside else choice)
+    return replace(task, datasets=tuple(datasets))
 
 
 def task_path(source: str | Path) -> Path:
@@ -249,7 +247,7 @@ def task_path(source: str | Path) -> Path:
     known = task_names()
     if str(source) not in known:
         raise unknown_name("task", str(source), known)
-    return _folder() / f"{source}.toml"
+    return _TASK_FILES / f"{source}.toml"
 
 
 def task_from_mapping(values: Mapping[str, Any], *, name: str, where: str = "") -> Task:
@@ -286,11 +284,6 @@ def _dataset_choice(value: object, *, where: str = "datasets") -> DatasetChoice:
     if not isinstance(value, Mapping):
         raise FernError(got=value, expected="a name or a table", where=where)
     return from_mapping(DatasetChoice, value, where=where)
-
-
-def _folder() -> Path:
-    """The task files, which are part of the package."""
-    return Path(__file__).parent / "task_files"
 
 
 def _require_distinct(name: str, values: Sequence[object], *, least: int) -> None:

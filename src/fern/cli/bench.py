@@ -103,7 +103,7 @@ def run(
     store.check_writable()  # planning takes seconds; a bad path should fail before that
     from fern.benchmark.engines import open_engine
     from fern.benchmark.plan import IsolatedInspector, make_plan
-    from fern.benchmark.progress import make_watcher
+    from fern.benchmark.progress import SweepProgress
     from fern.benchmark.sweep import run_sweep
     from fern.benchmark.tasks import is_outside
 
@@ -113,7 +113,7 @@ def run(
         plan = make_plan(chosen, max_epochs=max_epochs, inspect=inspector)
     opened = open_engine(engine, plan, out, jobs=jobs, threads=threads, address=address)
     try:
-        summary = run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=make_watcher(console()))
+        summary = run_sweep(plan, store, opened, retry_failed=retry_failed, watcher=SweepProgress(console()))
     except KeyboardInterrupt:
         echo("Interrupted; run the same command to resume", err=True)
         raise typer.Exit(130) from None
