@@ -57,15 +57,13 @@ class FunctionForecaster(PointForecaster):
         """What the function gives, checked."""
         contexts = past.detach().cpu().numpy()
         if self.takes == "batch":
-            forecasts = self._valid_forecast(contexts.copy(), windows=range(len(contexts)))
+            forecasts = self._valid_forecast(contexts.copy())
         else:
-            forecasts = np.stack(
-                [self._valid_forecast(context.copy(), windows=i) for i, context in enumerate(contexts)]
-            )
+            forecasts = np.stack([self._valid_forecast(context.copy(), i) for i, context in enumerate(contexts)])
         return torch.from_numpy(forecasts).to(past.device, past.dtype)
 
-    def _valid_forecast(self, context: NDArray[Any], *, windows: int | range) -> NDArray[Any]:
-        where = f"window {windows}" if isinstance(windows, int) else f"a batch of {len(windows)} windows"
+    def _valid_forecast(self, context: NDArray[Any], window: int | None = None) -> NDArray[Any]:
+        where = f"a batch of {len(context)} windows" if window is None else f"window {window}"
         try:
             output = self.function(context, self.config.horizon)
         except Exception as error:
@@ -78,15 +76,9 @@ class FunctionForecaster(PointForecaster):
             raise FernError(f"returned shape {values.shape} for {where}", argument=self.name, expected=wanted)
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
-            *window, step, channel = (int(i) for i in bad[0])
-            at = window[0] if window else windows
-            raise FernError(
-                (
-                    f"returned {values[tuple(bad[0])]} for window {at}, step {step}, channel {channel} ("
-                    f"{len(bad)} such values); needs finite numbers"
-                ),
-                argument=self.name,
-            )
+            *first, step, channel = (int(i) for i in bad[0])
+            at = f"window {first[0] if first else window}, step {step}, channel {channel} ({len(bad)} such values)"
+            raise FernError(f"returned {values[tuple(bad[0])]} for {at}; needs finite numbers", argument=self.name)
         return values
 
     def _as_numbers(self, output: Any, dtype: "np.dtype[Any]", where: str) -> NDArray[Any]:
@@ -94,16 +86,12 @@ class FunctionForecaster(PointForecaster):
             output = output.detach().cpu().numpy()
         try:
             values = np.asarray(output)
-        except ValueError:  # nested lists of unequal lengths
-            raise FernError(
-                f"returned nested sequences of unequal lengths for {where}", argument=self.name, expected="an array"
-            ) from None
-        if not np.issubdtype(values.dtype, np.floating) and not np.issubdtype(values.dtype, np.integer):
-            raise FernError(
-                f"returned {type(output).__name__} of {values.dtype} for {where}",
-                argument=self.name,
-                expected="real numbers",
-            )
+        except ValueError:
+            problem = f"returned nested sequences of unequal lengths for {where}"
+            raise FernError(problem, argument=self.name, expected="an array") from None
+        if values.dtype.kind not in "fiu":
+            problem = f"returned {type(output).__name__} of {values.dtype} for {where}"
+            raise FernError(problem, argument=self.name, expected="real numbers")
         with np.errstate(over="ignore"):  # what the type cannot hold becomes infinite, and is refused as that
             return values.astype(dtype)
 

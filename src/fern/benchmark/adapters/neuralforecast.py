@@ -45,47 +45,35 @@ class NeuralForecastForecaster(PointForecaster):
 
     def __init__(self, model: Any, *, channels: int) -> None:
         import_optional("neuralforecast", extra=EXTRA)
-        is_one = isinstance(model, nn.Module) and all(hasattr(model, name) for name in NEEDED)
-        if not is_one:
-            raise FernError(
-                f"got {describe_kind(model)}",
-                argument="model",
-                expected="a neuralforecast model such as NHITS(h=24, input_size=96)",
-            )
-        self._check(model, channels)
+        if not isinstance(model, nn.Module) or not all(hasattr(model, name) for name in NEEDED):
+            needed = "a neuralforecast model such as NHITS(h=24, input_size=96)"
+            raise FernError(f"got {describe_kind(model)}", argument="model", expected=needed)
+        name = type(model).__name__
+        exogenous = [*model.futr_exog_list, *model.hist_exog_list, *model.stat_exog_list]
+        refused = (
+            (model.RECURRENT, ", which forecasts recursively", "one that gives the horizon at once"),
+            (exogenous, f" with the exogenous variables {exogenous}", "one without"),
+            (
+                getattr(model.loss, "outputsize_multiplier", 1) != 1,
+                f" with the loss {model.loss}",
+                "a point loss such as MAE() or MSE()",
+            ),
+        )
+        for wrong, trait, needed in refused:
+            if wrong:
+                raise FernError(f"got {name}{trait}", argument="model", expected=needed)
+        if model.MULTIVARIATE and model.n_series != channels:
+            problem = f"got {channels}, but {name} was made with n_series={model.n_series}; needs the same"
+            raise FernError(problem, argument="channels")
         super().__init__(ModelConfig(context_length=model.input_size, horizon=model.h, channels=channels))
         self.model = model
 
-    @staticmethod
-    def _check(model: Any, channels: int) -> None:
-        name = type(model).__name__
-        if model.RECURRENT:
-            raise FernError(
-                f"got {name}, which forecasts recursively; needs one that gives the horizon at once", argument="model"
-            )
-        exogenous = [*model.futr_exog_list, *model.hist_exog_list, *model.stat_exog_list]
-        if exogenous:
-            raise FernError(
-                f"got {name} with the exogenous variables {exogenous}", argument="model", expected="one without"
-            )
-        if getattr(model.loss, "outputsize_multiplier", 1) != 1:
-            raise FernError(
-                f"got {name} with the loss {model.loss}",
-                argument="model",
-                expected="a point loss such as MAE() or MSE()",
-            )
-        if model.MULTIVARIATE and model.n_series != channels:
-            raise FernError(
-                f"got {channels}, but {name} was made with n_series={model.n_series}; needs the same",
-                argument="channels",
-            )
-
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """`predict`. The model's own randomness comes from the generator in training, and is fixed in evaluation."""
-        if self.training and generator is None:
-            return super().forecast(past, samples=samples, generator=generator)
         seed = 0
-        if self.training and generator is not None:
+        if self.training:
+            if generator is None:
+                return super().forecast(past, samples=samples, generator=generator)
             seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
         with torch.random.fork_rng(devices=[past.device] if past.is_cuda else []):
             torch.manual_seed(seed)
@@ -135,9 +123,8 @@ def neuralforecast_model(
     sizes = {"h": horizon, "input_size": context_length}
     if kind.MULTIVARIATE:
         sizes["n_series"] = channels
-    twice = sorted(sizes.keys() & settings.keys())
-    if twice:
-        raise FernError(f"the setting {twice[0]!r} follows from context_length, horizon and channels", argument=name)
+    for setting in sorted(sizes.keys() & settings.keys()):
+        raise FernError(f"the setting {setting!r} follows from context_length, horizon and channels", argument=name)
     ModelConfig(context_length=context_length, horizon=horizon, channels=channels)  # refuses impossible sizes
     seed = int(torch.randint(2**32, ()))
     with _random_state_kept():

@@ -62,19 +62,6 @@ def make_folder_builder(folder: Path, *, where: str) -> Builder:
     return build
 
 
-def folder_fingerprint(folder: Path) -> str:
-    """12 hexadecimal digits of the SHA-256 of the names, sizes and, up to a megabyte each, contents of its files.
-
-    A saved forecaster's manifest holds the checksums of the rest; of large weights the beginning will do.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        digest.update(f"{path.name} {path.stat().st_size} ".encode())
-        with path.open("rb") as file:
-            digest.update(file.read(1 << 20))
-    return digest.hexdigest()[:12]
-
-
 Floats = NDArray[np.float32]
 Form = Literal["batch", "window"]
 SIZES = ("context_length", "horizon", "channels")
@@ -111,7 +98,7 @@ def import_object(text: str, *, what: str = "TARGET") -> Any:
         raise FernError(f"{module} cannot be imported: {type(error).__name__}: {error}", where=where) from None
     for part in name.split("."):
         if not hasattr(loaded, part):
-            raise FernError(f"{_missing(module, part, loaded)}", where=where)
+            raise FernError(_missing(module, part, loaded), where=where)
         loaded = getattr(loaded, part)
     adapter = adapter_of(loaded)
     if adapter is not None:
@@ -131,14 +118,20 @@ def import_object(text: str, *, what: str = "TARGET") -> Any:
 def source_fingerprint(text: str) -> str:
     """12 hexadecimal digits of the SHA-256 of the file that holds a ``module:callable``; its own imports do not count.
 
-    Of a known library the version counts too; of a folder, its files.
+    Of a known library the version counts too. Of a folder it is of the names, sizes and, up to a megabyte each,
+    contents of its files: a saved forecaster's manifest has the rest's checksums, of weights the beginning will do.
 
     Example:
         >>> len(source_fingerprint("fern.metrics:mse"))
         12
     """
     if is_folder(text):
-        return folder_fingerprint(Path(text))
+        digest = hashlib.sha256()
+        for path in sorted(path for path in Path(text).iterdir() if path.is_file()):
+            digest.update(f"{path.name} {path.stat().st_size} ".encode())
+            with path.open("rb") as file:
+                digest.update(file.read(1 << 20))
+        return digest.hexdigest()[:12]
     import_object(text, what="outside model")
     file = getattr(sys.modules[text.partition(":")[0]], "__file__", None)
     content = Path(file).read_bytes() if file else text.encode()
@@ -165,7 +158,7 @@ def is_builder(source: object) -> bool:
 
 def build_from(builder: Callable[..., Forecaster | nn.Module], sizes: ModelConfig, *, seed: int) -> Forecaster:
     """The untrained model that a builder gives; torch's own generator, seeded, gives its starting weights."""
-    wanted = {name: getattr(sizes, name) for name in SIZES}
+    wanted = _lengths(sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = builder(**wanted)
@@ -204,16 +197,13 @@ def require_sizes(has: ModelConfig, needs: ModelConfig) -> None:
             raise FernError(f"the model's {name} is {getattr(has, name)}", expected=f"{getattr(needs, name)}")
 
 
+def _lengths(sizes: ModelConfig) -> dict[str, int]:
+    return {name: getattr(sizes, name) for name in SIZES}
+
+
 def as_model(function: ForecastFunction, sizes: ModelConfig, *, takes: Form, name: str | None = None) -> Forecaster:
     """A function as a model."""
-    return FunctionForecaster(
-        function,
-        context_length=sizes.context_length,
-        horizon=sizes.horizon,
-        channels=sizes.channels,
-        takes=takes,
-        name=name,
-    )
+    return FunctionForecaster(function, takes=takes, name=name, **_lengths(sizes))
 
 
 def detect_form(function: ForecastFunction, contexts: Floats, horizon: int) -> Form:

@@ -2,14 +2,12 @@
 
 Each needs the extra of its name and is used as it comes: fitted to the context of every window, or pretrained. There
 is nothing to train and nothing to save. A fit or forecast that fails, or gives NaN, is a `FernError` that names the
-window.
+window. ``sizes`` are ``context_length``, ``horizon`` and ``channels``.
 """
 
 import json
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +27,11 @@ START = np.datetime64(datetime(2000, 1, 1), "us")
 """Contexts have no stamps of their own, and fev wants some: hours."""
 
 
+def _require_kind(value: Any, kind: type, argument: str, expected: str) -> None:
+    if not isinstance(value, kind):
+        raise FernError(f"got {describe_kind(value)}", argument=argument, expected=expected)
+
+
 class SktimeForecaster(FunctionForecaster):
     """An sktime forecaster that is fitted to the context of each window, and forecasts the window's future.
 
@@ -43,21 +46,10 @@ class SktimeForecaster(FunctionForecaster):
         ... )  # doctest: +SKIP
     """
 
-    def __init__(self, forecaster: Any, *, context_length: int, horizon: int, channels: int) -> None:
+    def __init__(self, forecaster: Any, **sizes: int) -> None:
         base = import_optional("sktime.forecasting.base", extra="sktime").BaseForecaster
-        if not isinstance(forecaster, base):
-            raise FernError(
-                f"got {describe_kind(forecaster)}",
-                argument="forecaster",
-                expected="an sktime forecaster such as NaiveForecaster()",
-            )
-        super().__init__(
-            self._forecast_one,
-            context_length=context_length,
-            horizon=horizon,
-            channels=channels,
-            name=f"sktime {type(forecaster).__name__}",
-        )
+        _require_kind(forecaster, base, "forecaster", "an sktime forecaster such as NaiveForecaster()")
+        super().__init__(self._forecast_one, takes="window", name=f"sktime {type(forecaster).__name__}", **sizes)
         self.forecaster = forecaster
 
     def _forecast_one(self, context: NDArray[Any], horizon: int) -> Any:
@@ -81,19 +73,10 @@ class StatsForecastForecaster(FunctionForecaster):
         ... )  # doctest: +SKIP
     """
 
-    def __init__(self, model: Any, *, context_length: int, horizon: int, channels: int) -> None:
+    def __init__(self, model: Any, **sizes: int) -> None:
         base = import_optional("statsforecast.models", extra="statsforecast")._TS
-        if not isinstance(model, base):
-            raise FernError(
-                f"got {describe_kind(model)}", argument="model", expected="a statsforecast model such as AutoETS()"
-            )
-        super().__init__(
-            self._forecast_one,
-            context_length=context_length,
-            horizon=horizon,
-            channels=channels,
-            name=f"statsforecast {model}",
-        )
+        _require_kind(model, base, "model", "a statsforecast model such as AutoETS()")
+        super().__init__(self._forecast_one, takes="window", name=f"statsforecast {model}", **sizes)
         self.model = model
 
     def _forecast_one(self, context: NDArray[Any], horizon: int) -> NDArray[Any]:
@@ -112,18 +95,11 @@ class ChronosForecaster(FunctionForecaster):
         ... # doctest: +SKIP
     """
 
-    def __init__(self, folder: str | Path, *, context_length: int, horizon: int, channels: int) -> None:
+    def __init__(self, folder: str | Path, **sizes: int) -> None:
         library = import_optional("chronos", extra="chronos")
         if not is_chronos(Path(folder)):
             raise FernError("is no folder of a Chronos model; needs a config.json with a chronos_config", where=folder)
-        super().__init__(
-            self._forecast_batch,
-            context_length=context_length,
-            horizon=horizon,
-            channels=channels,
-            takes="batch",
-            name=f"chronos {Path(folder).name}",
-        )
+        super().__init__(self._forecast_batch, takes="batch", name=f"chronos {Path(folder).name}", **sizes)
         self.pipeline: Any = library.BaseChronosPipeline.from_pretrained(
             str(folder), device_map="cpu", local_files_only=True
         )
@@ -161,22 +137,10 @@ class FevForecaster(FunctionForecaster):
         >>> model = FevForecaster(MyFevModel(), context_length=96, horizon=24, channels=3)  # doctest: +SKIP
     """
 
-    def __init__(self, model: Any, *, context_length: int, horizon: int, channels: int) -> None:
+    def __init__(self, model: Any, **sizes: int) -> None:
         library = import_optional("fev", extra="fev")
-        if not isinstance(model, library.ForecastingModel):
-            raise FernError(
-                f"got {describe_kind(model)}",
-                argument="model",
-                expected="an object of a subclass of fev.ForecastingModel",
-            )
-        super().__init__(
-            self._forecast_batch,
-            context_length=context_length,
-            horizon=horizon,
-            channels=channels,
-            takes="batch",
-            name=f"fev {model.model_name}",
-        )
+        _require_kind(model, library.ForecastingModel, "model", "an object of a subclass of fev.ForecastingModel")
+        super().__init__(self._forecast_batch, takes="batch", name=f"fev {model.model_name}", **sizes)
         self.model = model
 
     def _forecast_batch(self, contexts: NDArray[Any], horizon: int) -> NDArray[Any]:
@@ -194,9 +158,14 @@ class FevForecaster(FunctionForecaster):
                 target=names if len(names) > 1 else names[0],
                 eval_metric="MAE",
             )
-            with _quietly():
+            logger = logging.getLogger("fev")
+            level = logger.level
+            logger.setLevel(logging.WARNING)  # without fev's notes on every task: there is one for each batch
+            try:
                 (predictions,) = self.model.fit_predict(task)
                 made = task.clean_and_validate_predictions(predictions)
+            finally:
+                logger.setLevel(level)
         values = [np.stack(made[name].with_format("numpy")["predictions"][:]) for name in names]
         return np.stack(values, axis=-1)
 
@@ -217,15 +186,3 @@ def _as_series(contexts: NDArray[Any], horizon: int, names: list[str]) -> Any:
     for c, name in enumerate(names):
         columns[name] = pa.array(list(values[:, :, c]), pa.list_(pa.float64()))
     return pa.table(columns)
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without fev's notes on every task: there is one for each batch."""
-    logger = logging.getLogger("fev")
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

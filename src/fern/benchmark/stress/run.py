@@ -8,7 +8,8 @@ the best forecast that the true process allows.
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -133,10 +134,7 @@ class Result:
         """The requirements that do not hold; all of them where there are no figures."""
         if self.figures is None:
             return self.requirements
-        values = asdict(self.figures)
-        return tuple(
-            requirement for requirement in self.requirements if not requirement.holds(values[requirement.metric])
-        )
+        return tuple(asked for asked in self.requirements if not asked.holds(getattr(self.figures, asked.metric)))
 
     @property
     def survived(self) -> bool:
@@ -182,19 +180,17 @@ class ScenarioTest:
         """What the forecaster gets: nothing of the test part but the contexts."""
         parts, length = self.problem.split, self.problem.context_length
         values = self.problem.values
-        contexts = np.stack([values[start - length : start] for start in self.starts])
+        contexts = values[self.starts[:, None] + np.arange(-length, 0)]
         rows = values[: parts.validation.stop].copy()
         return ScenarioData(rows, parts.train, parts.validation, contexts, self.problem.horizon, self.takes)
 
     def score(self, forecasts: Floats) -> StressFigures:
         """The figures of forecasts (n, H, C)."""
-        values, horizon = self.problem.values, self.problem.horizon
-        true = np.stack([values[start : start + horizon] for start in self.starts]).astype(np.float64)
-        made = forecasts.astype(np.float64)
+        values, steps = self.problem.values.astype(np.float64), np.arange(self.problem.horizon)
+        true, made = values[self.starts[:, None] + steps], forecasts.astype(np.float64)
         error = float(mse(made, true))
         floor = float(mse(self.problem.best_forecasts(self.starts), true))
-        last = np.stack([values[start - 1 : start] for start in self.starts]).astype(np.float64)
-        naive = float(mse(np.broadcast_to(last, true.shape).copy(), true))
+        naive = float(mse(values[self.starts - 1][:, None].repeat(len(steps), axis=1), true))
         references = References(naive_mse=naive, oracle_mse=floor, variance=float((self.problem.train_std**2).mean()))
         against = references.compare(error)
         return StressFigures(
@@ -237,9 +233,14 @@ def stress_test(
     plans = [open_scenario(source) for source in scenarios]
     with guard_forecaster(forecaster) as guarded:
         settings = settings.fill(guarded.config)
-        _require_attainable(requirements, settings)
+        for asked in requirements:  # EPT counts steps of the forecast
+            if asked.metric == "ept" and not asked.holds(float(settings.horizon or HORIZON)):
+                raise FernError(f"ept cannot exceed the horizon, which is {settings.horizon}", argument=asked)
         tests = [_make_test(plan, settings) for plan in plans or _default_scenarios(guarded.config)]
-        _require_distinct(tests)
+        names = [test.name for test in tests]
+        for name in names:
+            if names.count(name) > 1:
+                raise FernError(f"{name} is given twice", argument="scenario")
         results = []
         for test in tests:
             results.append(_result(test, guarded, requirements, settings))
@@ -258,16 +259,12 @@ def _result(
     except FernError as error:
         reason = str(error)
     seconds = time.perf_counter() - began
-    rivals = {name: _figures_of_rival(name, test) for name in settings.rivals}
+    rivals: dict[str, StressFigures | None] = dict.fromkeys(settings.rivals)
+    for name in rivals:
+        data = test.data()
+        with suppress(FernError):
+            rivals[name] = test.score(forecast(Target(name, name).prepare(data), data))
     return Result(test.name, len(test.starts), seconds, requirements, figures, reason, rivals)
-
-
-def _figures_of_rival(name: str, test: ScenarioTest) -> StressFigures | None:
-    data = test.data()
-    try:
-        return test.score(forecast(Target(name, name).prepare(data), data))
-    except FernError:
-        return None
 
 
 def _default_scenarios(config: ModelConfig | None) -> list[Scenario]:
@@ -276,10 +273,8 @@ def _default_scenarios(config: ModelConfig | None) -> list[Scenario]:
         return plans
     fitting = [plan for plan in plans if _channels(plan) == config.channels]
     if not fitting:
-        raise FernError(
-            (f"none of {', '.join(DEFAULT_SCENARIOS)} has the model's {config.channels} channels; give another"),
-            argument="scenario",
-        )
+        problem = f"none of {', '.join(DEFAULT_SCENARIOS)} has the model's {config.channels} channels; give another"
+        raise FernError(problem, argument="scenario")
     return fitting
 
 
@@ -302,17 +297,3 @@ def _make_test(plan: Scenario, settings: StressSettings) -> ScenarioTest:
         raise FernError("is constant over the training set, so errors have no scale", argument=name)
     places = np.linspace(0, len(after) - 1, min(settings.windows, len(after))).round().astype(np.int64)
     return ScenarioTest(problem, after[places], settings.takes)
-
-
-def _require_attainable(requirements: tuple[Requirement, ...], settings: StressSettings) -> None:
-    """EPT counts steps of the forecast, so none can reach beyond the horizon."""
-    for requirement in requirements:
-        if requirement.metric == "ept" and not requirement.holds(float(settings.horizon or HORIZON)):
-            raise FernError(f"ept cannot exceed the horizon, which is {settings.horizon}", argument=requirement)
-
-
-def _require_distinct(tests: list[ScenarioTest]) -> None:
-    names = [test.name for test in tests]
-    for name in names:
-        if names.count(name) > 1:
-            raise FernError(f"{name} is given twice", argument="scenario")

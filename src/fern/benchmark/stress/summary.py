@@ -1,5 +1,6 @@
 """A stress test's outcome for people (a table) and for CI tools (JUnit XML)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -7,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from fern.benchmark.stress.requirements import Requirement
-from fern.benchmark.stress.run import Report, Result
+from fern.benchmark.stress.run import Report, Result, StressFigures
 from fern.files import write_whole
 from fern.text import safe_text
 
@@ -54,30 +55,26 @@ def failures(result: Result) -> list[str]:
 
 
 def _shortfall(result: Result, asked: Requirement) -> str:
-    value = asdict(result.figures)[asked.metric] if result.figures is not None else float("nan")
-    if value != value:
+    value = math.nan if result.figures is None else getattr(result.figures, asked.metric)
+    if math.isnan(value):
         return f"{asked.metric} is undefined here, needs {asked}"
     return f"{asked.metric} is {value:.4g}, needs {asked} (missed by {asked.miss(value):.3g})"
 
 
 def _table(results: tuple[Result, ...]) -> list[str]:
+    def cells(figures: StressFigures | None) -> list[str]:
+        return ["-" if figures is None else f"{getattr(figures, name):.4g}" for name in COLUMNS]
+
     rows: list[tuple[str, ...]] = [("scenario", "windows", *COLUMNS, "")]
     for result in results:
-        values = None if result.figures is None else asdict(result.figures)
-        cells = ["-" if values is None else f"{values[name]:.4g}" for name in COLUMNS]
-        rows.append((result.scenario, str(result.windows), *cells, _MARKS[result.verdict]))
-        for rival, reached in result.rivals.items():
-            values = None if reached is None else asdict(reached)
-            cells = ["-" if values is None else f"{values[name]:.4g}" for name in COLUMNS]
-            rows.append((f"  {rival}", "", *cells, ""))
+        rows.append((result.scenario, str(result.windows), *cells(result.figures), _MARKS[result.verdict]))
+        rows += [(f"  {rival}", "", *cells(reached), "") for rival, reached in result.rivals.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
+    lines = (
+        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
         for row in rows
-    ]
+    )
+    return ["  ".join(line).rstrip() for line in lines]
 
 
 def write_junit(report: Report, path: Path) -> None:
@@ -95,11 +92,9 @@ def write_junit(report: Report, path: Path) -> None:
 
 def _suite(target: str, result: Result) -> ElementTree.Element:
     cases = _cases(result)
-    suite = ElementTree.Element("testsuite", name=_xml(result.scenario), tests=str(len(cases)))
-    suite.set("failures", str(sum(trouble is not None for trouble in cases.values())))
-    suite.set("errors", "0")
-    suite.set("skipped", "0")
-    suite.set("time", f"{result.seconds:.3f}")
+    failed = sum(trouble is not None for trouble in cases.values())
+    counts = {"tests": str(len(cases)), "failures": str(failed), "errors": "0", "skipped": "0"}
+    suite = ElementTree.Element("testsuite", name=_xml(result.scenario), **counts, time=f"{result.seconds:.3f}")
     properties = ElementTree.SubElement(suite, "properties")
     figures = {} if result.figures is None else asdict(result.figures)
     for rival, reached in result.rivals.items():
@@ -108,8 +103,8 @@ def _suite(target: str, result: Result) -> ElementTree.Element:
     for name, value in {"windows": result.windows, **figures}.items():
         ElementTree.SubElement(properties, "property", name=name, value=f"{value:.10g}")
     for name, trouble in cases.items():
-        case = ElementTree.SubElement(suite, "testcase", name=name, classname=_xml(f"{target}.{result.scenario}"))
-        case.set("time", f"{result.seconds / len(cases):.3f}")
+        about = {"classname": _xml(f"{target}.{result.scenario}"), "time": f"{result.seconds / len(cases):.3f}"}
+        case = ElementTree.SubElement(suite, "testcase", name=name, **about)
         if trouble is not None:
             kind = "requirement" if result.reason is None else "forecaster"
             failure = ElementTree.SubElement(case, "failure", message=_xml(trouble), type=kind)

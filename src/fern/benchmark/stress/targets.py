@@ -140,9 +140,18 @@ def is_code(text: str) -> bool:
 def forecast(forecaster: Forecaster | ForecastFunction, data: ScenarioData) -> Floats:  # (n, H, C)
     """The forecasts of all contexts, or a `FernError` that says what was wrong with them."""
     with torch.no_grad(), _errors_as_reasons():
-        model = forecaster if isinstance(forecaster, Forecaster) else _as_model(forecaster, data)
-        with _evaluating(model):
-            mean = model(_to_device_of(model, data.contexts)).mean
+        if not isinstance(forecaster, Forecaster):
+            takes = data.takes
+            form = detect_form(forecaster, data.contexts, data.horizon) if takes == "auto" else takes
+            forecaster = as_model(forecaster, data.config, takes=form)
+        weights = next((p for p in forecaster.parameters() if p.is_floating_point()), None)
+        contexts = torch.from_numpy(data.contexts)
+        before = forecaster.training
+        forecaster.eval()
+        try:
+            mean = forecaster(contexts if weights is None else contexts.to(weights.device, weights.dtype)).mean
+        finally:
+            forecaster.train(before)
     wanted = (len(data.contexts), data.horizon, data.contexts.shape[2])
     if tuple(mean.shape) != wanted:
         raise FernError(f"returned shape {tuple(mean.shape)}", expected=wanted)
@@ -174,8 +183,11 @@ def _train(source: str | Builder, data: ScenarioData) -> Forecaster:
     """A registered model, or one that is built, after the quick budget."""
     from fern.training import TrainConfig, train
 
-    learnt = _thin_windows(data, data.train, TRAINING_WINDOWS)
-    judged = _thin_windows(data, data.validation, VALIDATION_WINDOWS)
+    lengths = {"context_length": data.config.context_length, "horizon": data.config.horizon}
+    learnt, judged = (
+        Windows(data.rows, **lengths, part=part, stride=max(1, -(-len(part) // most)))
+        for part, most in ((data.train, TRAINING_WINDOWS), (data.validation, VALIDATION_WINDOWS))
+    )
     if isinstance(source, str):
         model = build_model(source, **asdict(data.config))
         config = TrainConfig(epochs=EPOCHS, seed=SEED)
@@ -186,26 +198,6 @@ def _train(source: str | Builder, data: ScenarioData) -> Forecaster:
         config = TrainConfig(epochs=EPOCHS, seed=SEED, start="given")
     train(model, learnt, judged, config, progress="silent")
     return model
-
-
-def _thin_windows(data: ScenarioData, part: Part, at_most: int) -> Windows:
-    lengths = data.config
-    stride = max(1, -(-len(part) // at_most))
-    return Windows(data.rows, context_length=lengths.context_length, horizon=lengths.horizon, part=part, stride=stride)
-
-
-def _as_model(function: ForecastFunction, data: ScenarioData) -> Forecaster:
-    """The function as a model, taking batches or single windows as it was said or as it turns out."""
-    takes = data.takes
-    form = detect_form(function, data.contexts, data.horizon) if takes == "auto" else takes
-    return as_model(function, data.config, takes=form)
-
-
-def _to_device_of(model: Forecaster, contexts: Floats) -> torch.Tensor:
-    """Contexts in the type and on the device of the model's weights."""
-    past = torch.from_numpy(contexts)
-    own = next((p for p in model.parameters() if p.is_floating_point()), None)
-    return past if own is None else past.to(own.device, own.dtype)
 
 
 @contextmanager
@@ -219,14 +211,3 @@ def _errors_as_reasons() -> Iterator[None]:
         raise FernError(f"called sys.exit({error.code!r})") from None
     except Exception as error:
         raise FernError(f"raised {type(error).__name__}: {error}") from error
-
-
-@contextmanager
-def _evaluating(model: Forecaster) -> Iterator[None]:
-    """The model in evaluation mode within the block."""
-    before = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(before)

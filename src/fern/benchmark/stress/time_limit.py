@@ -17,12 +17,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -101,16 +101,17 @@ class SameProcess:
         """The forecasts; see the limits of this way above."""
         can_ring = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
         limited = _run_with_alarm if can_ring else _run_in_thread
-        forecaster = limited(lambda: self._target.prepare(data), training_limit, UNTRAINED)
-        return limited(lambda: forecast(forecaster, data), time_limit, SILENT)
+        late = _too_slow(UNTRAINED, training_limit)
+        forecaster = limited(lambda: self._target.prepare(data), training_limit, late)
+        return limited(lambda: forecast(forecaster, data), time_limit, _too_slow(SILENT, time_limit))
 
 
-def _run_with_alarm(work: Callable[[], T], seconds: float, what: str) -> T:
+def _run_with_alarm(work: Callable[[], T], seconds: float, late: str) -> T:
     try:
         with _alarm(seconds):
             return work()
     except OutOfTime:
-        raise FernError(_too_slow(seconds, what)) from None
+        raise FernError(late) from None
 
 
 @contextmanager
@@ -137,46 +138,34 @@ def _alarm(seconds: float) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), interval)
 
 
-def _run_in_thread(work: Callable[[], T], seconds: float, what: str) -> T:
-    done: list[T] = []
-    trouble: list[BaseException] = []
+def _run_in_thread(work: Callable[[], T], seconds: float, late: str) -> T:
+    answer: Future[T] = Future()
 
     def run() -> None:
         try:
-            done.append(work())
+            answer.set_result(work())
         except BaseException as error:  # noqa: BLE001  handed to the asking thread
-            trouble.append(error)
+            answer.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True, name="fern stress")
-    thread.start()
-    thread.join(seconds)
-    if trouble:
-        raise trouble[0]
-    if not done:
-        raise FernError(_too_slow(seconds, what))
-    return done[0]
+    threading.Thread(target=run, daemon=True, name="fern stress").start()
+    wait([answer], seconds)
+    if not answer.done():
+        raise FernError(late)
+    return answer.result()
 
 
-def _too_slow(seconds: float, what: str) -> str:
+def _too_slow(what: str, seconds: float) -> str:
+    """``what`` a forecaster has not done."""
     return f"{what} within the time limit of {seconds:g} s"
 
 
-@dataclass(frozen=True)
-class _Opened:
-    config: ModelConfig | None
-
-
-@dataclass(frozen=True)
-class _Refused:
-    reason: str
-
-
-class _Prepared:
-    """Sent once the forecaster is trained or checked: the clock starts."""
-
-
 class ChildProcess:
-    """A TARGET in a process of its own, which is started again after a forecaster that hung or crashed."""
+    """A TARGET in a process of its own, which is started again after a forecaster that hung or crashed.
+
+    The process answers with its lengths and channels once it has opened the TARGET, then to each question twice: with
+    None when the forecaster is trained or checked, at which the clock of the forecasts starts, and with the forecasts.
+    A `FernError` in place of an answer is why there is none.
+    """
 
     def __init__(self, text: str) -> None:
         self.name = text
@@ -193,14 +182,14 @@ class ChildProcess:
     def forecast_windows(self, data: ScenarioData, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts; a process that does not give them in time is killed."""
         (self._servant or self._start()).send(data)
-        self._take(_Prepared, training_limit, _too_slow(training_limit, UNTRAINED))
-        forecast_windows: Floats = self._take(tuple, time_limit, _too_slow(time_limit, SILENT))[0]
-        return forecast_windows
+        self._take(training_limit, _too_slow(UNTRAINED, training_limit))
+        forecasts: Floats = self._take(time_limit, _too_slow(SILENT, time_limit))
+        return forecasts
 
     def _start(self) -> Servant:
         self._servant = Servant(_serve, self.name, str(Path.cwd()), name="fern stress")
         try:
-            self.config = self._take(_Opened, OPENING_LIMIT, f"was not imported within {OPENING_LIMIT:g} s").config
+            self.config = self._take(OPENING_LIMIT, f"was not imported within {OPENING_LIMIT:g} s")
         except BaseException as error:
             self._end()
             if isinstance(error, FernError) and not str(error).startswith("TARGET"):
@@ -208,21 +197,17 @@ class ChildProcess:
             raise
         return self._servant
 
-    def _take(self, kind: type[T], seconds: float, late: str) -> T:
-        """The next message; a refusal, a death and lateness are errors, and after the last two the process is gone."""
+    def _take(self, seconds: float, late: str) -> Any:
+        """The next answer; a refusal, a death and lateness are errors, and after the last two the process is gone."""
         assert self._servant is not None
         try:
-            message = self._servant.take(seconds)
-        except TimeoutError:
+            answer = self._servant.take(seconds)
+        except (TimeoutError, EOFError) as error:
             self._end()
-            raise FernError(late) from None
-        except EOFError as death:
-            self._end()
-            raise FernError(str(death)) from None
-        if isinstance(message, _Refused):
-            raise FernError(message.reason)
-        assert isinstance(message, kind)
-        return message
+            raise FernError(str(error) if isinstance(error, EOFError) else late) from None
+        if isinstance(answer, FernError):
+            raise answer
+        return answer
 
     def _end(self) -> None:
         """Kill the process and what it started."""
@@ -238,16 +223,16 @@ def _serve(pipe: Connection, text: str, folder: str) -> None:
     try:
         target = _TrainOnce(open_target(text, folder=folder))
     except FernError as error:
-        pipe.send(_Refused(str(error)))
+        pipe.send(FernError(str(error)))
         return
     with suppress(EOFError, OSError):
-        pipe.send(_Opened(target.config))
+        pipe.send(target.config)
         while True:
             data: ScenarioData = pipe.recv()
             try:
                 forecaster = target.prepare(data)
-                pipe.send(_Prepared())
-                pipe.send((forecast(forecaster, data),))
+                pipe.send(None)
+                pipe.send(forecast(forecaster, data))
             except FernError as error:
-                pipe.send(_Refused(str(error)))
+                pipe.send(FernError(str(error)))
             sys.stdout.flush()
