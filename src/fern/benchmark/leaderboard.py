@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from fern.benchmark.results import RunResult, direction_of, title_of
 from fern.benchmark.tables.build import KINDS, in_lyapunov_times, kind_of
-from fern.benchmark.tables.cells import Case, Cell, Grid, Spot, fill_grid, mark_best, score_cell
+from fern.benchmark.tables.cells import Case, Cell, Grid, Spot, fill_grid, mark_best, means_of_case, score_cell
 from fern.benchmark.tables.labels import seen_by
 from fern.benchmark.tables.published import beside_paper, compared_figures, has_table
 from fern.benchmark.tables.ranking import AgainstBest, Standings
 from fern.benchmark.tables.rendering import cell_text
-from fern.benchmark.tasks import ORACLE, Task
+from fern.benchmark.tasks import Task
 from fern.html.figures import drawing
 from fern.html.markup import Entry, Head, Html, element, figure_entry, joined, listing, number
 from fern.plot.scores import critical_difference_figure
@@ -100,28 +100,26 @@ def standings_part(ranking: Standings, *, name: str) -> Html:
 def heat_map_part(board: Board, *, anchors: Mapping[str, str]) -> Html:
     """Cases over models: each error over the best of its case, the stronger the colour the closer to it."""
     metric = board.metrics[0]
-    models = [model for model in board.grid.models if model != ORACLE]
+    models = board.grid.forecasters
     if direction_of(metric) >= 0 or len(models) < 2 or len(board.grid.cases) < 2:
         return Html("")
     rows = []
     for case in board.grid.cases:
-        cells = {model: board.cells.get(Spot(*case, model, metric)) for model in models}
-        means = [cell.mean for cell in cells.values() if cell is not None and cell.mean is not None]
+        means = means_of_case(board.cells, case, models, metric).values()
         if len(means) < 2 or min(means) <= 0:
             continue
         link = element("a", {"href": f"#{anchors[case[0]]}"}, case[0])
         line = [Entry(joined([link, f", {case[1]}"]), f"{case[0]}, {case[1]:06d}")]
         for model in models:
-            cell = cells[model]
+            cell = board.cells.get(Spot(*case, model, metric))
             if cell is None or not (cell.done + cell.diverged + cell.failed):
                 line.append(Entry("", ""))  # a run that is not done yet is no trouble
-                continue
-            if cell.mean is None:
+            elif cell.mean is None:
                 line.append(Entry(cell_text(cell), "", "trouble"))
-                continue
-            ratio = cell.mean / min(means)
-            shade = _shade(board, case, metric, cell)
-            line.append(Entry(f"×{ratio:.2f}" if ratio < 100 else f"×{ratio:.1e}", ratio, shade, number(cell.mean)))
+            else:
+                ratio, shade = cell.mean / min(means), _shade(board, case, metric, cell)
+                shown = f"×{ratio:.2f}" if ratio < 100 else f"×{ratio:.1e}"
+                line.append(Entry(shown, ratio, shade, number(cell.mean)))
         rows.append(line)
     if not rows:
         return Html("")
@@ -142,12 +140,10 @@ def leaderboard_part(
     heads = [Head("dataset"), Head("steps", numeric=True), Head("model"), Head("sees")]
     for metric in board.metrics:
         group = title_of(metric)
-        heads.append(Head(group, numeric=True, group=group))
-        if printed[metric]:
-            heads.append(Head(f"paper {group}", numeric=True, group=group))
-            heads.append(Head("ours / paper", numeric=True, group=group))
-    heads += [Head(title_of(metric), numeric=True, group=title_of("mse")) for metric in board.floors]
-    heads += [Head("rank", numeric=True, group=title_of("mse")), Head("against the best", group=title_of("mse"))]
+        titles = [group, f"paper {group}", "ours / paper"] if printed[metric] else [group]
+        heads += [Head(title, numeric=True, group=group) for title in titles]
+    heads += [Head(title, numeric=True, group="MSE") for title in (*map(title_of, board.floors), "rank")]
+    heads.append(Head("against the best", group="MSE"))
     ranks = {case: _ranks(board, case) for case in board.grid.cases}
     rows = [_line(board, case, model, printed, ranks[case], against, anchors) for case, model in spots]
     caption = (
@@ -191,8 +187,11 @@ def _line(
         line.append(Entry("the best", "", "short"))
     elif verdict is None:
         line.append(Entry("", ""))
+    elif verdict.p_value is None:
+        line.append(Entry("not tested", "", "short", verdict.words))
     else:
-        line.append(_tested(verdict))
+        text = f"{'differs' if verdict.differs else 'not told apart'}, p = {verdict.p_value:.2g}"
+        line.append(Entry(text, None, "short", verdict.words))
     return line
 
 
@@ -208,17 +207,9 @@ def _figure(board: Board, case: Case, metric: str, cell: Cell | None) -> Entry:
     return Entry(shown, sort, kind, _MARKS.get(cell.place or 0))
 
 
-def _tested(verdict: AgainstBest) -> Entry:
-    if verdict.p_value is None:
-        return Entry("not tested", "", "short", verdict.words)
-    verdict_text = "differs" if verdict.differs else "not told apart"
-    return Entry(f"{verdict_text}, p = {verdict.p_value:.2g}", None, "short", verdict.words)
-
-
 def _shade(board: Board, case: Case, metric: str, cell: Cell) -> str | None:
     """How close a figure is to the best of its case, where it is an error above 0."""
-    others = [board.cells.get(Spot(*case, model, metric)) for model in board.grid.models if model != ORACLE]
-    means = [other.mean for other in others if other is not None and other.mean is not None]
+    means = means_of_case(board.cells, case, board.grid.models, metric).values()
     if direction_of(metric) >= 0 or cell.mean is None or not means or min(means) <= 0 or len(means) < 2:
         return None
     ratio = cell.mean / min(means)
@@ -229,8 +220,6 @@ def _ranks(board: Board, case: Case) -> dict[str, int]:
     """Places by the first metric; diverged runs last, those that failed or are missing without one."""
     metric = board.metrics[0]
     direction = direction_of(metric)
-    if direction == 0:
-        return {}
-    cells = {model: board.cells.get(Spot(*case, model, metric)) for model in board.grid.models if model != ORACLE}
+    cells = {model: board.cells.get(Spot(*case, model, metric)) for model in board.grid.forecasters if direction}
     scores = {model: score for model, cell in cells.items() if (score := score_cell(cell, direction)) is not None}
     return {model: 1 + sum(other < own for other in scores.values()) for model, own in scores.items()}

@@ -14,7 +14,7 @@ from fern.benchmark.results import RunResult, result_to_json
 from fern.benchmark.runs import REVISION
 from fern.benchmark.store import Contents, Store
 from fern.benchmark.tables.build import build_table
-from fern.benchmark.tables.cells import Case, Grid, Spot
+from fern.benchmark.tables.cells import Case, Grid, Spot, means_of_case
 from fern.benchmark.tables.ranking import AgainstBest, against_best, standings
 from fern.benchmark.tasks import ORACLE, Task, is_outside, read_task, task_names
 from fern.errors import FernError
@@ -88,56 +88,45 @@ def commands_part(board: Board, cases: Sequence[Case]) -> Html:
 
 def runs_part(board: Board, cases: Sequence[Case]) -> Html:
     """Each run of a dataset: what it gave, on which code, machine and data."""
-    heads = [
-        Head("model"), Head("steps", numeric=True), Head("seed", numeric=True), Head("status"),
-        Head("MSE", numeric=True), Head("windows", numeric=True), Head("epochs", numeric=True),
-        Head("seconds", numeric=True), Head("code"), Head("commit"), Head("torch"), Head("processor"), Head("data"),
-        Head("finished"), Head("result"),
-    ]  # fmt: skip
+    numeric = ("steps", "seed", "MSE", "windows", "epochs", "seconds")
     rows = []
-    for case in cases:
-        for model in board.lines(case):
-            for result in board.grid.runs(case, model):
-                status = result.status if result.error is None else f"{result.status}: {result.error}"
-                rows.append(
-                    [
-                        Entry(model),
-                        Entry(str(result.horizon)),
-                        Entry(str(result.seed)),
-                        Entry(status, kind="short" if result.status == "done" else "trouble"),
-                        figure_entry(result.metrics.get("mse")),
-                        figure_entry(result.windows),
-                        figure_entry(result.epochs),
-                        figure_entry(result.seconds.get("total")),
-                        Entry(result.code_version, kind="short"),
-                        Entry(result.versions.get("commit", "")),
-                        Entry(result.versions.get("torch", "")),
-                        Entry(
-                            f"{result.machine.get('processor', '')}, threads: {result.machine.get('threads', '?')}",
-                            kind="short",
-                        ),
-                        Entry(result.data_fingerprint[:12], title=result.data_fingerprint),
-                        Entry(result.finished[:19].replace("T", " "), kind="short"),
-                        Entry(result.key),
-                    ]
-                )
-    return listing(heads, rows, caption="Runs behind these numbers")
+    for result in (run for case in cases for model in board.lines(case) for run in board.grid.runs(case, model)):
+        status = result.status if result.error is None else f"{result.status}: {result.error}"
+        machine = f"{result.machine.get('processor', '')}, threads: {result.machine.get('threads', '?')}"
+        rows.append(
+            {
+                "model": Entry(board.grid.names[result.key].model),
+                "steps": Entry(str(result.horizon)),
+                "seed": Entry(str(result.seed)),
+                "status": Entry(status, kind="short" if result.status == "done" else "trouble"),
+                "MSE": figure_entry(result.metrics.get("mse")),
+                "windows": figure_entry(result.windows),
+                "epochs": figure_entry(result.epochs),
+                "seconds": figure_entry(result.seconds.get("total")),
+                "code": Entry(result.code_version, kind="short"),
+                "commit": Entry(result.versions.get("commit", "")),
+                "torch": Entry(result.versions.get("torch", "")),
+                "processor": Entry(machine, kind="short"),
+                "data": Entry(result.data_fingerprint[:12], title=result.data_fingerprint),
+                "finished": Entry(result.finished[:19].replace("T", " "), kind="short"),
+                "result": Entry(result.key),
+            }
+        )
+    heads = [Head(title, numeric=title in numeric) for title in (rows[0] if rows else ())]
+    return listing(heads, [list(row.values()) for row in rows], caption="Runs behind these numbers")
 
 
 def downloads_part(results: Sequence[RunResult], folder: str) -> Html:
     """The figures for a spreadsheet and the results whole; where they are too many for a link, where they lie."""
-    links = []
-    left_out = []
-    whole = b"".join(result_to_json(result) for result in results)
-    for text, name, data, kind in (
+    whole = gzip.compress(b"".join(result_to_json(result) for result in results), mtime=0)
+    offered = (
         ("figures.csv, one line a run", "figures.csv", figures_csv(results).encode(), "text/csv;charset=utf-8"),
-        ("rows.json.gz, everything", "rows.json.gz", gzip.compress(whole, mtime=0), "application/gzip"),
-    ):
-        if len(data) <= _MOST_DATA * 3 // 4:
-            links.append(download(text, name, data, kind))
-        else:
-            left_out.append(name)
-    note = f"Too large for a page: {', '.join(left_out)}; the results lie in {folder}." if left_out else ""
+        ("rows.json.gz, everything", "rows.json.gz", whole, "application/gzip"),
+    )
+    most = _MOST_DATA * 3 // 4
+    links = [download(text, name, data, kind) for text, name, data, kind in offered if len(data) <= most]
+    left_out = ", ".join(name for _, name, data, _ in offered if len(data) > most)
+    note = f"Too large for a page: {left_out}; the results lie in {folder}." if left_out else ""
     return element("p", {}, "Data: ", joined(links, " "), note)
 
 
@@ -191,7 +180,7 @@ def benchmark_page(folder: Store | str) -> str:
     parts = [_missing(problems, contents.results, store)]
     if contents.results:
         parts.append(downloads_part(contents.results, str(store.folder)))
-    tasks = sorted(by_task.items(), key=_most_first)
+    tasks = sorted(by_task.items(), key=lambda task: (-len(task[1]), task[0]))
     boards = [board_of(task, results, built_in(task)) for task, results in tasks]
     verdicts = [f"{_title(board.name)}: {standings(board.grid).conclude()}" for board in boards]
     summary = joined([_summary(contents.results), listed(verdicts), *parts])
@@ -199,10 +188,6 @@ def benchmark_page(folder: Store | str) -> str:
     for place, board in enumerate(boards, start=1):
         sections += _sections(board, by_task[board.name], store, prefix=f"t{place}")
     return page(f"Benchmark results: {name}", sections, lead=_lead(contents.results))
-
-
-def _most_first(task: tuple[str, Sequence[RunResult]]) -> tuple[int, str]:
-    return -len(task[1]), task[0]
 
 
 def _lead(results: Sequence[RunResult]) -> str:
@@ -256,36 +241,37 @@ def _title(task: str) -> str:
 
 def _sections(board: Board, results: Sequence[RunResult], store: Store, *, prefix: str) -> list[Section]:
     """The leaderboard of a task, then a section for each of its datasets."""
-    task, title = board.name, _title(board.name)
+    task, title, ranking = board.name, _title(board.name), standings(board.grid)
     against = against_best(board.grid, store)
     datasets = list(dict.fromkeys(dataset for dataset, _ in board.grid.cases))
-    anchors = {dataset: f"{prefix}-{place}-{_slug(dataset)}" for place, dataset in enumerate(datasets, start=1)}
+    slugs = [re.sub(r"[^a-z0-9]+", "-", dataset.lower()).strip("-")[:40] for dataset in datasets]
+    anchors = {
+        dataset: f"{prefix}-{i}-{slug}" for i, (dataset, slug) in enumerate(zip(datasets, slugs, strict=True), 1)
+    }
     notes = list(build_table(results, task=built_in(task) or task, paper=True).notes)
     if board.missing:
         notes.append(f"{board.missing:,} planned runs of these cases have no result yet; they are left blank.")
     links = joined((element("a", {"href": f"#{anchors[dataset]}"}, dataset) for dataset in datasets), " · ")
     body = [
-        element("p", {}, standings(board.grid).conclude()),
-        standings_part(standings(board.grid), name=f"{prefix}-standings"),
+        element("p", {}, ranking.conclude()),
+        standings_part(ranking, name=f"{prefix}-standings"),
         heat_map_part(board, anchors=anchors),
         element("h3", {}, "Every figure"),
         leaderboard_part(board, against, anchors=anchors),
         listed(notes, kind="notes"),
         element("p", {}, "Datasets: ", links),
     ]
-    sections = [Section(prefix, title, joined(body))]
     parts = [
-        element(
-            "section", {"id": anchors[dataset]}, element("h3", {}, dataset), _dataset(board, dataset, against, anchors)
-        )
-        for dataset in datasets
+        element("section", {"id": anchor}, element("h3", {}, dataset), _dataset(board, dataset, against, anchor))
+        for dataset, anchor in anchors.items()
     ]
-    return [*sections, Section(f"{prefix}-datasets", f"{title}: datasets", joined(parts))]
+    return [
+        Section(prefix, title, joined(body)),
+        Section(f"{prefix}-datasets", f"{title}: datasets", joined(parts)),
+    ]
 
 
-def _dataset(
-    board: Board, dataset: str, against: Mapping[tuple[tuple[str, int], str], AgainstBest], anchors: Mapping[str, str]
-) -> Html:
+def _dataset(board: Board, dataset: str, against: Mapping[tuple[Case, str], AgainstBest], anchor: str) -> Html:
     cases = [case for case in board.grid.cases if case[0] == dataset]
     drawn = [errors for case in cases if (errors := _errors(board, case)).models]
     parts: list[Html] = []
@@ -298,7 +284,7 @@ def _dataset(
         parts.append(
             drawing(
                 errors_figure(drawn),
-                name=f"{anchors[dataset]}-errors",
+                name=f"{anchor}-errors",
                 alt=f"Test MSE on {dataset}. {alt}.",
                 caption="Test MSE: a dot is a seed, a bar the mean, a diamond the paper's number, the dashed line the "
                 "error of the best possible forecast.",
@@ -306,23 +292,20 @@ def _dataset(
         )
     else:
         parts.append(element("p", {}, "No run of this dataset has ended well; below is what was tried."))
-    parts += [_verdict(board, cases, against), _curves(board, cases, name=anchors[dataset])]
-    parts.append(details("Commands", commands_part(board, cases)))
-    parts.append(details("Runs and where they were computed", runs_part(board, cases)))
+    parts += [
+        _verdict(board, cases, against),
+        _curves(board, cases, name=anchor),
+        details("Commands", commands_part(board, cases)),
+        details("Runs and where they were computed", runs_part(board, cases)),
+    ]
     return joined(parts)
 
 
-def _verdict(
-    board: Board, cases: Sequence[tuple[str, int]], against: Mapping[tuple[tuple[str, int], str], AgainstBest]
-) -> Html:
+def _verdict(board: Board, cases: Sequence[Case], against: Mapping[tuple[Case, str], AgainstBest]) -> Html:
     """Who is best in each case, and who cannot be told from it."""
     said = []
     for case in cases:
-        done = {
-            model: cell.mean
-            for model in board.lines(case)
-            if model != ORACLE and (cell := board.cells.get(Spot(*case, model, "mse"))) and cell.mean is not None
-        }
+        done = means_of_case(board.cells, case, board.lines(case), "mse")
         if len(done) < 2:
             continue
         best = min(done, key=lambda model: done[model])
@@ -367,17 +350,12 @@ def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Htm
 
 def _errors(board: Board, case: tuple[str, int]) -> CaseErrors:
     """The test MSE of every run that is done; the oracle's, from its own run or from what another's result says."""
-    models = []
-    runs = [result for model in board.lines(case) for result in board.grid.runs(case, model)]
-    floors = [result.metrics["oracle_mse"] for result in runs if "oracle_mse" in result.metrics]
-    for model in board.lines(case):
-        values = tuple(result.metrics["mse"] for result in board.grid.runs(case, model) if result.status == "done")
-        if model == ORACLE:
-            floors = [*values, *floors]
-        elif values:
-            models.append(ModelErrors(model, values, board.paper(Spot(*case, model, "mse"))))
+    done = {
+        model: [result.metrics for result in board.grid.runs(case, model) if result.status == "done"]
+        for model in board.lines(case)
+    }
+    errors = {model: tuple(metrics["mse"] for metrics in own) for model, own in done.items() if own}
+    said = [metrics["oracle_mse"] for own in done.values() for metrics in own if "oracle_mse" in metrics]
+    floors = [*errors.pop(ORACLE, ()), *said]
+    models = (ModelErrors(model, own, board.paper(Spot(*case, model, "mse"))) for model, own in errors.items())
     return CaseErrors(f"{case[1]} steps", tuple(models), floors[0] if floors else None)
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]

@@ -76,7 +76,7 @@ class TableOptions:
         return None if self.id_col is None else tuple(_split(self.id_col) or ())
 
     @property
-    def text_format(self) -> dict[str, str | None]:
+    def text_format(self) -> dict[str, Any]:
         """How the text of a CSV file is written."""
         return {"encoding": self.encoding, "separator": self.separator, "decimal": self.decimal}
 

@@ -12,7 +12,7 @@ from typing import Literal
 from fern.benchmark.problem import NOISE, START
 from fern.benchmark.results import RunResult, direction_of
 from fern.benchmark.significance import tied_ranks
-from fern.benchmark.tables.cells import Cell, Grid, Spot, fill_grid, mark_best, ranked_models, score_cell
+from fern.benchmark.tables.cells import Cell, Grid, Spot, fill_grid, mark_best, means_of_case, shared_scores
 from fern.benchmark.tables.published import (
     averages_beside_paper,
     beside_paper,
@@ -146,8 +146,11 @@ def build_table(
     kind = kind_of(name, mine) if kind is None else kind
     if kind not in KINDS:
         raise unknown_name("kind of table", kind, KINDS)
-    shown = _known_metrics(metrics, mine) if metrics else in_lyapunov_times(KINDS[kind], mine)
-    layout = replace(KINDS[kind], metrics=shown)
+    known = {metric for result in mine if metrics for metric in Grid.figures_of(result)}
+    for metric in metrics or ():
+        if metric not in known:
+            raise unknown_name("metric", metric, known)
+    layout = replace(KINDS[kind], metrics=tuple(metrics or in_lyapunov_times(KINDS[kind], mine)))
     grid = fill_grid(mine, expected=None if isinstance(task, str) else task)
     printed = kind if paper and has_table(kind) else None
     figures = (*layout.metrics, "oracle_mse", "regret", "mse", *(compared_figures(kind) if printed else ()))
@@ -160,14 +163,6 @@ def build_table(
     if paper and printed is None:
         notes = (*notes, "The paper has no such table.")
     return Table(title, _keys(grid, layout), _columns(grid, layout), tuple(lines), notes)
-
-
-def _known_metrics(metrics: Sequence[str], results: Sequence[RunResult]) -> tuple[str, ...]:
-    known = {metric for result in results for metric in Grid.figures_of(result)}
-    for metric in metrics:
-        if metric not in known:
-            raise unknown_name("metric", metric, known)
-    return tuple(metrics)
 
 
 def in_lyapunov_times(layout: Layout, results: Sequence[RunResult]) -> tuple[str, ...]:
@@ -193,20 +188,15 @@ def _columns(grid: Grid, layout: Layout) -> tuple[Column, ...]:
     if not layout.across:
         floors = [metric for metric in ("oracle_mse", "regret") if metric not in layout.metrics]
         return tuple(Column(metric) for metric in (*layout.metrics, *(floors if _has_floor(grid, layout) else ())))
-    columns = [Column(metric, model) for model in _forecasters(grid) for metric in layout.metrics]
+    columns = [Column(metric, model) for model in grid.forecasters for metric in layout.metrics]
     if _has_floor(grid, layout):
         columns += [Column("oracle_mse"), Column("regret")]
     return tuple(columns)
 
 
-def _forecasters(grid: Grid) -> list[str]:
-    """All models but the oracle: its error stands in a column of its own."""
-    return [model for model in grid.models if model != ORACLE]
-
-
 def _across(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line]:
     """A line a dataset (and horizon), models across, then the oracle's MSE, the least regret, and average ranks."""
-    keys, models = _keys(grid, layout), _forecasters(grid)
+    keys, models = _keys(grid, layout), grid.forecasters
     lines = []
     for dataset, horizon in grid.cases:
         cells_of_line: list[Cell | None] = [
@@ -236,7 +226,7 @@ def _down(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | N
     if layout.averages != "no":
         lines += _means_over_horizons(grid, cells, layout, paper)
     ranks = {metric: _average_ranks(grid, cells, metric) for metric in layout.metrics}
-    for place, model in enumerate(_forecasters(grid)):
+    for place, model in enumerate(grid.forecasters):
         averaged = tuple(ranks.get(metric, {}).get(model) for metric in metrics)
         if any(averaged):
             lines.append(Line(("average rank", "", model), averaged, starts_block=place == 0))
@@ -286,19 +276,12 @@ def _mean_cell(parts: Sequence[Cell | None]) -> Cell | None:
 def _average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> dict[str, Cell]:
     """Each model's mean rank over the cases in which all have a figure or diverged (which ranks last).
 
-    Models that have few cases are not ranked, see `ranked_models`.
+    Models that have few cases are not ranked, see `shared_scores`.
     """
-    direction = direction_of(metric)
-    models = ranked_models(grid, cells, metric)
-    if direction == 0 or len(models) < 2:
+    models, scores = shared_scores(grid, cells, metric)
+    if direction_of(metric) == 0 or len(models) < 2 or not scores:
         return {}
-    ranks = []
-    for dataset, horizon in grid.cases:
-        scores = [score_cell(cells.get(Spot(dataset, horizon, model, metric)), direction) for model in models]
-        if all(score is not None for score in scores):
-            ranks.append(tied_ranks([score for score in scores if score is not None]))
-    if not ranks:
-        return {}
+    ranks = [tied_ranks(own) for own in scores.values()]
     return {
         model: Cell(mean=float(sum(rank[place] for rank in ranks) / len(ranks)), done=len(ranks))
         for place, model in enumerate(models)
@@ -318,17 +301,16 @@ def _floor(grid: Grid, cells: Mapping[Spot, Cell], dataset: str, horizon: int) -
 
 
 def _least_regret(cells: Mapping[Spot, Cell], dataset: str, horizon: int, models: Sequence[str]) -> Cell | None:
-    regrets = [cells.get(Spot(dataset, horizon, model, "regret")) for model in models]
-    known = [
-        cell for cell in regrets if cell is not None and cell.mean is not None
-    ]  # what is missing stands in the cell
-    return min((replace(cell, place=None) for cell in known), key=lambda cell: cell.mean or 0.0, default=None)
+    regrets = means_of_case(cells, (dataset, horizon), models, "regret")
+    if not regrets:
+        return None
+    least = min(regrets, key=lambda model: regrets[model])
+    return replace(cells[Spot(dataset, horizon, least, "regret")], place=None)  # what is missing stands in the cell
 
 
 def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> tuple[str, ...]:
-    seeds = (
-        f"Mean over {grid.seeds_in_words()}, ± standard error." if len(grid.seeds) > 1 else f"{grid.seeds_in_words()}."
-    )
+    words = grid.seeds_in_words()
+    seeds = f"Mean over {words}, ± standard error." if len(grid.seeds) > 1 else f"{words}."
     notes = [f"{seeds} Best and second best are marked; the oracle is not."]
     notes += [note for note in (grid.seen(), grid.trained(), grid.horizons_in_lyapunov_times()) if note]
     if _has_floor(grid, layout):
@@ -339,15 +321,11 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     if any(result.data_settings.get(NOISE) for result in grid.results):
         notes.append(NOISY)
     notes += _over_starts(grid, cells, layout)
-    ranked = ranked_models(grid, cells, layout.metrics[0])
-    complete = sum(
-        all(score_cell(cells.get(Spot(*case, model, layout.metrics[0])), 1) is not None for model in ranked)
-        for case in grid.cases
-    )
+    ranked, shared = shared_scores(grid, cells, layout.metrics[0])
     if len(ranked) > 1 and direction_of(layout.metrics[0]):
-        every = "every model" if len(ranked) == len(_forecasters(grid)) else "every ranked model"
+        every = "every model" if len(ranked) == len(grid.forecasters) else "every ranked model"
         notes.append(
-            f"Average rank: over the {complete} of {len(grid.cases)} cases that {every} has; diverged runs last."
+            f"Average rank: over the {len(shared)} of {len(grid.cases)} cases that {every} has; diverged runs last."
         )
     notes += grid.what_is_missing()
     notes += grid.troubles(most=_MOST_TOLD)
@@ -365,13 +343,9 @@ def _over_starts(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list
     metric, notes = layout.metrics[0], []
     systems = dict.fromkeys(dataset.partition(" (")[0] for dataset, _ in grid.cases if f"({START}=" in dataset)
     for system in systems:
-        for model in _forecasters(grid):
-            spots = [
-                Spot(dataset, horizon, model, metric)
-                for dataset, horizon in grid.cases
-                if dataset == system or dataset.startswith(f"{system} ({START}=")
-            ]
-            known = [cell.mean for spot in spots if (cell := cells.get(spot)) is not None and cell.mean is not None]
+        for model in grid.forecasters:
+            cases = [case for case in grid.cases if case[0] == system or case[0].startswith(f"{system} ({START}=")]
+            known = [mean for case in cases for mean in means_of_case(cells, case, [model], metric).values()]
             if len(known) > 1:
                 notes.append(
                     f"{model} on {system} from {len(known)} initial states: {metric} {fmean(known):.4g} on average, "

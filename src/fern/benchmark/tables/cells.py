@@ -12,7 +12,7 @@ from fern.benchmark.results import LAST, RunResult, direction_of
 from fern.benchmark.tables.labels import Names, dataset_label, labels_of_task, name_results, newest, seen_by
 from fern.benchmark.tasks import ORACLE, Task, is_outside
 from fern.errors import FernError
-from fern.systems import SCENARIOS, Scenario
+from fern.systems import SCENARIOS
 from fern.systems.scenarios import scenario_from_mapping
 
 T = TypeVar("T")
@@ -119,6 +119,11 @@ class Grid:
             figures["ept_lyapunov"] = step * result.metrics["ept"]
         return figures | _recency(result)
 
+    @property
+    def forecasters(self) -> list[str]:
+        """All models but the oracle: its error stands in a column of its own."""
+        return [model for model in self.models if model != ORACLE]
+
     @cached_property
     def _by_place(self) -> dict[tuple[Case, str], list[RunResult]]:
         places: dict[tuple[Case, str], list[RunResult]] = {}
@@ -149,8 +154,6 @@ class Grid:
         return cells
 
     def _cell(self, runs: Sequence[RunResult], metric: str) -> Cell | None:
-        diverged = sum(result.status == "diverged" for result in runs)
-        failed = sum(result.status == "failed" for result in runs)
         missing = max(0, len(self.seeds) - len(runs)) if self.planned else int(not runs)
         done = [result for result in runs if result.status == "done"]
         values = [figures[metric] for figures in map(self.figures_of, done) if metric in figures]
@@ -162,8 +165,8 @@ class Grid:
             mean=fmean(values) if values else None,
             standard_error=stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None,
             done=len(values),
-            diverged=diverged,
-            failed=failed,
+            diverged=sum(result.status == "diverged" for result in runs),
+            failed=sum(result.status == "failed" for result in runs),
             missing=missing,
         )
 
@@ -189,7 +192,7 @@ class Grid:
         pairs = {
             (result.train_settings["preset"], result.train_settings["epochs"])
             for result in self.results
-            if _is_trained(result)
+            if {"preset", "epochs"} <= result.train_settings.keys()
         }
         parts = (f"preset {preset}, at most {epochs} epoch{'s' * (epochs > 1)}" for preset, epochs in sorted(pairs))
         return f"Training: {'; '.join(parts)}." if pairs else ""
@@ -231,20 +234,12 @@ class Grid:
 
 def lyapunov_times_a_step(result: RunResult) -> float | None:
     """How many Lyapunov times a step of the result's data takes; None where the exponent is not known."""
-    plan = _scenario_of(result)
-    exponent = None if plan is None else plan.lyapunov_exponent
-    return None if plan is None or exponent is None else plan.dt * exponent
-
-
-def _scenario_of(result: RunResult) -> Scenario | None:
-    """The scenario that a result holds whole, else the built-in one of its name; None where there is none."""
-    held = result.data_settings.get("scenario")
-    if held is None:
-        return SCENARIOS.get(result.dataset)
+    held = result.data_settings.get("scenario")  # whole, where it is none of the built-in ones
     try:
-        return scenario_from_mapping(held, where=result.dataset)
+        plan = SCENARIOS.get(result.dataset) if held is None else scenario_from_mapping(held, where=result.dataset)
     except FernError:  # of a system that is not registered here
         return None
+    return None if plan is None or plan.lyapunov_exponent is None else plan.dt * plan.lyapunov_exponent
 
 
 def fill_grid(results: Sequence[RunResult], *, expected: Task | None) -> Grid:
@@ -259,7 +254,11 @@ def fill_grid(results: Sequence[RunResult], *, expected: Task | None) -> Grid:
         for result in kept
     }
     models = {names[result.key].model: names[result.key].plain_model for result in kept}
-    planned_cases = _planned_cases(expected) if expected else []
+    planned_cases = [
+        (dataset_label(dataset_name(choice), choice.noise, choice.start, choice.trajectory), horizon)
+        for choice in (expected.datasets if expected else ())
+        for horizon in choice.horizons or (expected.horizons if expected else ())
+    ]
     planned_models = labels_of_task(expected) if expected else []
     used = {result.seed for result in kept}
     wanted = list(expected.seeds) if expected else []
@@ -289,15 +288,30 @@ def score_cell(cell: Cell | None, direction: int) -> float | None:
     return None if cell.mean is None else -direction * cell.mean
 
 
-def ranked_models(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> list[str]:
-    """The models, the oracle aside, with at least `LEAST_SHARE` of the cases that the fullest one has."""
-    counts = {
-        model: sum(score_cell(cells.get(Spot(*case, model, metric)), 1) is not None for case in grid.cases)
-        for model in grid.models
-        if model != ORACLE
+def shared_scores(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> tuple[list[str], dict[Case, list[float]]]:
+    """The models that are ranked, and what they are ranked by in the cases that all of them have.
+
+    Ranked are, the oracle aside, models with at least `LEAST_SHARE` of the cases that the fullest one has.
+    """
+    direction = direction_of(metric) or 1
+    scores = {
+        model: [score_cell(cells.get(Spot(*case, model, metric)), direction) for case in grid.cases]
+        for model in grid.forecasters
     }
+    counts = {model: sum(score is not None for score in own) for model, own in scores.items()}
     most = max(counts.values(), default=0)
-    return [model for model, count in counts.items() if count >= max(1, LEAST_SHARE * most)]
+    models = [model for model, count in counts.items() if count >= max(1, LEAST_SHARE * most)]
+    by_case = {
+        case: [score for model in models if (score := scores[model][place]) is not None]
+        for place, case in enumerate(grid.cases)
+    }
+    return models, {case: own for case, own in by_case.items() if len(own) == len(models)}
+
+
+def means_of_case(cells: Mapping[Spot, Cell], case: Case, models: Iterable[str], metric: str) -> dict[str, float]:
+    """The means of these models in a case, the oracle aside; those without one are left out."""
+    own = {model: cells.get(Spot(*case, model, metric)) for model in models if model != ORACLE}
+    return {model: cell.mean for model, cell in own.items() if cell is not None and cell.mean is not None}
 
 
 def mark_best(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
@@ -329,7 +343,7 @@ def _recency(result: RunResult) -> dict[str, float]:
     if not epochs or any(record.test is None for record in epochs):
         return {}
     first, by_validation, by_test = epochs.recency("mse")
-    return _recency_of_last_batch(result) | {
+    figures = {
         "validation_mse_epoch_1": first.validation,
         "test_mse_epoch_1": first.test,
         "epoch_by_validation": float(by_validation.epoch),
@@ -340,35 +354,18 @@ def _recency(result: RunResult) -> dict[str, float]:
         "validation_difference": by_test.validation_change,
         "test_difference": by_test.test_change,
     }
-
-
-def _recency_of_last_batch(result: RunResult) -> dict[str, float]:
-    """The same where test means the last batch of test windows."""
-    epochs, name = result.epoch_history(), f"{LAST}mse"
-    tested = [(record, (record.test or {}).get(name)) for record in epochs]
-    known = [(record, value) for record, value in tested if value is not None]
+    # The same where test means the last batch of test windows.
+    known = [(epoch, epoch.test[f"{LAST}mse"]) for epoch in epochs if epoch.test and f"{LAST}mse" in epoch.test]
     if len(known) < len(epochs):
-        return {}
-    (best, least), (_, first) = min(known, key=lambda entry: entry[1]), known[0]
-    return {
-        f"{LAST}test_mse_epoch_1": first,
+        return figures
+    (best, least), (_, begin) = min(known, key=lambda entry: entry[1]), known[0]
+    return figures | {
+        f"{LAST}test_mse_epoch_1": begin,
         f"{LAST}test_best_epoch": float(best.epoch),
         f"{LAST}validation_mse_best": best.validation["mse"],
         f"{LAST}test_mse_best": least,
-        f"{LAST}test_difference": least - first,
+        f"{LAST}test_difference": least - begin,
     }
-
-
-def _planned_cases(task: Task) -> list[Case]:
-    return [
-        (dataset_label(dataset_name(choice), choice.noise, choice.start, choice.trajectory), horizon)
-        for choice in task.datasets
-        for horizon in choice.horizons or task.horizons
-    ]
-
-
-def _is_trained(result: RunResult) -> bool:
-    return {"preset", "epochs"} <= result.train_settings.keys()
 
 
 def _in_order(present: Mapping[T, P], wanted: Sequence[P]) -> list[T]:

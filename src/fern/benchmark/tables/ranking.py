@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.benchmark.results import RunResult
 from fern.benchmark.significance import Ranks, diebold_mariano, friedman, nemenyi, tied_ranks
 from fern.benchmark.store import Store
-from fern.benchmark.tables.cells import Case, Grid, Spot, ranked_models, score_cell
+from fern.benchmark.tables.cells import Case, Grid, Spot, means_of_case, score_cell, shared_scores
 from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, mean_window_errors
-from fern.benchmark.tasks import ORACLE
 from fern.errors import FernError
 
 
@@ -91,6 +89,7 @@ def standings(grid: Grid) -> Standings:
     Horizons and noises of one dataset are no independent scenarios: their ranks are averaged to one, as in `compare`.
 
     Example:
+        >>> from fern.benchmark.results import RunResult
         >>> from fern.benchmark.tables.cells import fill_grid
         >>> given = dict(task="mine", preset="paper", data_fingerprint="ab", context_length=96, horizon=24,
         ...     split="shock", scaling="none", code_version="1", status="done", seed=7)
@@ -104,18 +103,16 @@ def standings(grid: Grid) -> Standings:
     scores = {
         case: {
             model: score
-            for model in grid.models
-            if model != ORACLE and (score := score_cell(cells.get(Spot(*case, model, "mse")), -1)) is not None
+            for model in grid.forecasters
+            if (score := score_cell(cells.get(Spot(*case, model, "mse")), -1)) is not None
         }
         for case in grid.cases
     }
-    counts = {model: sum(model in scores[case] for case in grid.cases) for model in grid.models if model != ORACLE}
-    ranked = ranked_models(grid, cells, "mse")
+    counts = {model: sum(model in own for own in scores.values()) for model in grid.forecasters}
+    ranked, shared_cases = shared_scores(grid, cells, "mse")
     by_dataset: dict[str, list[NDArray[np.float64]]] = {}
-    for (dataset, _), found in scores.items():
-        if len(ranked) > 1 and all(model in found for model in ranked):
-            ranks = tied_ranks([found[model] for model in ranked])
-            by_dataset.setdefault(dataset.partition(" (")[0], []).append(ranks)
+    for (dataset, _), own in shared_cases.items() if len(ranked) > 1 else ():
+        by_dataset.setdefault(dataset.partition(" (")[0], []).append(tied_ranks(own))
     table = [np.mean(found, axis=0) for found in by_dataset.values()]
     average = dict(zip(ranked, np.mean(table, axis=0), strict=True)) if table else {}
     models = [
@@ -123,7 +120,9 @@ def standings(grid: Grid) -> Standings:
             model=model,
             rank=float(average[model]) if model in average else None,
             cases=counts[model],
-            wins=sum(_wins(model, found) for found in scores.values()),
+            wins=sum(
+                len(own) > 1 and model in own and own[model] == min(own.values()) < math.inf for own in scores.values()
+            ),
             relative=_relative(model, scores),
         )
         for model in counts
@@ -146,33 +145,21 @@ def against_best(grid: Grid, store: Store) -> Mapping[tuple[Case, str], AgainstB
     tests: dict[tuple[Case, str], AgainstBest] = {}
     cells = grid.cells(["mse"])
     for case in grid.cases:
-        done = {
-            model: cell.mean
-            for model in grid.models
-            if model != ORACLE and (cell := cells.get(Spot(*case, model, "mse"))) and cell.mean is not None
-        }
-        if len(done) < 2:
-            continue
-        best = min(done, key=lambda model: done[model])
+        done = means_of_case(cells, case, grid.models, "mse")
+        best = min(done, key=lambda model: done[model], default="")
         for model in done:
-            if model != best:
-                runs = [[run for run in grid.runs(case, one) if run.status == "done"] for one in (best, model)]
-                tests[case, model] = _tested(best, runs, store, horizon=case[1])
+            if model == best:
+                continue
+            runs = [[run for run in grid.runs(case, name) if run.status == "done"] for name in (best, model)]
+            try:
+                errors = [mean_window_errors(store, own, "mse") for own in runs]
+                p_value = diebold_mariano(*errors, horizon=case[1]).p_value
+            except FernError as error:
+                tests[case, model] = AgainstBest(best, None, f"not tested: {error}")
+                continue
+            words = f"differs from {best}" if p_value < ALPHA else f"not distinguishable from {best}"
+            tests[case, model] = AgainstBest(best, p_value, f"{words} (p = {p_value:.2g})")
     return tests
-
-
-def _tested(best: str, runs: Sequence[Sequence[RunResult]], store: Store, *, horizon: int) -> AgainstBest:
-    try:
-        errors = [mean_window_errors(store, own, "mse") for own in runs]
-        p_value = diebold_mariano(*errors, horizon=horizon).p_value
-    except FernError as error:
-        return AgainstBest(best, None, f"not tested: {error}")
-    words = f"differs from {best}" if p_value < ALPHA else f"not distinguishable from {best}"
-    return AgainstBest(best, p_value, f"{words} (p = {p_value:.2g})")
-
-
-def _wins(model: str, wins: Mapping[str, float]) -> bool:
-    return model in wins and len(wins) > 1 and math.isfinite(wins[model]) and wins[model] == min(wins.values())
 
 
 def _relative(model: str, scores: Mapping[Case, Mapping[str, float]]) -> float | None:
