@@ -32,34 +32,21 @@ def trajectory_figure(trajectory: "Trajectory") -> "Figure":
         >>> len(trajectory_figure(simulate("OU_PARAM")).axes)
         2
     """
-    values = np.asarray(trajectory.values, dtype=np.float64)
-    rows = _rows_around_shock(trajectory)
+    values, plan = np.asarray(trajectory.values, dtype=np.float64), trajectory.scenario
+    # The stretch to draw is centred on the first shock, or begins at the start.
+    centre = trajectory.shock_index if trajectory.shock_index is not None else _DRAWN_STEPS // 2
+    first = max(0, min(centre - _DRAWN_STEPS // 2, len(values) - _DRAWN_STEPS))
+    rows = slice(first, min(first + _DRAWN_STEPS, len(values)))
+    shocks = ", ".join(f"{s.kind} shock at row {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
     lines = values.shape[1] <= _MOST_LINES
     height = 1.1 * values.shape[1] + 1.4 if lines else 4.2
     drawn = figure(12, max(height, 4.2))
-    drawn.suptitle(safe_text(_title(trajectory), "figure"))
+    drawn.suptitle(safe_text(f"{plan.id or plan.system}   ({shocks or 'no shock'})", "figure"))
     areas: Any = drawn.subfigures(1, 2, width_ratios=(1.5, 1))
     left, right = areas
-    if lines:
-        _draw_lines(left, trajectory, values, rows)
-    else:
-        _draw_map(left, trajectory, values, rows)
+    (_draw_lines if lines else _draw_map)(left, trajectory, values, rows)
     _draw_attractor(right, trajectory, values)
     return drawn
-
-
-def _title(trajectory: "Trajectory") -> str:
-    plan = trajectory.scenario
-    shocks = ", ".join(f"{s.kind} shock at row {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
-    return f"{plan.id or plan.system}   ({shocks or 'no shock'})"
-
-
-def _rows_around_shock(trajectory: "Trajectory") -> slice:
-    """The stretch to draw: centred on the first shock, or the start."""
-    total = len(trajectory.values)
-    centre = trajectory.shock_index if trajectory.shock_index is not None else _DRAWN_STEPS // 2
-    first = max(0, min(centre - _DRAWN_STEPS // 2, total - _DRAWN_STEPS))
-    return slice(first, min(first + _DRAWN_STEPS, total))
 
 
 def _pieces(trajectory: "Trajectory", rows: slice) -> list[tuple[slice, str]]:
@@ -100,27 +87,20 @@ def _mark_shocks(axis: Any, trajectory: "Trajectory", rows: slice) -> None:
 
 
 def _draw_attractor(area: Any, trajectory: "Trajectory", values: np.ndarray) -> None:
-    whole = slice(0, len(values))
-    pieces = _pieces(trajectory, whole)
+    pieces = _pieces(trajectory, slice(0, len(values)))
+    names = [safe_text(name, "figure") for name in trajectory.channel_names]
     if values.shape[1] >= 3:
         axis = area.add_subplot(projection="3d")
-        columns = np.arange(3) * values.shape[1] // 3
+        x, y, z = np.arange(3) * values.shape[1] // 3
         for piece, colour in pieces:
-            axis.plot(*values[piece][:, columns].T, color=colour, linewidth=0.25, alpha=0.8, rasterized=True)
-        names = [safe_text(trajectory.channel_names[column], "figure") for column in columns]
-        axis.set(xlabel=names[0], ylabel=names[1], zlabel=names[2])
-        _explain_colours(axis, trajectory)
-        return
-    axis = area.subplots()
-    series = values[:, 0]
-    for piece, colour in pieces:
-        axis.scatter(series[piece][:-1], series[piece][1:], s=1, color=colour, alpha=0.3, linewidths=0)
-    name = safe_text(trajectory.channel_names[0], "figure")
-    axis.set(xlabel=f"{name}(t)", ylabel=f"{name}(t+1)")
-    _explain_colours(axis, trajectory)
-
-
-def _explain_colours(axis: Any, trajectory: "Trajectory") -> None:
+            axis.plot(*values[piece][:, [x, y, z]].T, color=colour, linewidth=0.25, alpha=0.8, rasterized=True)
+        axis.set(xlabel=names[x], ylabel=names[y], zlabel=names[z])
+    else:
+        axis = area.subplots()
+        series = values[:, 0]
+        for piece, colour in pieces:
+            axis.scatter(series[piece][:-1], series[piece][1:], s=1, color=colour, alpha=0.3, linewidths=0)
+        axis.set(xlabel=f"{names[0]}(t)", ylabel=f"{names[0]}(t+1)")
     if trajectory.shock_index is not None:
         for label, colour in (("before the shock", BEFORE), ("after", AFTER)):
             axis.plot([], [], color=colour, label=label)
@@ -187,20 +167,13 @@ class Attractor:
         radius = np.asarray(spectral_radius, dtype=np.float64)
         radius = radius.mean(axis=1) if radius.ndim == 2 else radius
         if radius.shape != (len(truth),):
-            raise FernError(
-                argument="spectral_radius", got=radius.shape, expected=f"one for each of the {len(truth):,} rows"
-            )
+            needed = f"one for each of the {len(truth):,} rows"
+            raise FernError(argument="spectral_radius", got=radius.shape, expected=needed)
         every, shown = -(-len(truth) // _MOST_POINTS), min(3, truth.shape[1])
-        speed = row_speed(truth, dt)
+        true, made = truth[::every, :shown], forecast[::every, :shown]
         return cls(
-            Cloud("truth", truth[::every, :shown], speed[::every], "speed", "viridis"),
-            Cloud(
-                "reconstruction",
-                forecast[::every, :shown],
-                radius[::every],
-                "largest eigenvalue of the patch",
-                "plasma",
-            ),
+            Cloud("truth", true, row_speed(truth, dt)[::every], "speed", "viridis"),
+            Cloud("reconstruction", made, radius[::every], "largest eigenvalue of the patch", "plasma"),
             tuple(channel_names[:shown]),
         )
 

@@ -1,7 +1,7 @@
 """What an audit finds in a column, and what cleaning makes of it: zero runs, codes, stuck values, and the repair."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,16 +49,12 @@ class Repaired:
         def part(values: NDArray[Any] | None) -> Any:
             return None if values is None else values[rows]
 
-        masks = {kind: mask[rows] for kind, mask in self.masks.items() if mask[rows].any()}
-        return Repaired(
-            self.name,
-            self.when[rows],
-            self.values[rows],
-            masks,
-            part(self.mended),
-            part(self.filled),
-            self.verdict,
-            part(self.reconstruction),
+        return replace(
+            self,
+            when=self.when[rows],
+            values=self.values[rows],
+            masks={kind: mask[rows] for kind, mask in self.masks.items() if mask[rows].any()},
+            **{name: part(getattr(self, name)) for name in ("mended", "filled", "reconstruction")},
         )
 
     def in_words(self) -> str:
@@ -94,9 +90,8 @@ def repair_figure(shown: Repaired) -> "Figure":
         if shown.filled is not None and shown.filled.any():
             places = np.flatnonzero(shown.filled)
             places = places[:: -(-len(places) // MOST_MARKS)]
-            axes[1].scatter(
-                shown.when[places], shown.mended[places], s=6, color=AFTER, linewidths=0, zorder=4, label="filled"
-            )
+            look = {"s": 6, "color": AFTER, "linewidths": 0, "zorder": 4, "label": "filled"}
+            axes[1].scatter(shown.when[places], shown.mended[places], **look)
             axes[1].legend(loc="upper right", fontsize="small", frameon=False)
     if shown.reconstruction is not None:
         _line(axes[-1], shown.when, shown.values, TRUTH, 0.7, "truth")
@@ -130,11 +125,6 @@ def _shade(axis: "Axes", when: NDArray[Any], mask: Mask, kind: str) -> None:
         else:
             joined.append([first, last])
     for place, (first, last) in enumerate(joined):
-        axis.axvspan(
-            when[first],
-            when[min(last, len(mask) - 1)],
-            color=_SHADES[kind],
-            alpha=0.45,
-            linewidth=0.4,
-            label=kind if place == 0 else None,
-        )
+        label = kind if place == 0 else None
+        ends = when[first], when[min(last, len(mask) - 1)]
+        axis.axvspan(*ends, color=_SHADES[kind], alpha=0.45, linewidth=0.4, label=label)

@@ -50,7 +50,7 @@ def coverage_figure(
     axes = drawn.subplots(1, panels, squeeze=False)[0]
     for axis, kind in zip(axes, kinds, strict=False):
         _reliability(axis, kind, [row for row in covered if row.kind == kind])
-    if len(kinds):
+    if kinds:
         axes[0].set_ylabel("share inside")
     if pit is not None:
         _histogram(axes[-1], np.asarray(pit, dtype=np.float64))
@@ -61,22 +61,12 @@ def _reliability(axis: "Axes", kind: str, rows: Sequence[Covered]) -> None:
     levels = np.array([row.level / 100 for row in rows])
     axis.plot([0, 1], [0, 1], color=SHOCK, linewidth=0.8, linestyle="--", label="as promised")
     # The bar belongs to the level: that is where the coverage should lie, 19 times in 20.
-    axis.errorbar(
-        levels,
-        levels,
-        yerr=[row.error_bar for row in rows],
-        fmt="none",
-        ecolor=BEFORE,
-        elinewidth=5,
-        alpha=0.35,
-        label="by chance",
-    )
+    look: dict[str, Any] = {"fmt": "none", "ecolor": BEFORE, "elinewidth": 5, "alpha": 0.35, "label": "by chance"}
+    axis.errorbar(levels, levels, yerr=[row.error_bar for row in rows], **look)
     axis.scatter(levels, [row.coverage for row in rows], s=22, color=AFTER, zorder=4, label="measured")
     axis.set_title(safe_text(f"{kind}, n_eff {min(row.n_eff for row in rows):.0f}", "figure"), fontsize="medium")
     low = min(0.4, *(row.coverage - 0.05 for row in rows), *(row.level / 100 - 0.1 for row in rows))
-    axis.set_xlim(low, 1.02)
-    axis.set_ylim(low, 1.05)
-    axis.set_xlabel("level")
+    axis.set(xlim=(low, 1.02), ylim=(low, 1.05), xlabel="level")
     axis.tick_params(labelsize="small")
     axis.legend(loc="upper left", fontsize="x-small", frameon=False)
 
@@ -86,9 +76,7 @@ def _histogram(axis: "Axes", shares: NDArray[np.float64]) -> None:
     axis.stairs(shares * len(shares), edges, fill=True, color=BEFORE, alpha=0.6)
     axis.axhline(1.0, color=SHOCK, linewidth=0.8, linestyle="--")
     axis.set_title("PIT", fontsize="medium")
-    axis.set_xlabel("probability of less than what came")
-    axis.set_ylabel("density")
-    axis.set_xlim(0, 1)
+    axis.set(xlabel="probability of less than what came", ylabel="density", xlim=(0, 1))
     axis.tick_params(labelsize="small")
 
 
@@ -149,9 +137,8 @@ def coverage_over_time_figure(shown: CoverageOverTime) -> "Figure":
     marker = "o" if len(shown.when) == 1 else None
     name = f"the newest {shown.windows:,} windows"
     axis.plot(shown.when, shown.coverage, color=AFTER, linewidth=1.5, marker=marker, label=name)
-    axis.set_ylim(min(low, float(np.min(shown.coverage))) - 0.04, 1.02)
-    axis.set_ylabel("share inside")
-    axis.set_xlabel(COVERAGE_AXIS)
+    bottom = min(low, float(np.min(shown.coverage))) - 0.04
+    axis.set(ylim=(bottom, 1.02), xlabel=COVERAGE_AXIS, ylabel="share inside")
     axis.margins(x=0.01)
     dated(axis, shown.when)
     axis.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize="small", frameon=False)

@@ -203,15 +203,8 @@ def fan_figure(shown: Fans) -> "Figure":
 
 
 def _joint(axis: "Axes", joint: Joint) -> None:
-    axis.scatter(
-        joint.points[:MOST_POINTS, 0],
-        joint.points[:MOST_POINTS, 1],
-        s=3,
-        color=MEAN,
-        alpha=0.35,
-        linewidths=0,
-        rasterized=True,
-    )
+    x, y = joint.points[:MOST_POINTS].T
+    axis.scatter(x, y, s=3, color=MEAN, alpha=0.35, linewidths=0, rasterized=True)
     for place, (level, ellipse) in enumerate(joint.ellipses):
         colour = BAND if place == 0 else MEAN
         axis.plot(*ellipse.outline().T, color=colour, linewidth=1.2, label=f"{level:g} %")
@@ -231,18 +224,10 @@ def _panel(axis: "Axes", fan: Fan, label: str) -> None:
         colour = shade(place, len(widest_first))
         axis.fill_between(after, low, high, color=colour, linewidth=0, label=f"{interval.level:g} %", zorder=1 + place)
     if fan.band is not None:
-        inside = len(fan.from_last(fan.band.low))
-        named = f"whole path, {fan.band.level:g} %"
-        for ends, name in ((fan.band.low, named), (fan.band.high, None)):
-            axis.plot(
-                after[:inside],
-                fan.from_last(ends),
-                color=BAND,
-                linewidth=1.0,
-                linestyle=(0, (4, 2)),
-                label=name,
-                zorder=8,
-            )
+        look: dict[str, Any] = {"color": BAND, "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 8}
+        for ends, name in ((fan.band.low, f"whole path, {fan.band.level:g} %"), (fan.band.high, None)):
+            values = fan.from_last(ends)
+            axis.plot(after[: len(values)], values, label=name, **look)
     axis.plot(fan.before, fan.past, color=TRUTH, linewidth=1.0, label="history", zorder=9)
     axis.plot(after, mean, color=MEAN, linewidth=1.6, label=safe_text(label, "figure"), zorder=10)
     axis.set_title(safe_text(fan.name, "figure"), loc="left", fontsize="medium")
@@ -291,15 +276,8 @@ def forecast_figure(
         axis.plot(before, past[:, c], color=TRUTH, linewidth=0.8, alpha=0.5)
         axis.plot(after, future[:, c], color=TRUTH, linewidth=1.4, label="truth")
         if band is not None:
-            axis.fill_between(
-                after,
-                band.low[:, c],
-                band.high[:, c],
-                color=_COLOURS[0],
-                alpha=0.2,
-                linewidth=0,
-                label=f"{band.level:g} %",
-            )
+            look: dict[str, Any] = {"color": _COLOURS[0], "alpha": 0.2, "linewidth": 0}
+            axis.fill_between(after, band.low[:, c], band.high[:, c], label=f"{band.level:g} %", **look)
         for (name, values), colour in zip(forecasts.items(), _COLOURS, strict=False):
             axis.plot(after, values[:, c], color=colour, linewidth=1.1, label=safe_text(name, "figure"))
         axis.axvline(0, color=TRUTH, linewidth=0.6, linestyle=":")

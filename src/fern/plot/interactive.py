@@ -2,6 +2,7 @@
 
 from functools import cache, partial
 from importlib.util import find_spec
+from itertools import cycle
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -124,16 +125,9 @@ def coverage_over_time_plot(shown: CoverageOverTime) -> "Figure":
     low, high = shown.chance
     drawn.add_hrect(y0=low, y1=high, fillcolor=BEFORE, opacity=0.18, line_width=0)
     drawn.add_hline(y=shown.level / 100, line={"color": SHOCK, "dash": "dash", "width": 1})
-    drawn.add_trace(
-        objects.Scatter(
-            x=shown.when,
-            y=shown.coverage,
-            name=f"the newest {shown.windows:,} windows",
-            mode="lines+markers" if len(shown.when) == 1 else "lines",
-            line={"color": AFTER, "width": 2},
-            hovertemplate="%{x}: %{y:.1%}<extra></extra>",
-        )
-    )
+    look = {"line": {"color": AFTER, "width": 2}, "mode": "lines+markers" if len(shown.when) == 1 else "lines"}
+    words = {"name": f"the newest {shown.windows:,} windows", "hovertemplate": "%{x}: %{y:.1%}<extra></extra>"}
+    drawn.add_trace(objects.Scatter(x=shown.when, y=shown.coverage, **look, **words))
     plain(drawn, height=320, showlegend=True)
     drawn.update_layout(
         xaxis={"title": {"text": COVERAGE_AXIS}},
@@ -147,10 +141,8 @@ def error_growth_plot(shown: ErrorGrowth) -> "Figure":
     objects = plotly()
     drawn = objects.Figure()
     steps = np.arange(1, shown.horizon + 1)
-    lines = [
-        (named(name), values, COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)])
-        for place, (name, values) in enumerate(shown.errors.items())
-    ]
+    models = zip(shown.errors.items(), cycle(COLOURS), cycle(DASHES), strict=False)
+    lines = [(named(name), values, colour, dash) for (name, values), colour, dash in models]
     if shown.oracle is not None:
         lines.append(("oracle", shown.oracle, SHOCK, "dot"))
     for name, values, colour, dash in lines:
@@ -214,10 +206,8 @@ def fan_plot(shown: Fans) -> "Figure":
     # Titles of panels stand where the legend would: it goes above them.
     drawn.update_layout(legend={"y": 1 + 50 / (260 * rows)}, margin={"t": 90})
     if shown.left_out:
-        drawn.add_annotation(
-            text=f"and {shown.left_out:,} more series that are not drawn", x=0.5, y=0, yshift=-48, xref="paper",
-            yref="paper", showarrow=False,
-        )  # fmt: skip
+        place_below = {"x": 0.5, "y": 0, "yshift": -48, "xref": "paper", "yref": "paper", "showarrow": False}
+        drawn.add_annotation(text=f"and {shown.left_out:,} more series that are not drawn", **place_below)
     return drawn
 
 
@@ -230,35 +220,20 @@ def _traces(fan: Fan, label: str, *, first: bool) -> list[Any]:
         red, green, blue = (round(255 * part) for part in shade(place, len(widest_first)))
         group = f"{interval.level:g} %"
         common = {"mode": "lines", "line": {"width": 0}, "legendgroup": group, "name": group}
+        filled = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.85)", "showlegend": first}
         made.append(objects.Scatter(x=after, y=fan.from_last(interval.high), showlegend=False, **common))
-        made.append(
-            objects.Scatter(
-                x=after,
-                y=fan.from_last(interval.low),
-                fill="tonexty",
-                fillcolor=f"rgba({red},{green},{blue},0.85)",
-                showlegend=first,
-                **common,
-            )
-        )
+        made.append(objects.Scatter(x=after, y=fan.from_last(interval.low), **filled, **common))
     if fan.band is not None:
         group = f"whole path, {fan.band.level:g} %"
-        for place, ends in enumerate((fan.band.low, fan.band.high)):
+        look: dict[str, Any] = {"mode": "lines", "line": {"color": BAND, "dash": "dash", "width": 1.2}}
+        for shown, ends in ((first, fan.band.low), (False, fan.band.high)):
             values = fan.from_last(ends)
-            made.append(
-                objects.Scatter(
-                    x=after[: len(values)], y=values, mode="lines", name=group, legendgroup=group,
-                    showlegend=first and place == 0, line={"color": BAND, "dash": "dash", "width": 1.2},
-                )
-            )  # fmt: skip
+            where = {"x": after[: len(values)], "y": values}
+            made.append(objects.Scatter(**where, name=group, legendgroup=group, showlegend=shown, **look))
     lines = (("history", fan.before, fan.past, TRUTH, 1.2), (named(label), after, mean, MEAN, 2.2))
     for name, when, values, colour, width in lines:
-        look = {"color": colour, "width": width}
-        made.append(
-            objects.Scatter(
-                x=when, y=values, mode="lines", name=name, legendgroup=name, showlegend=first, line=look
-            )
-        )  # fmt: skip
+        look = {"mode": "lines", "line": {"color": colour, "width": width}}
+        made.append(objects.Scatter(x=when, y=values, name=name, legendgroup=name, showlegend=first, **look))
     return made
 
 
@@ -266,11 +241,8 @@ def _joint(joint: Joint) -> list[Any]:
     objects = plotly()
     x, y = joint.points[:MOST_POINTS].T
     looks: dict[str, Any] = {"showlegend": False}
-    made = [
-        objects.Scatter(
-            x=x, y=y, mode="markers", name="paths", marker={"size": 3, "color": MEAN, "opacity": 0.35}, **looks
-        )
-    ]
+    dots = {"size": 3, "color": MEAN, "opacity": 0.35}
+    made = [objects.Scatter(x=x, y=y, mode="markers", name="paths", marker=dots, **looks)]
     for place, (level, ellipse) in enumerate(joint.ellipses):
         x, y = ellipse.outline().T
         line = {"color": BAND if place == 0 else MEAN, "width": 1.5}

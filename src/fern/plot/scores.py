@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -97,9 +98,8 @@ def _panel(axis: "Axes", case: CaseErrors, names: Sequence[str]) -> None:
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter("{x:g}")
         axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.set_xlabel("MSE")
+    axis.set(xlabel="MSE", ylim=(-0.6, len(names) - 0.4))
     axis.set_title(safe_text(case.title, "figure"), loc="left", fontsize="medium")
-    axis.set_ylim(-0.6, len(names) - 0.4)
     axis.grid(axis="x", color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)
     bare(axis)
@@ -160,24 +160,15 @@ def critical_difference_figure(
         axis.plot([tick, tick], [0, 0.18], color=TRUTH, linewidth=1.0)
         axis.annotate(str(tick), (tick, 0.25), ha="center", va="bottom", fontsize="small")
     axis.plot([low, low + critical_difference], [1.25, 1.25], color=AFTER, linewidth=2.0)
-    axis.annotate(
-        f"critical difference {critical_difference:.2f}", (low, 1.35), ha="left", va="bottom", fontsize="small"
-    )
-    for side, models in (("left", left), ("right", right)):
-        edge = low - margin * 0.2 if side == "left" else high + margin * 0.2
-        for place, (name, rank) in enumerate(models if side == "left" else list(reversed(models))):
+    axis.annotate(f"critical difference {critical_difference:.2f}", (low, 1.35), va="bottom", fontsize="small")
+    sides = ((left, low - margin * 0.2, -3, "right"), (right[::-1], high + margin * 0.2, 3, "left"))
+    look: dict[str, Any] = {"va": "center", "fontsize": "small", "textcoords": "offset points"}
+    for models, edge, shift, towards in sides:
+        for place, (name, rank) in enumerate(models):
             height = -(0.45 + bars + 0.55 * place)
             axis.plot([rank, rank, edge], [0, height, height], color=BEFORE, linewidth=1.0)
-            axis.annotate(
-                f"{safe_text(name, 'figure')} {rank:.2f}",
-                (edge, height),
-                ha="right" if side == "left" else "left",
-                va="center",
-                fontsize="small",
-                xytext=(-3 if side == "left" else 3, 0),
-                textcoords="offset points",
-                annotation_clip=False,
-            )
+            text = f"{safe_text(name, 'figure')} {rank:.2f}"
+            axis.annotate(text, (edge, height), ha=towards, xytext=(shift, 0), annotation_clip=False, **look)
     for place, group in enumerate(alike):
         height = -(0.22 + 0.32 * place)
         ends = [rank_of[name] for name in group]
@@ -211,11 +202,8 @@ class ErrorGrowth:
         if self.oracle is not None:
             lengths["oracle"] = np.asarray(self.oracle).shape
         if not self.errors or len(set(lengths.values())) != 1 or len(next(iter(lengths.values()))) != 1:
-            raise FernError(
-                f"got shapes {lengths}",
-                argument="errors",
-                expected="one list of steps for each model, all of one length",
-            )
+            needed = "one list of steps for each model, all of one length"
+            raise FernError(f"got shapes {lengths}", argument="errors", expected=needed)
 
     @property
     def horizon(self) -> int:
@@ -247,28 +235,18 @@ def error_growth_figure(shown: ErrorGrowth) -> "Figure":
     drawn = figure(8.0, 3.8)
     axis = drawn.subplots()
     steps = np.arange(1, shown.horizon + 1)
-    for place, (name, values) in enumerate(shown.errors.items()):
-        axis.plot(
-            steps,
-            shown.drawn(values),
-            color=COLOURS[place % len(COLOURS)],
-            linestyle=DASHES[place % len(DASHES)],
-            linewidth=1.5,
-            label=safe_text(name, "figure"),
-        )
+    for (name, values), colour, dash in zip(shown.errors.items(), cycle(COLOURS), cycle(DASHES), strict=False):
+        label = safe_text(name, "figure")
+        axis.plot(steps, shown.drawn(values), color=colour, linestyle=dash, linewidth=1.5, label=label)
     if shown.oracle is not None:
         axis.plot(steps, shown.drawn(shown.oracle), color=SHOCK, linestyle=(0, (2, 2)), linewidth=1.2, label="oracle")
     if shown.logarithmic:
         axis.set_yscale("log")
-    axis.set_xlim(1, max(shown.horizon, 2))
-    axis.set_xlabel("steps ahead")
-    axis.set_ylabel("MSE")
+    axis.set(xlim=(1, max(shown.horizon, 2)), xlabel="steps ahead", ylabel="MSE")
     if shown.lyapunov_times_a_step:
         scale = np.float64(shown.lyapunov_times_a_step)
-        above = axis.secondary_xaxis(
-            "top", functions=(lambda step: np.asarray(step) * scale, lambda time: np.asarray(time) / scale)
-        )
-        above.set_xlabel("Lyapunov times")
+        both_ways = (lambda step: np.asarray(step) * scale, lambda time: np.asarray(time) / scale)
+        axis.secondary_xaxis("top", functions=both_ways).set_xlabel("Lyapunov times")
     axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small", frameon=False)
     axis.grid(color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)
@@ -345,27 +323,26 @@ def training_curves_figure(curves: Sequence[TrainingCurve]) -> "Figure":
         bare(axis)
     for axis in axes[len(names) :]:
         axis.remove()
-    for place in range(0, len(names), columns):
-        axes[place].set_ylabel("MSE")
-    for place in range(max(0, len(names) - columns), len(names)):
-        axes[place].set_xlabel("epoch")
-        axes[place].tick_params(labelbottom=True)
+    for axis in axes[: len(names) : columns]:
+        axis.set_ylabel("MSE")
+    for axis in axes[max(0, len(names) - columns) : len(names)]:
+        axis.set_xlabel("epoch")
+        axis.tick_params(labelbottom=True)
     handles, labels = axes[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside upper left", ncols=4, fontsize="small", frameon=False)
     return drawn
 
 
 def _draw(axis: "Axes", curve: TrainingCurve, *, first: bool) -> None:
-    def said(name: str) -> str | None:
-        return name if first else None
-
-    axis.plot(
-        curve.epochs, curve.validation, color=BEFORE, linewidth=1.2, linestyle="--", alpha=0.8, label=said("validation")
-    )
-    axis.plot(curve.epochs, curve.test, color=AFTER, linewidth=1.6, alpha=0.9, label=said("test"))
-    for choice, marker, colour in ((BY_VALIDATION, "s", BEFORE), (BY_TEST, "*", AFTER)):
+    """The lines of a run; ``first`` names them in the legend."""
+    validation, test, *chosen = ("validation", "test", BY_VALIDATION, BY_TEST) if first else [None] * 4
+    dashed: dict[str, Any] = {"linewidth": 1.2, "linestyle": "--", "alpha": 0.8}
+    axis.plot(curve.epochs, curve.validation, color=BEFORE, label=validation, **dashed)
+    axis.plot(curve.epochs, curve.test, color=AFTER, linewidth=1.6, alpha=0.9, label=test)
+    marks = ((BY_VALIDATION, "s", BEFORE), (BY_TEST, "*", AFTER))
+    for (choice, marker, colour), label in zip(marks, chosen, strict=True):
         epoch, error = curve.at(choice)
-        axis.scatter([epoch], [error], s=70, marker=marker, color=colour, zorder=5, label=said(choice))
+        axis.scatter([epoch], [error], s=70, marker=marker, color=colour, zorder=5, label=label)
 
 
 def shock_response_figure(response: "ShockResponse", *, name: str = "") -> "Figure":
