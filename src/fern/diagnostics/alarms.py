@@ -94,9 +94,8 @@ def learn_rules(
     if not 0.0 < largest_false_alarm_rate <= 1.0:
         raise FernError(argument="largest_false_alarm_rate", got=largest_false_alarm_rate, expected="0 to 1")
     if not 1 <= lead < len(validation):
-        raise FernError(
-            argument="lead", got=lead, expected=f"1 to {len(validation) - 1}, the rows of the profile less one"
-        )
+        needed = f"1 to {len(validation) - 1}, the rows of the profile less one"
+        raise FernError(argument="lead", got=lead, expected=needed)
     spike_errors = np.quantile(validation.error, spike_quantile, axis=0)
     rules = [
         _learn(validation, template, spike_errors=spike_errors, lead=lead, limit=largest_false_alarm_rate)
@@ -124,18 +123,11 @@ def detect_alarms(profile: EigenProfile, rules: Rules) -> list[Alarm]:
     alarms = []
     for rule in rules.rules:
         flags = _flags(profile, rule, rules.lead)
+        rates = rule.rates
         for channel in range(profile.channels):
             for start, stop in _stretches(flags[:, channel]):
-                alarms.append(
-                    Alarm(
-                        rule=rule.name,
-                        channel=channel,
-                        first_row=profile.first_row + start,
-                        last_row=profile.first_row + stop - 1,
-                        hit_rate=rule.rates.hit_rate,
-                        false_alarm_rate=rule.rates.false_alarm_rate,
-                    )
-                )
+                rows = profile.first_row + start, profile.first_row + stop - 1
+                alarms.append(Alarm(rule.name, channel, *rows, rates.hit_rate, rates.false_alarm_rate))
     return sorted(alarms, key=lambda alarm: (alarm.first_row, alarm.channel, alarm.rule))
 
 
@@ -194,13 +186,8 @@ def _learn(
     figures = {name: read(profile, lead) for name, read in template.figures.items()}
     best: tuple[float, Rule] | None = None
     for levels in itertools.product(template.quantiles, repeat=len(figures)):
-        thresholds = {
-            name: np.quantile(values, level, axis=0)
-            for (name, values), level in zip(figures.items(), levels, strict=True)
-        }
-        per_channel = tuple(
-            {name: float(values[channel]) for name, values in thresholds.items()} for channel in range(profile.channels)
-        )
+        chosen = [np.quantile(v, level, axis=0) for v, level in zip(figures.values(), levels, strict=True)]
+        per_channel = tuple(dict(zip(figures, map(float, own), strict=True)) for own in zip(*chosen, strict=True))
         rates = _rates(_compare(figures, per_channel, low=template.low), profile.error, spike_errors, lead)
         score = rates.hit_rate - rates.false_alarm_rate
         within = rates.false_alarm_rate <= limit
@@ -218,11 +205,9 @@ def _flags(profile: EigenProfile, rule: Rule, lead: int) -> Flags:
 
 def _compare(figures: dict[str, NDArray[np.float64]], thresholds: tuple[dict[str, float], ...], *, low: bool) -> Flags:
     """The rows at which every figure is beyond its channel's threshold."""
-    flagged = []
-    for name, values in figures.items():
-        threshold = np.array([channel[name] for channel in thresholds])
-        flagged.append(values < threshold if low else values > threshold)
-    together: Flags = np.logical_and.reduce(flagged)
+    limits = {name: np.array([channel[name] for channel in thresholds]) for name in figures}
+    beyond = np.less if low else np.greater
+    together: Flags = np.logical_and.reduce([beyond(values, limits[name]) for name, values in figures.items()])
     return together
 
 

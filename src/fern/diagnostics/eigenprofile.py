@@ -87,11 +87,8 @@ def _figures(model: Forecaster, past: Tensor, future: Tensor) -> dict[str, Tenso
     forecast = model(past)
     distribution = forecast.ellipsoid
     if distribution is None:
-        raise FernError(
-            f"{type(model).__name__} has no ellipsoids to profile",
-            argument="model",
-            expected="a model with a distribution (fern)",
-        )
+        problem = f"{type(model).__name__} has no ellipsoids to profile"
+        raise FernError(problem, argument="model", expected="a model with a distribution (fern)")
 
     def along_horizon(summary: Tensor) -> Tensor:  # (B, C, g) -> (B, H, C)
         return summary.repeat_interleave(distribution.patch_size, dim=-1)[..., : distribution.horizon].transpose(1, 2)
@@ -111,18 +108,15 @@ def _valid_series(
     values = torch.as_tensor(series).to(torch.float32)
     needed = model.config.context_length + model.config.horizon
     if values.ndim != 2 or values.shape[1] != model.config.channels:
-        raise FernError(
-            f"got shape {tuple(values.shape)}", argument="series", expected=f"(time, {model.config.channels})"
-        )
+        shape = tuple(values.shape)
+        raise FernError(f"got shape {shape}", argument="series", expected=f"(time, {model.config.channels})")
     if len(values) < needed:
-        raise FernError(
-            f"got {len(values)} rows", argument="series", expected=f"at least {needed} (context_length + horizon)"
-        )
+        least = f"at least {needed} (context_length + horizon)"
+        raise FernError(f"got {len(values)} rows", argument="series", expected=least)
     for name, value in (("stride", stride), ("batch_size", batch_size)):
         if value < 1:
             raise FernError(argument=name, got=value, expected="at least 1")
     if stride > model.config.horizon:
-        raise FernError(
-            argument="stride", got=stride, expected=f"at most the horizon {model.config.horizon}: rows would be skipped"
-        )
+        most = f"at most the horizon {model.config.horizon}: rows would be skipped"
+        raise FernError(argument="stride", got=stride, expected=most)
     return values

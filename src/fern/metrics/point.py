@@ -265,10 +265,8 @@ def read_directions(directions: Array) -> Tensor:  # (H, L)
     lengths = torch.linalg.vector_norm(columns, dim=0)
     off = ((lengths - 1).abs() > UNIT_TOLERANCE).nonzero()
     if len(off):
-        column = int(off[0])
-        raise FernError(
-            f"column {column} has length {lengths[column]:.6g}", argument="directions", expected="unit length"
-        )
+        problem = f"column {int(off[0])} has length {lengths[off[0]].item():.6g}"
+        raise FernError(problem, argument="directions", expected="unit length")
     return columns
 
 
@@ -280,10 +278,8 @@ def unit_directions(
     horizon = true.shape[1]
     columns = sphere_directions(horizon) if directions is None else read_directions(directions)
     if columns.shape[0] != horizon:
-        raise FernError(
-            f"shape {tuple(columns.shape)} (horizon, projections) does not fit a horizon of {horizon}",
-            argument="directions",
-        )
+        problem = f"shape {tuple(columns.shape)} (horizon, projections) does not fit a horizon of {horizon}"
+        raise FernError(problem, argument="directions")
     return wide(columns, true.device)
 
 
@@ -366,9 +362,8 @@ def sliced_w2_squared(
     if directions is None:
         directions = sphere_directions(truth.shape[1], projections, generator=generator)
     elif generator is not None:
-        raise FernError(
-            "is given beside directions, which are not drawn then", argument="generator", expected="one of them"
-        )
+        problem = "is given beside directions, which are not drawn then"
+        raise FernError(problem, argument="generator", expected="one of them")
     elif projections not in (PROJECTIONS, directions.shape[-1]):
         raise FernError(f"got {projections}, but directions holds {directions.shape[-1]}", argument="projections")
     columns = unit_directions(directions, truth)
@@ -407,9 +402,8 @@ def channel_std(
     deviations = read_std(std)
     channels = true.shape[-1]
     if len(deviations) != channels:
-        raise FernError(
-            f"got {len(deviations)} values for {channels} channels", argument="std", expected="one for each channel"
-        )
+        problem = f"got {len(deviations)} values for {channels} channels"
+        raise FernError(problem, argument="std", expected="one for each channel")
     return wide(deviations, true.device)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from scipy import special
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fern.errors import FernError, require_level, unknown_name
+from fern.errors import FernError, require_choice, require_level
 from fern.metrics.point import (
     SAMPLES,
     WINDOWS,
@@ -70,32 +70,20 @@ DRAWS = 100
 CHANNEL_FIRST = ("batch", "channels", "horizon")
 
 
-class Marginals(Protocol):
-    """The distribution of each single value: what CRPS and central intervals need."""
-
-    def crps(self, truth: Tensor, estimator: Estimator) -> Tensor:
-        """The CRPS of each value of ``truth`` (B, C, H)."""
-        ...
-
-    def interval(self, share: float) -> tuple[Tensor, Tensor]:
-        """The ends (B, C, H) of the central interval that holds this share of the distribution."""
-        ...
-
-
 @dataclass(frozen=True)
 class GaussianMarginals:
-    """Normal marginals, known by mean and standard deviation."""
+    """The normal distribution of each single value, known by mean and standard deviation."""
 
     mean: Tensor  # (B, C, H)
     stddev: Tensor  # (B, C, H)
 
     def crps(self, truth: Tensor, estimator: Estimator) -> Tensor:
-        """`fern.metrics.probabilistic.gaussian_crps`; nothing is estimated."""
-        require_estimator(estimator)
+        """`fern.metrics.probabilistic.gaussian_crps` of each value of ``truth`` (B, C, H); nothing is estimated."""
+        require_choice("estimator", estimator, ESTIMATORS)
         return gaussian_crps(truth - self.mean, self.stddev)
 
     def interval(self, share: float) -> tuple[Tensor, Tensor]:
-        """μ ± σ·Φ⁻¹((1 + share)/2)."""
+        """The ends (B, C, H) of the central interval that holds this share: μ ± σ·Φ⁻¹((1 + share)/2)."""
         half = self.stddev * math.sqrt(2) * float(special.erfinv(share))
         return self.mean - half, self.mean + half
 
@@ -123,15 +111,11 @@ class SampleMarginals:
 
     def _quantile(self, share: float) -> Tensor:
         place = share * (self.ordered.shape[-1] - 1)
-        below = math.floor(place)
-        above = math.ceil(place)
+        below, above = math.floor(place), math.ceil(place)
         return torch.lerp(self.ordered[..., below], self.ordered[..., above], place - below)
 
 
-def require_estimator(estimator: str) -> None:
-    """Refuse a name that is none of the two estimators."""
-    if estimator not in ESTIMATORS:
-        raise unknown_name("estimator", estimator, ESTIMATORS)
+Marginals = GaussianMarginals | SampleMarginals
 
 
 def pairs(count: int, estimator: Estimator) -> int:
@@ -140,7 +124,7 @@ def pairs(count: int, estimator: Estimator) -> int:
     ``fair`` leaves out the pairs of a sample with itself, which makes the score unbiased for the distribution behind
     the samples; ``nrg`` counts them, which scores the samples as the distribution itself.
     """
-    require_estimator(estimator)
+    require_choice("estimator", estimator, ESTIMATORS)
     if estimator == "nrg":
         return count * count
     if count < 2:
@@ -214,15 +198,11 @@ def require_distribution_fits(
 ) -> None:
     """Refuse a distribution whose batch and event are not the truth's windows, channels and horizon."""
     batch, horizon, channels = truth.shape
-    if distribution.batch_shape != (batch, channels) or distribution.event_shape != (horizon,):
-        raise FernError(
-            (
-                f"batch shape {tuple(distribution.batch_shape)} and event shape "
-                f"{tuple(distribution.event_shape)} do not fit true of shape {tuple(truth.shape)}; they "
-                f"must be ({batch}, {channels}) and ({horizon},)"
-            ),
-            argument="distribution",
-        )
+    has, needs = (distribution.batch_shape, distribution.event_shape), ((batch, channels), (horizon,))
+    if has != needs:
+        shapes = f"batch shape {tuple(has[0])} and event shape {tuple(has[1])}"
+        problem = f"{shapes} do not fit true of shape {tuple(truth.shape)}; they must be {needs[0]} and {needs[1]}"
+        raise FernError(problem, argument="distribution")
     require_device("distribution", distribution.eigenvalues, truth)
 
 

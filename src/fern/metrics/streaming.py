@@ -188,9 +188,8 @@ class MetricAccumulator:
             forecast, truth = read_pair(pred, true)
             shape = (truth.shape[1], truth.shape[2])
             if self.windows and shape != self._shape:
-                raise FernError(
-                    f"(horizon, channels) is {shape} and was {self._shape} in earlier batches", argument="true"
-                )
+                problem = f"(horizon, channels) is {shape} and was {self._shape} in earlier batches"
+                raise FernError(problem, argument="true")
             if self._directions is not None:
                 unit_directions(self._directions, truth)
             sums = self._score(Batch(forecast, truth, self._std, distribution))
@@ -218,16 +217,14 @@ class MetricAccumulator:
         merged._sums, merged._kept = dict(self._sums), list(self._kept)
         if other.windows:
             if self.windows and other._shape != self._shape:
-                raise FernError(
-                    f"(horizon, channels) is {self._shape} here and {other._shape} in the other", argument="merge"
-                )
+                problem = f"(horizon, channels) is {self._shape} here and {other._shape} in the other"
+                raise FernError(problem, argument="merge")
             merged._add(other._sums, other._kept, other.windows, other._shape)
         return merged
 
     @property
     def _keeps_windows(self) -> bool:
-        asked = "sliced_w2" in self.metrics
-        return asked or ("objective" in self.metrics and self.distance == "sliced_w2")
+        return "sliced_w2" in self.metrics or ("objective" in self.metrics and self.distance == "sliced_w2")
 
     def _keys(self, metric: str) -> list[str]:
         """The names under which a metric's values are reported."""
@@ -235,9 +232,10 @@ class MetricAccumulator:
 
     def _summed(self) -> list[str]:
         """The metrics kept as sums: those asked for, and those that the objective is made of."""
-        parts = ["mse", "mae", self.distance, *(["crps"] if self.weights.crps else [])]
-        parts = parts if "objective" in self.metrics else []
-        return [name for name in (*SCORES, "coverage") if name in (*self.metrics, *parts)]
+        asked = set(self.metrics)
+        if "objective" in asked:
+            asked |= {"mse", "mae", self.distance, *(["crps"] if self.weights.crps else [])}
+        return [name for name in (*SCORES, "coverage") if name in asked]
 
     def _summed_keys(self) -> list[str]:
         return [key for metric in self._summed() for key in self._keys(metric)]
@@ -257,11 +255,7 @@ class MetricAccumulator:
         return sums
 
     def _add(
-        self,
-        sums: Mapping[str, float],
-        kept: Sequence[tuple[Tensor, Tensor]],
-        windows: int,
-        shape: tuple[int, int],
+        self, sums: Mapping[str, float], kept: list[tuple[Tensor, Tensor]], windows: int, shape: tuple[int, int]
     ) -> None:
         for key, total in sums.items():
             self._sums[key] += total
@@ -269,31 +263,22 @@ class MetricAccumulator:
         self.windows += windows
         self._shape = shape
 
-    def _kept_windows(self) -> tuple[Tensor, Tensor]:  # (N, H, C) each
-        if not self._kept:
-            return torch.empty(0, 0, 0), torch.empty(0, 0, 0)
-        preds, trues = zip(*self._kept, strict=True)
-        return torch.cat(preds), torch.cat(trues)
-
     def _sliced_w2(self) -> float:
-        pred, true = self._kept_windows()
+        pred, true = (torch.cat(parts) for parts in zip(*self._kept, strict=True))
         with torch.no_grad():
             value = sliced_w2_squared_per_channel(pred, true, unit_directions(self._directions, true)).mean().item()
         _require_finite_sums({"sliced_w2": value})
         return value
-
-    def _given_tensors(self) -> dict[str, Tensor]:
-        inputs = {"std": self._std, "directions": self._directions}
-        return {name: values for name, values in inputs.items() if values is not None}
 
     def _require_same_settings(self, other: "MetricAccumulator") -> None:
         for name in ("metrics", "levels", "distance", "weights"):
             here, there = getattr(self, name), getattr(other, name)
             if here != there:
                 raise FernError(f"{name} is {here} here and {there} in the other", argument="merge")
-        mine, theirs = self._given_tensors(), other._given_tensors()
-        for name in {**mine, **theirs}:
-            if name not in mine or name not in theirs or not torch.equal(mine[name], theirs[name]):
+        for name in ("std", "directions"):
+            mine, theirs = getattr(self, f"_{name}"), getattr(other, f"_{name}")
+            alike = mine is theirs if mine is None or theirs is None else torch.equal(mine, theirs)
+            if not alike:
                 raise FernError(f"{name} differ between the two accumulators", argument="merge")
 
 
