@@ -51,7 +51,8 @@ def demo(
     from fern.cli.demo_page import findings_of, own_data_section
 
     start = time.monotonic()
-    _prepare(out)
+    check_folder(out)
+    check_outputs([make_folder(out) / name for name in FILES])  # before the training
     dataset = load_dataset(DatasetChoice(dataset=SCENARIO, steps=steps))
     problem = Problem(dataset, "shock", "none", CONTEXT_LENGTH, HORIZON)
     _ = problem.train, problem.validation, problem.test  # an error where one has no window
@@ -109,12 +110,6 @@ def _forecast_table(path: Path, *, seed: int) -> "tuple[Backtest, Html]":
         caption="Shaded: calibrated 80 % and 95 % intervals of each hour. Dashed: the band of a whole path.",
     )
     return result, drawing
-
-
-def _prepare(out: Path) -> None:
-    """Make the folder, and find out before the training whether every file can be written into it."""
-    check_folder(out)
-    check_outputs([make_folder(out) / name for name in FILES])
 
 
 def _write(path: Path, text: str) -> None:
@@ -180,9 +175,7 @@ def _summarise(result: "Backtest", scores: "dict[str, Score]", out: Path, second
     looks = "".join(f"  - {line}\n" for line in WHAT_TO_LOOK_AT)
     return (
         f"\nDone in {seconds:.0f} s.\nThe table: {result.verdict}\nThe system: {judge_system(scores)}\n"
-        f"What to look at:\n{looks}"
-        "Files:\n"
+        f"What to look at:\n{looks}Files:\n"
         f"  {out / 'report.html'}  everything on one page: open it in a browser\n"
-        f"  {out / 'table.md'}     the errors on the system\n"
-        f"  {out / 'load.csv'}     the table"
+        f"  {out / 'table.md'}     the errors on the system\n  {out / 'load.csv'}     the table"
     )

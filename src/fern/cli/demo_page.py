@@ -14,7 +14,6 @@ from fern.calibration import Calibration, Residuals, coverage_report, fit_calibr
 from fern.calibration.coverage import coverage_by_origin
 from fern.data import Windows
 from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, learn_rules
-from fern.errors import FernError
 from fern.forecaster.report import Profile, render_coverage, render_profile
 from fern.forecaster.scores import Backtest
 from fern.html.figures import draw_live, drawing
@@ -90,9 +89,9 @@ def errors_by_step(
 ) -> dict[str, NDArray[np.floating[Any]]]:  # name -> (H,)
     """The mean squared error of each step ahead over every 24th test window; the oracle's under its name."""
     past, future, starts = strided(problem.test)
-    found: dict[str, NDArray[np.floating[Any]]] = {}
-    for name, model in models.items():
-        found[name] = (model(past).mean - future).square().mean(dim=(0, 2)).numpy()
+    found: dict[str, NDArray[np.floating[Any]]] = {
+        name: (model(past).mean - future).square().mean(dim=(0, 2)).numpy() for name, model in models.items()
+    }
     if problem.dataset.trajectory is not None:
         best = problem.best_forecasts(starts + problem.context_length)
         found["oracle"] = ((best - future.numpy()) ** 2).mean(axis=(0, 2))
@@ -107,27 +106,18 @@ def window_figures(
     names, test = problem.dataset.channel_names, problem.test
     past, future = test.gather(torch.tensor([len(test) // 2]))
     forecasts = {name: model(past).mean[0].numpy() for name, model in models.items()}
-    distribution = _distribution(models["fern"], past)
+    distribution: Ellipsoid | None = models["fern"](past).ellipsoid
+    assert distribution is not None  # Fern has one always
     low, high = found.calibration.apply(_spread(models["fern"], past)).interval(LEVEL)
     band = Interval(low[0], high[0], LEVEL)
     window = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=names, band=band, title=title)
     covariance, mean = distribution.covariance_matrix[0, 0].numpy(), distribution.mean[0, 0].numpy()
-    patches = []
+    patches, size = [], distribution.patch_size
     for patch in sorted({0, distribution.patches // 2, distribution.patches - 1}):
-        first, last = (
-            patch * distribution.patch_size,
-            min((patch + 1) * distribution.patch_size, distribution.horizon) - 1,
-        )
-        pair = [first, last]
-        patches.append(
-            PatchMap(
-                f"patch {patch + 1} of {distribution.patches}",
-                (first + 1, last + 1),
-                mean[pair],
-                covariance[np.ix_(pair, pair)],
-                future[0, pair, 0].numpy(),
-            )
-        )
+        ends = [patch * size, min((patch + 1) * size, distribution.horizon) - 1]
+        title = f"patch {patch + 1} of {distribution.patches}"
+        steps, came = (ends[0] + 1, ends[1] + 1), future[0, ends, 0].numpy()
+        patches.append(PatchMap(title, steps, mean[ends], covariance[np.ix_(ends, ends)], came))
     return window, mechanism_figure(patches, source_deviation=distribution.base_variance**0.5)
 
 
@@ -146,8 +136,14 @@ def demo_sections(
     oracle = growth.pop("oracle", None)
     lasts = ", ".join(f"{model} {number(float(errors[-1]))}" for model, errors in growth.items())
     alarms = tuple(detect_alarms(found.profile, found.rules))
-    shown = slice(0, min(1500, len(found.profile)))
-    cut = _cut(found.profile, shown)
+    series = ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
+    cut = replace(found.profile, **{name: getattr(found.profile, name)[:1500] for name in series})
+    rules = [
+        f"{rule.name}: {rule.explanation}. On validation data, {found.rules.lead} rows ahead: flagged "
+        f"{rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows."
+        for rule in found.rules.rules
+    ]
+    shown = Profile(problem.dataset.channel_names[0], cut, 0, alarms)
     sections = [
         Section(
             "result",
@@ -201,44 +197,27 @@ def demo_sections(
         Section(
             "diagnostics",
             "Before errors",
-            joined(
-                [
-                    render_profile(
-                        Profile(problem.dataset.channel_names[0], cut, 0, alarms), name="diagnostics-figure"
-                    ),
-                    listed(_rules(found.rules)),
-                ]
-            ),
+            joined([render_profile(shown, name="diagnostics-figure"), listed(rules)]),
         ),
     ]
-    if problem.dataset.trajectory is not None:
-        profile = found.profile
-        system = [
-            drawing(
-                trajectory_figure(problem.dataset.trajectory),
-                name="trajectory",
-                alt=f"{name}: the series around the shock, and the attractor before and after it.",
-                caption="The data. Colours tell before from after the shock.",
-            )
-        ]
-        if profile.channels > 1:
-            system.append(
-                draw_live(
-                    Attractor.of(
-                        profile.truth,
-                        profile.forecast,
-                        profile.spectral_radius,
-                        channel_names=problem.dataset.channel_names,
-                        dt=problem.dataset.trajectory.dt,
-                    ),
-                    name="attractor",
-                    alt="The attractor of the test part, coloured by speed, beside Fern's reconstruction of it, "
-                    "coloured by the largest eigenvalue of each row's patch.",
-                    caption="Left: the test part, coloured by speed. Right: what Fern forecasts of it, coloured by the "
-                    "largest eigenvalue of the patch, the mean over channels.",
-                )
-            )
-        sections.insert(1, Section("system", "The system", joined(system)))
+    trajectory, profile = problem.dataset.trajectory, found.profile
+    assert trajectory is not None  # the demo's system is simulated, and has three channels
+    series_drawn = drawing(
+        trajectory_figure(trajectory),
+        name="trajectory",
+        alt=f"{name}: the series around the shock, and the attractor before and after it.",
+        caption="The data. Colours tell before from after the shock.",
+    )
+    values = profile.truth, profile.forecast, profile.spectral_radius
+    attractor_drawn = draw_live(
+        Attractor.of(*values, channel_names=problem.dataset.channel_names, dt=trajectory.dt),
+        name="attractor",
+        alt="The attractor of the test part, coloured by speed, beside Fern's reconstruction of it, "
+        "coloured by the largest eigenvalue of each row's patch.",
+        caption="Left: the test part, coloured by speed. Right: what Fern forecasts of it, coloured by the "
+        "largest eigenvalue of the patch, the mean over channels.",
+    )
+    sections.insert(1, Section("system", "The system", joined([series_drawn, attractor_drawn])))
     return sections
 
 
@@ -285,28 +264,5 @@ def _table(scores: Mapping[str, Score]) -> Html:
 
 
 def _spread(model: Forecaster, past: torch.Tensor) -> Ellipsoid:
-    """The same width for every window, to be calibrated: Huber's loss, the paper's, teaches a distribution no
-    widths.
-    """
-    with torch.no_grad():
-        return around(model(past).mean)
-
-
-def _distribution(model: Forecaster, past: torch.Tensor) -> Ellipsoid:
-    distribution: Ellipsoid | None = model(past).ellipsoid
-    if distribution is None:
-        raise FernError(f"{type(model).__name__} has no distribution of its own", argument="model")
-    return distribution
-
-
-def _cut(profile: EigenProfile, rows: slice) -> EigenProfile:
-    series = ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
-    return EigenProfile(profile.first_row, **{name: getattr(profile, name)[rows] for name in series})
-
-
-def _rules(rules: Rules) -> list[str]:
-    return [
-        f"{rule.name}: {rule.explanation}. On validation data, {rules.lead} rows ahead: flagged "
-        f"{rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows."
-        for rule in rules.rules
-    ]
+    """The same width for every window, to be calibrated: Huber's loss, the paper's, teaches no widths."""
+    return around(model(past).mean)
