@@ -81,5 +81,5 @@ def check_target_outputs(out: Path | None, *, target: str, scenarios: Iterable[s
     module, _, name = target.partition(":")
     source = Path(*module.split("."))
     sources = [source.with_suffix(".py"), source / "__init__.py"] if module and name else []
-    read = [*filter(is_scenario_file, scenarios), target, *sources]
+    read: list[Path | str | None] = [*filter(is_scenario_file, scenarios), target, *sources]
     check_outputs([out], inputs=read, kept=[target] if Path(target).is_dir() else [])

@@ -45,7 +45,8 @@ class NeuralForecastForecaster(PointForecaster):
 
     def __init__(self, model: Any, *, channels: int) -> None:
         import_optional("neuralforecast", extra=EXTRA)
-        if not isinstance(model, nn.Module) or not all(hasattr(model, name) for name in NEEDED):
+        known = isinstance(model, nn.Module) and all(hasattr(model, name) for name in NEEDED)
+        if not known:
             needed = "a neuralforecast model such as NHITS(h=24, input_size=96)"
             raise FernError(f"got {describe_kind(model)}", argument="model", expected=needed)
         name = type(model).__name__

@@ -129,8 +129,8 @@ def source_fingerprint(text: str) -> str:
         digest = hashlib.sha256()
         for path in sorted(path for path in Path(text).iterdir() if path.is_file()):
             digest.update(f"{path.name} {path.stat().st_size} ".encode())
-            with path.open("rb") as file:
-                digest.update(file.read(1 << 20))
+            with path.open("rb") as opened:
+                digest.update(opened.read(1 << 20))
         return digest.hexdigest()[:12]
     import_object(text, what="outside model")
     file = getattr(sys.modules[text.partition(":")[0]], "__file__", None)
