@@ -95,20 +95,14 @@ def _cut_down(root: ElementTree.Element, name: str) -> None:
                 del node.attrib[key]
             elif key == "id":
                 node.attrib[key] = f"{name}-{value}"
-            elif key == "href":
-                node.attrib[key] = _address(value, name)
+            elif key == "href" and value.startswith("#"):
+                node.attrib[key] = f"#{name}-{value[1:]}"
+            elif key == "href" and not value.startswith("data:image/png;base64,"):
+                raise FernError(f"a figure leads to {value[:60]!r}", expected="a part of itself")
             elif "url(#" in value:
                 node.attrib[key] = value.replace("url(#", f"url(#{name}-")
             elif key in _PLACES:
                 node.attrib[key] = " ".join(_LONG.sub(_rounded, value).split())
-
-
-def _address(value: str, name: str) -> str:
-    if value.startswith("#"):
-        return f"#{name}-{value[1:]}"
-    if value.startswith("data:image/png;base64,"):
-        return value
-    raise FernError(f"a figure leads to {value[:60]!r}", expected="a part of itself")
 
 
 def _rounded(number: re.Match[str]) -> str:

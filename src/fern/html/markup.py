@@ -150,18 +150,14 @@ def listing(
         >>> '<td class="n" data-sort="0.5">0.5</td>' in made
         True
     """
-    tops = [
-        element(
-            "th",
-            {"scope": "col", "class": "n" if head.numeric else None, "data-group": head.group, "title": head.title},
-            head.text,
-        )
-        for head in heads
-    ]
-    lines = [
-        element("tr", {}, *(_cell(head, entry, first=place == 0) for place, (head, entry) in enumerate(pairs)))
-        for pairs in (list(zip(heads, row, strict=True)) for row in rows)
-    ]
+    tops = []
+    for head in heads:
+        looks = {"class": "n" if head.numeric else None, "data-group": head.group, "title": head.title}
+        tops.append(element("th", {"scope": "col", **looks}, head.text))
+    lines = []
+    for row in rows:
+        cells = [_cell(head, entry, first=head is heads[0]) for head, entry in zip(heads, row, strict=True)]
+        lines.append(element("tr", {}, *cells))
     table = element(
         "table",
         {"class": "sortable filterable" if filterable else "sortable"},

@@ -63,16 +63,15 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     """
     links = [element("a", {"href": f"#{section.anchor}"}, section.title) for section in sections]
     contents = element("nav", {"aria-label": "Contents"}, *links) if len(links) > 1 else Html("")
-    made_by = element("footer", {}, f"Made by fern {__version__}. This file is complete: it loads nothing.")
     scripts = [_asset("page.js")]
     if any(is_live(section.body) for section in sections):
-        scripts = [*scripts, plotly_script(), _asset("live.js")]
+        scripts += [plotly_script(), _asset("live.js")]
+    about = element("p", {"class": "soft"}, lead) if lead else ""
+    parts = [element("section", {"id": one.anchor}, element("h2", {}, one.title), one.body) for one in sections]
     body = [
-        element(
-            "header", {}, element("h1", {}, title), element("p", {"class": "soft"}, lead) if lead else "", contents
-        ),
-        element("main", {}, *(_section(section) for section in sections)),
-        made_by,
+        element("header", {}, element("h1", {}, title), about, contents),
+        element("main", {}, *parts),
+        element("footer", {}, f"Made by fern {__version__}. This file is complete: it loads nothing."),
         *(Html(f"<script>{script}</script>") for script in scripts),
     ]
     head = [
@@ -95,10 +94,8 @@ def content_security_policy(scripts: Sequence[str]) -> str:
         ["default-src 'none'", "script-src 'sha256-xY6QKfH9PRsQnLz56nj6MBwiK5oHg+im1Jkpdp1x/Ck='"]
     """
     allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; script-src {allowed}; {rest}"
 
 
 def details(summary: str, *contents: str) -> Html:
@@ -120,10 +117,6 @@ def download(text: str, name: str, data: bytes, kind: str) -> Html:
 @cache
 def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _section(section: Section) -> Html:
-    return element("section", {"id": section.anchor}, element("h2", {}, section.title), section.body)
 
 
 @cache

@@ -74,9 +74,8 @@ def parse_requirement(text: str) -> Requirement:
     """
     written = _WRITTEN.fullmatch(text)
     if written is None or not written[1] or written[2] not in _COMPARE:
-        raise FernError(
-            argument="requirement", got=text, expected="a metric, one of < <= > >= and a number, such as regret<0.5"
-        )
+        needed = "a metric, one of < <= > >= and a number, such as regret<0.5"
+        raise FernError(argument="requirement", got=text, expected=needed)
     metric, sign, number = written.groups()
     try:
         bound = float(number)

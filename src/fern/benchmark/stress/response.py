@@ -12,7 +12,7 @@ The counterfactual twin is the same system with the same noise and no shock. The
 windows at the same starts says what its error would have been, so that a hard stretch is not taken for the shock.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -129,7 +129,7 @@ def shock_response(
     averaged = max(1, smoothing // stride)
     smoothed = _smoothed(errors, starts, row, averaged)
     limits = (1.0 + tolerance) * np.maximum(level, _smoothed(calm, starts, row, averaged))
-    since = starts >= row
+    since, windows = starts >= row, -(-(context_length + horizon) // stride)
     return ShockResponse(
         scenario=trajectory.scenario.id or trajectory.scenario.system,
         shock_row=row,
@@ -140,11 +140,9 @@ def shock_response(
         twin_errors=calm,
         smoothed=smoothed,
         limits=limits,
-        phases=_phases(starts, errors, calm, row, context_length, horizon),
+        phases=tuple(_phases(starts, errors, calm, row, context_length, horizon)),
         level=level,
-        recovery=_recovery(
-            starts[since] - row, smoothed[since] > limits[since], windows=-(-(context_length + horizon) // stride)
-        ),
+        recovery=_recovery(starts[since] - row, smoothed[since] > limits[since], windows=windows),
     )
 
 
@@ -177,11 +175,8 @@ def window_errors(
         truth = values[some[:, None] + np.arange(horizon)].astype(np.float64)
         made = np.asarray(forecast(contexts.copy()), dtype=np.float64)
         if made.shape != truth.shape:
-            raise FernError(
-                f"returned shape {made.shape} for contexts {contexts.shape}",
-                argument="forecast",
-                expected=f"{truth.shape}",
-            )
+            problem = f"returned shape {made.shape} for contexts {contexts.shape}"
+            raise FernError(problem, argument="forecast", expected=truth.shape)
         if not np.isfinite(made).all():
             bad = int(some[np.argwhere(~np.isfinite(made))[0][0]])
             raise FernError(f"is not finite for the window that starts at row {bad:,}", argument="forecast")
@@ -209,31 +204,28 @@ def _stretch(
     earlier = plan.shock_rows[shock - 1] if shock else 0
     later = plan.shock_rows[shock + 1] if shock + 1 < len(plan.shocks) else plan.steps
     first, last = max(earlier + context_length, row - reach), min(later - horizon, row + reach)
+    name = plan.id or plan.system
     if first > row - horizon:
-        raise FernError(
-            f"{plan.id or plan.system}: no window lies before the shock at row {row:,}: context {context_length} and "
-            f"horizon {horizon} need {context_length + horizon} rows from row {earlier:,} on"
-            + ("" if reach >= horizon else f", and a reach of at least {horizon}, got {reach}")
+        problem = (
+            f"no window lies before the shock at row {row:,}: context {context_length} and horizon {horizon} need "
+            f"{context_length + horizon} rows from row {earlier:,} on"
         )
+        short = "" if reach >= horizon else f", and a reach of at least {horizon}, got {reach}"
+        raise FernError(problem + short, argument=name)
     if last < row:
-        raise FernError(
-            f"{plan.id or plan.system}: no window lies after the shock at row {row:,}: a horizon of {horizon} "
-            f"needs the shock at row {later - horizon:,} or earlier"
-        )
+        problem = f"no window lies after the shock at row {row:,}: a horizon of {horizon} needs the shock at row"
+        raise FernError(f"{problem} {later - horizon:,} or earlier", argument=name)
     return row, first, last
 
 
 def _phases(
     starts: NDArray[np.int64], errors: Floats, calm: Floats, row: int, context_length: int, horizon: int
-) -> tuple[Phase, ...]:
+) -> Iterator[Phase]:
     borders = (-np.inf, row - horizon + 1, row, row + context_length, np.inf)
-    phases = []
-    for name, low, high in zip(PHASES, borders[:-1], borders[1:], strict=True):
+    for name, (low, high) in zip(PHASES, pairwise(borders), strict=True):
         inside = (starts >= low) & (starts < high)
-        count = int(inside.sum())
-        means = (float(errors[inside].mean()), float(calm[inside].mean())) if count else (None, None)
-        phases.append(Phase(name, count, *means))
-    return tuple(phases)
+        means = (float(errors[inside].mean()), float(calm[inside].mean())) if inside.any() else (None, None)
+        yield Phase(name, int(inside.sum()), *means)
 
 
 def _smoothed(errors: Floats, starts: NDArray[np.int64], row: int, count: int) -> Floats:

@@ -132,18 +132,12 @@ def compare(
     there = here if other is None else _sides(other, task, notes)
     a, b = _side(first, here, runs), _side(second, there, other or runs)
     if other is None and first == second:
-        raise FernError(
-            f"got {first} twice; give another model, or another results folder with --other", argument="compare"
-        )
+        problem = f"got {first} twice; give another model, or another results folder with --other"
+        raise FernError(problem, argument="compare")
     shared = [case for case in a.runs if case in b.runs]
     if not shared:
-        raise FernError(
-            (
-                f"{first} and {second} have no finished runs on the same data; {first} has {_named(a)}, "
-                f"{second} has {_named(b)}"
-            ),
-            argument="compare",
-        )
+        has = f"{first} has {_named(a)}, {second} has {_named(b)}"
+        raise FernError(f"{first} and {second} have no finished runs on the same data; {has}", argument="compare")
     verdicts = tuple(_verdict(a, b, case, metric) for case in shared)
     alone = len(a.runs) + len(b.runs) - 2 * len(shared)
     if alone:
@@ -162,22 +156,19 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
     """Every model of a store with its finished runs of one task; of the same settings the newest result counts."""
     contents = store.contents()
     notes += contents.notes
-    results = [result for result in contents.results if task is None or result.task == task]
-    if not results:
-        tasks = {result.task for result in contents.results}
-        if task is not None and tasks:
-            raise unknown_name(f"task in {store.folder}", task, tasks)
+    tasks = {result.task for result in contents.results}
+    if not tasks:
         raise FernError("has no results", where=store.folder)
-    if len({result.task for result in results}) > 1:
-        tasks = {result.task for result in results}
-        raise FernError(
-            f"has results of the tasks {', '.join(sorted(tasks))}; choose one with --task", where=store.folder
-        )
+    if task is None and len(tasks) > 1:
+        problem = f"has results of the tasks {', '.join(sorted(tasks))}; choose one with --task"
+        raise FernError(problem, where=store.folder)
+    if task is not None and task not in tasks:
+        raise unknown_name(f"task in {store.folder}", task, tasks)
+    results = [result for result in contents.results if task is None or result.task == task]
     kept = newest(results)
-    if len(kept) < len(results):
-        notes.append(
-            f"{len(results) - len(kept)} older results of the same settings but other data or code were skipped."
-        )
+    older = len(results) - len(kept)
+    if older:
+        notes.append(f"{older} older results of the same settings but other data or code were skipped.")
     names = name_results(kept)
     sides: dict[str, dict[SharedProblem, dict[int, RunResult]]] = {}
     for result in kept:

@@ -85,10 +85,15 @@ def newest(results: Sequence[RunResult]) -> list[RunResult]:
     """The results without those of which a newer one has the same settings: they were of other data values or code."""
     last: dict[bytes, RunResult] = {}
     for result in sorted(results, key=lambda result: result.finished):
-        settings = {"model": model_label(result), "train": result.train_settings, "data": _data(result)}
-        last[
-            canonical({**settings, "dataset": _plain_dataset(result), "horizon": result.horizon, "seed": result.seed})
-        ] = result
+        settings = {
+            "model": model_label(result),
+            "train": result.train_settings,
+            "data": _data(result),
+            "dataset": _plain_dataset(result),
+            "horizon": result.horizon,
+            "seed": result.seed,
+        }
+        last[canonical(settings)] = result
     kept = set(map(id, last.values()))
     return [result for result in results if id(result) in kept]
 

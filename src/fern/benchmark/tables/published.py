@@ -74,8 +74,11 @@ def paper_figures(table: str) -> Mapping[Place, Mapping[str, float]]:
         raise unknown_name("paper table", table, _SOURCES)
     by_place: dict[Place, dict[str, float]] = {}
     for record in _records(table):
+        variant = record.get("variant", "base")
+        model = record.get("model", "fern") + ("" if variant == "base" else f":{variant}")
+        horizon = int(record["horizon"]) if "horizon" in record else _SOURCES[table].horizon
         figures = {name: float(value) for name, value in _metrics(table, record).items() if value}
-        by_place.setdefault(_place(table, record), {}).update(figures)
+        by_place.setdefault(Place(model, dataset_of(table, record["dataset"]), horizon), {}).update(figures)
     return MappingProxyType({place: MappingProxyType(figures) for place, figures in by_place.items()})
 
 
@@ -154,13 +157,6 @@ def _records(table: str) -> list[dict[str, str]]:
         paths = sorted((here / "published_numbers").iterdir(), key=lambda path: path.name)
     texts = (path.read_text(encoding="utf-8").splitlines() for path in paths)
     return [record for text in texts for record in csv.DictReader(line for line in text if not line.startswith("#"))]
-
-
-def _place(table: str, record: Mapping[str, str]) -> Place:
-    variant = record.get("variant", "base")
-    model = record.get("model", "fern") + ("" if variant == "base" else f":{variant}")
-    horizon = int(record["horizon"]) if "horizon" in record else _SOURCES[table].horizon
-    return Place(model, dataset_of(table, record["dataset"]), horizon)
 
 
 def _metrics(table: str, record: Mapping[str, str]) -> dict[str, str]:

@@ -203,10 +203,12 @@ def fit_width(table: Table, width: int) -> list[Table]:
     """
     left_out: list[str] = []
     if _total_width(table) > width:
-        bare = [column.model for column in table.columns if column.model and not _has_figure(table, column)]
+        cells = [(column, line.cells[i]) for line in table.lines for i, column in enumerate(table.columns)]
+        with_figure = {column.model for column, cell in cells if cell is not None and cell.mean is not None}
+        bare = {column.model: None for column in table.columns if column.model and column.model not in with_figure}
         if bare:
             table = _keep_columns(table, [column for column in table.columns if column.model not in bare])
-            left_out.append(f"models without a figure ({', '.join(dict.fromkeys(bare))})")
+            left_out.append(f"models without a figure ({', '.join(bare)})")
     metrics = list(dict.fromkeys(column.metric for column in table.columns if column.model))
     if _total_width(table) > width and len(metrics) > 1:
         kept = [column for column in table.columns if not column.model or column.metric == metrics[0]]
@@ -233,14 +235,6 @@ def fit_width(table: Table, width: int) -> list[Table]:
     ]
 
 
-def _has_figure(table: Table, column: Column) -> bool:
-    """Whether the model of the column has any."""
-    own = [place for place, other in enumerate(table.columns) if other.model == column.model]
-    return any(
-        cell is not None and cell.mean is not None for line in table.lines for cell in map(line.cells.__getitem__, own)
-    )
-
-
 def _keep_columns(table: Table, columns: Sequence[Column]) -> Table:
     places = [place for place, column in enumerate(table.columns) if column in columns]
     lines = tuple(replace(line, cells=tuple(line.cells[place] for place in places)) for line in table.lines)
@@ -249,16 +243,11 @@ def _keep_columns(table: Table, columns: Sequence[Column]) -> Table:
 
 def _total_width(table: Table) -> int:
     """Characters of a line in a terminal, with two between columns."""
-    keys = [max(map(len, (name, *(line.keys[place] for line in table.lines)))) for place, name in enumerate(table.keys)]
-    figures = [
-        max(
-            len(column.model),
-            len(title_of(column.metric)),
-            *(len(_terminal_text(line.cells[place])) for line in table.lines),
-        )
-        for place, column in enumerate(table.columns)
-    ]
-    return sum(keys) + sum(figures) + 2 * (len(keys) + len(figures) - 1)
+    texts = [(name, *(line.keys[i] for line in table.lines)) for i, name in enumerate(table.keys)]
+    for i, column in enumerate(table.columns):
+        cells = (_terminal_text(line.cells[i]) for line in table.lines)
+        texts.append((column.model, title_of(column.metric), *cells))
+    return sum(max(map(len, own)) for own in texts) + 2 * (len(texts) - 1)
 
 
 def _terminal_text(cell: Cell | None) -> str:
