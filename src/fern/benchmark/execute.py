@@ -178,7 +178,7 @@ def _train(model: Forecaster, run: Run, problem: Problem, context: RunContext) -
         validation = problem.validation
         if not model.chooses and run.settings.epoch_figures == "none":  # figures that nobody would read
             validation = problem.first_validation_window
-        windows = {"windows_test": test, "windows_last": last}
+        windows: dict[str, Any] = {"windows_test": test, "windows_last": last}
         go = partial(train, model, problem.train, validation, config, **windows, progress=context.progress)
         if folder is not None and resumable(folder):
             try:

@@ -141,7 +141,7 @@ def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Pr
             raise FernError("a forecast of the test windows is not finite")
         distribution = made.ellipsoid if made.ellipsoid is not None else made.samples
         if gathered is None:
-            of_distribution = () if distribution is None else SAMPLED_DISTRIBUTION
+            of_distribution: tuple[str, ...] = () if distribution is None else SAMPLED_DISTRIBUTION
             if made.ellipsoid is not None:
                 of_distribution = ELLIPSOID_DISTRIBUTION
             gathered = MetricAccumulator([*POINT, *of_distribution], std=problem.train_std, levels=(90.0,))

@@ -94,7 +94,7 @@ def _suite(target: str, result: Result) -> ElementTree.Element:
     cases = _cases(result)
     failed = sum(trouble is not None for trouble in cases.values())
     counts = {"tests": str(len(cases)), "failures": str(failed), "errors": "0", "skipped": "0"}
-    suite = ElementTree.Element("testsuite", name=_xml(result.scenario), **counts, time=f"{result.seconds:.3f}")
+    suite = ElementTree.Element("testsuite", {"name": _xml(result.scenario), **counts, "time": f"{result.seconds:.3f}"})
     properties = ElementTree.SubElement(suite, "properties")
     figures = {} if result.figures is None else asdict(result.figures)
     for rival, reached in result.rivals.items():
@@ -104,7 +104,7 @@ def _suite(target: str, result: Result) -> ElementTree.Element:
         ElementTree.SubElement(properties, "property", name=name, value=f"{value:.10g}")
     for name, trouble in cases.items():
         about = {"classname": _xml(f"{target}.{result.scenario}"), "time": f"{result.seconds / len(cases):.3f}"}
-        case = ElementTree.SubElement(suite, "testcase", name=name, **about)
+        case = ElementTree.SubElement(suite, "testcase", {"name": name, **about})
         if trouble is not None:
             kind = "requirement" if result.reason is None else "forecaster"
             failure = ElementTree.SubElement(case, "failure", message=_xml(trouble), type=kind)

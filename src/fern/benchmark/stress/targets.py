@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -183,7 +183,7 @@ def _train(source: str | Builder, data: ScenarioData) -> Forecaster:
     """A registered model, or one that is built, after the quick budget."""
     from fern.training import TrainConfig, train
 
-    lengths = {"context_length": data.config.context_length, "horizon": data.config.horizon}
+    lengths: dict[str, Any] = {"context_length": data.config.context_length, "horizon": data.config.horizon}
     learnt, judged = (
         Windows(data.rows, **lengths, part=part, stride=max(1, -(-len(part) // most)))
         for part, most in ((data.train, TRAINING_WINDOWS), (data.validation, VALIDATION_WINDOWS))
