@@ -134,7 +134,7 @@ def test_a_killed_worker_is_told_and_the_next_run_gets_a_new_one(store):
         events = []
         wait_for(lambda: events.extend(engine.wait(0.1)) or len(events) >= 2, what="two epochs")
         assert all(isinstance(event, Advanced) for event in events)
-        os.kill(engine._workers[0]._process.pid, signal.SIGKILL)
+        os.kill(engine._workers[0].process.pid, signal.SIGKILL)
         events = []
         wait_for(lambda: events.extend(engine.wait(0.1)) or any(isinstance(e, Lost) for e in events), what="the loss")
         assert events[-1] == Lost(run.key, "the worker process was killed by SIGKILL")
@@ -143,7 +143,7 @@ def test_a_killed_worker_is_told_and_the_next_run_gets_a_new_one(store):
         events = []
         wait_for(lambda: events.extend(engine.wait(0.1)) or events, what="an epoch")
         assert events[0].epoch > 1
-        worker = engine._workers[0]._process.pid
+        worker = engine._workers[0].process.pid
     assert not alive(worker)
 
 

@@ -71,8 +71,8 @@ def share_threads(*, cores: int, jobs: int | None, threads: int | None) -> tuple
             raise FernError(argument=name, got=value, expected="at least 1")
     if threads is not None:
         require_threads(threads)
-    if jobs is not None:
-        require_memory(f"jobs: {show_value(jobs)} processes", PROCESS_BYTES * min(jobs, 10**9))
     if jobs is None:
-        jobs = max(1, cores // threads) if threads is not None else cores
-    return jobs, threads if threads is not None else max(1, cores // jobs)
+        jobs = max(1, cores // (threads or 1))
+    else:
+        require_memory(f"jobs: {show_value(jobs)} processes", PROCESS_BYTES * min(jobs, 10**9))
+    return jobs, threads or max(1, cores // jobs)

@@ -40,7 +40,9 @@ class LocalEngine:
 
     def __exit__(self, *exception: object) -> None:
         for worker in self._workers:
-            worker.dismiss()
+            if worker.key is not None:
+                worker.process.terminate()  # its checkpoint stays
+            worker.pipe.close()
         for worker in self._workers:
             worker.end()
 
@@ -64,7 +66,7 @@ class LocalEngine:
                 self._workers.remove(worker)
                 worker.end()
                 if worker.key is not None:
-                    events.append(Lost(worker.key, worker.cause_of_death()))
+                    events.append(Lost(worker.key, f"the worker process {describe_exit(worker.process.exitcode)}"))
                 continue
             if isinstance(message, FernError):
                 raise message
@@ -81,7 +83,7 @@ class _Worker:
         self.key: str | None = None
         self.pipe, theirs = multiprocessing.get_context("spawn").Pipe()
         variables = dict.fromkeys(THREAD_VARIABLES, str(threads))
-        self._process = spawn(
+        self.process = spawn(
             serve, theirs, str(folder), threads, imported_modules(), daemon=True, name="fern", variables=variables
         )
         theirs.close()  # else its end could not be noticed here
@@ -91,22 +93,13 @@ class _Worker:
         with suppress(OSError):  # died already: wait() finds out
             self.pipe.send(run)
 
-    def dismiss(self) -> None:
-        """Ask it to go; one with a run under way is stopped, its checkpoint stays."""
-        if self.key is not None:
-            self._process.terminate()
-        self.pipe.close()
-
     def end(self) -> None:
         """Make sure that it is gone."""
         self.pipe.close()
-        self._process.join(_GOODBYE)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-
-    def cause_of_death(self) -> str:
-        return f"the worker process {describe_exit(self._process.exitcode)}"
+        self.process.join(_GOODBYE)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
 
 
 class _Teller(Progress):
@@ -133,9 +126,8 @@ def serve(pipe: Connection, folder: str, threads: int, modules: tuple[str, ...] 
     with suppress(EOFError, OSError):
         while True:
             run: Run = pipe.recv()
-            place = RunContext(
-                threads=threads, checkpoints=store.checkpoint_path(run.key), progress=_Teller(pipe, run.key)
-            )
+            checkpoints, progress = store.checkpoint_path(run.key), _Teller(pipe, run.key)
+            place = RunContext(threads=threads, checkpoints=checkpoints, progress=progress)
             try:
                 pipe.send(Finished(run.key, execute_run(run, place, bench)))
             except FernError as error:  # the worker itself is wrong, not the run

@@ -113,9 +113,8 @@ def work(
     store, bench = Store(folder), _bench()
     bench.add_dataset(dataset)
     shared = (store.folder / "claims" / token).exists()
-    return execute_run(
-        run, RunContext(threads=threads, checkpoints=store.checkpoint_path(run.key) if shared else None), bench
-    )
+    checkpoints = store.checkpoint_path(run.key) if shared else None
+    return execute_run(run, RunContext(threads=threads, checkpoints=checkpoints), bench)
 
 
 @cache
