@@ -6,6 +6,7 @@ table. Where models are lines, EPT in Lyapunov times follows EPT if the exponent
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from statistics import fmean, stdev
 from typing import Literal
 
@@ -150,8 +151,12 @@ def build_table(
     for metric in metrics or ():
         if metric not in known:
             raise unknown_name("metric", metric, known)
-    layout = replace(KINDS[kind], metrics=tuple(metrics or in_lyapunov_times(KINDS[kind], mine)))
     grid = fill_grid(mine, expected=None if isinstance(task, str) else task)
+    layout = replace(
+        KINDS[kind],
+        metrics=tuple(metrics or in_lyapunov_times(KINDS[kind], mine)),
+        floor=KINDS[kind].floor and any("oracle_mse" in result.metrics for result in grid.results),
+    )
     printed = kind if paper and has_table(kind) else None
     figures = (*layout.metrics, "oracle_mse", "regret", "mse", *(compared_figures(kind) if printed else ()))
     cells = mark_best(grid.cells(figures))
@@ -161,8 +166,8 @@ def build_table(
     title = (task.title if isinstance(task, Task) else "") or f"Task {name}"
     notes = _notes(grid, cells, layout, printed)
     if paper and printed is None:
-        notes = (*notes, "The paper has no such table.")
-    return Table(title, _keys(grid, layout), _columns(grid, layout), tuple(lines), notes)
+        notes.append("The paper has no such table.")
+    return Table(title, _keys(grid, layout), _columns(grid, layout), tuple(lines), tuple(notes))
 
 
 def in_lyapunov_times(layout: Layout, results: Sequence[RunResult]) -> tuple[str, ...]:
@@ -174,10 +179,6 @@ def in_lyapunov_times(layout: Layout, results: Sequence[RunResult]) -> tuple[str
     return (*layout.metrics[:place], "ept_lyapunov", *layout.metrics[place:])
 
 
-def _has_floor(grid: Grid, layout: Layout) -> bool:
-    return layout.floor and any("oracle_mse" in result.metrics for result in grid.results)
-
-
 def _keys(grid: Grid, layout: Layout) -> tuple[str, ...]:
     if not layout.across:
         return ("dataset", "horizon", "model")
@@ -185,13 +186,10 @@ def _keys(grid: Grid, layout: Layout) -> tuple[str, ...]:
 
 
 def _columns(grid: Grid, layout: Layout) -> tuple[Column, ...]:
-    if not layout.across:
-        floors = [metric for metric in ("oracle_mse", "regret") if metric not in layout.metrics]
-        return tuple(Column(metric) for metric in (*layout.metrics, *(floors if _has_floor(grid, layout) else ())))
-    columns = [Column(metric, model) for model in grid.forecasters for metric in layout.metrics]
-    if _has_floor(grid, layout):
-        columns += [Column("oracle_mse"), Column("regret")]
-    return tuple(columns)
+    models = grid.forecasters if layout.across else [""]
+    columns = [Column(metric, model) for model in models for metric in layout.metrics]
+    floors = [Column(metric) for metric in ("oracle_mse", "regret") if layout.floor]
+    return (*columns, *(column for column in floors if column not in columns))
 
 
 def _across(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line]:
@@ -202,15 +200,14 @@ def _across(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line
         cells_of_line: list[Cell | None] = [
             cells.get(Spot(dataset, horizon, model, metric)) for model in models for metric in layout.metrics
         ]
-        if _has_floor(grid, layout):
+        if layout.floor:
             cells_of_line += [_floor(grid, cells, dataset, horizon), _least_regret(cells, dataset, horizon, models)]
         lines.append(Line((dataset, str(horizon))[: len(keys)], tuple(cells_of_line)))
     ranks = {metric: _average_ranks(grid, cells, metric) for metric in layout.metrics}
     averaged: list[Cell | None] = [ranks[metric].get(model) for model in models for metric in layout.metrics]
     if any(averaged):
-        padding: list[Cell | None] = [None] * (2 if _has_floor(grid, layout) else 0)
-        blanks = ("",) * (len(keys) - 1)
-        lines.append(Line(("average rank", *blanks), (*averaged, *padding), starts_block=True))
+        padding = (None, None) if layout.floor else ()
+        lines.append(Line(("average rank", "")[: len(keys)], (*averaged, *padding), starts_block=True))
     return lines
 
 
@@ -241,15 +238,12 @@ def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout,
     averaged: dict[Spot, Cell] = {}
     metrics = [column.metric for column in _columns(grid, layout)]
     compared = compared_figures(paper) if paper is not None else ()
-    for dataset in dict.fromkeys(dataset for dataset, _ in grid.cases):
+    datasets = dict.fromkeys(dataset for dataset, _ in grid.cases)
+    for dataset, model, metric in product(datasets, grid.models, (*metrics, *compared)):
         horizons = [horizon for name, horizon in grid.cases if name == dataset]
-        if len(horizons) < 2:
-            continue
-        for model in grid.models:
-            for metric in (*metrics, *compared):
-                parts = [cells.get(Spot(dataset, horizon, model, metric)) for horizon in horizons]
-                if whole := _mean_cell(parts):
-                    averaged[Spot(dataset, 0, model, metric)] = whole
+        parts = [cells.get(Spot(dataset, horizon, model, metric)) for horizon in horizons]
+        if len(horizons) > 1 and (whole := _mean_cell(parts)):
+            averaged[Spot(dataset, 0, model, metric)] = whole
     averaged = mark_best(averaged)
     if paper is not None:
         averaged = averages_beside_paper(paper, averaged, grid.cases)
@@ -293,11 +287,9 @@ def _floor(grid: Grid, cells: Mapping[Spot, Cell], dataset: str, horizon: int) -
     own = cells.get(Spot(dataset, horizon, ORACLE, "mse"))
     if own is not None and own.mean is not None:
         return replace(own, place=None)
-    for model in grid.models:
-        said = cells.get(Spot(dataset, horizon, model, "oracle_mse"))
-        if said is not None and said.mean is not None:
-            return Cell(mean=said.mean, done=said.done)
-    return None
+    said = (cells.get(Spot(dataset, horizon, model, "oracle_mse")) for model in grid.models)
+    known = (cell for cell in said if cell is not None and cell.mean is not None)
+    return next((Cell(mean=cell.mean, done=cell.done) for cell in known), None)
 
 
 def _least_regret(cells: Mapping[Spot, Cell], dataset: str, horizon: int, models: Sequence[str]) -> Cell | None:
@@ -308,12 +300,12 @@ def _least_regret(cells: Mapping[Spot, Cell], dataset: str, horizon: int, models
     return replace(cells[Spot(dataset, horizon, least, "regret")], place=None)  # what is missing stands in the cell
 
 
-def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> tuple[str, ...]:
+def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> list[str]:
     words = grid.seeds_in_words()
     seeds = f"Mean over {words}, ± standard error." if len(grid.seeds) > 1 else f"{words}."
     notes = [f"{seeds} Best and second best are marked; the oracle is not."]
     notes += [note for note in (grid.seen(), grid.trained(), grid.horizons_in_lyapunov_times()) if note]
-    if _has_floor(grid, layout):
+    if layout.floor:
         least = "of the best model" if layout.across else "of each model"
         notes.append(
             f"oracle: MSE of the best possible forecast. regret ({least}): (MSE − oracle MSE) / training variance."
@@ -335,7 +327,7 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
         notes.append(source if matched else f"{source} It has no number for these runs.")
         if matched:
             notes += [*paper_notes(paper), *(f"The paper: {text}" for text in contradictions(paper))]
-    return tuple(notes)
+    return notes
 
 
 def _over_starts(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[str]:

@@ -73,10 +73,8 @@ def cell_text(cell: Cell | None) -> str:
         return ""
     parts = []
     if cell.mean is not None:
-        error = "" if not cell.standard_error else f" ± {cell.standard_error:.2g}"
-        parts.append(number(cell.mean) + error)
-    trouble = cell.trouble()
-    if trouble:
+        parts.append(number(cell.mean) + (f" ± {cell.standard_error:.2g}" if cell.standard_error else ""))
+    if trouble := cell.trouble():
         parts.append(f"[{trouble}]" if parts else trouble)
     if cell.paper is not None:
         last = "" if cell.last_batch is None else f"last batch {number(cell.last_batch)}, "
@@ -217,10 +215,8 @@ def fit_width(table: Table, width: int) -> list[Table]:
     if any(cell is not None and cell.missing for line in table.lines for cell in line.cells):
         table = replace(table, notes=(*table.notes, "–: no result yet. *: fewer seeds than the task has."))
     if left_out:
-        note = (
-            f"Left out here: {'; '.join(left_out)}. --out FILE.html (or .md, .csv) has all of it; --metrics picks some."
-        )
-        table = replace(table, notes=(*table.notes, note))
+        hint = "--out FILE.html (or .md, .csv) has all of it; --metrics picks some."
+        table = replace(table, notes=(*table.notes, f"Left out here: {'; '.join(left_out)}. {hint}"))
     if _total_width(table) <= width:
         return [table]
     parts: list[list[Column]] = [[]]
@@ -270,10 +266,10 @@ def to_rich(table: Table) -> "RichTable":
         drawn.add_column(head, justify="right", no_wrap=True)
 
     def cell(content: Cell | None) -> Text:
-        if content is None:
-            return Text("")
-        bad = content.diverged or content.failed
-        style = "red" if bad else {1: "bold green", 2: "underline"}.get(content.place or 0, "")
+        style = ""
+        if content is not None:
+            bad = content.diverged or content.failed
+            style = "red" if bad else {1: "bold green", 2: "underline"}.get(content.place or 0, "")
         return Text(_terminal_text(content), style=style)
 
     for place, line in enumerate(table.lines):
