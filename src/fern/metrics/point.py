@@ -133,19 +133,13 @@ def _kind(values: object) -> str:
 
 
 @blockwise
-def squared_errors(
-    pred: Tensor,  # (B, H, C)
-    true: Tensor,  # (B, H, C)
-) -> Tensor:  # (B, C)
+def squared_errors(pred: Tensor, true: Tensor) -> Tensor:  # (B, H, C) each -> (B, C)
     """The mean squared error of each window and channel."""
     return (wide(pred) - wide(true)).square().mean(dim=1)
 
 
 @blockwise
-def absolute_errors(
-    pred: Tensor,  # (B, H, C)
-    true: Tensor,  # (B, H, C)
-) -> Tensor:  # (B, C)
+def absolute_errors(pred: Tensor, true: Tensor) -> Tensor:  # (B, H, C) each -> (B, C)
     """The mean absolute error of each window and channel."""
     return (wide(pred) - wide(true)).abs().mean(dim=1)
 
@@ -154,10 +148,7 @@ def absolute_errors(
 def mse(pred: Tensor, true: Tensor) -> Tensor: ...
 @overload
 def mse(pred: NumpyArray, true: NumpyArray) -> np.float64: ...
-def mse(
-    pred: Array,  # (B, H, C)
-    true: Array,  # (B, H, C)
-) -> Scalar:
+def mse(pred: Array, true: Array) -> Scalar:  # (B, H, C) each
     """Mean squared error over windows, steps and channels.
 
     Example:
@@ -172,10 +163,7 @@ def mse(
 def mae(pred: Tensor, true: Tensor) -> Tensor: ...
 @overload
 def mae(pred: NumpyArray, true: NumpyArray) -> np.float64: ...
-def mae(
-    pred: Array,  # (B, H, C)
-    true: Array,  # (B, H, C)
-) -> Scalar:
+def mae(pred: Array, true: Array) -> Scalar:  # (B, H, C) each
     """Mean absolute error over windows, steps and channels.
 
     Example:
@@ -207,10 +195,7 @@ def ordered(values: Tensor) -> Tensor:
 
 
 @blockwise
-def w2_squared_per_window(
-    pred: Tensor,  # (B, H, C)
-    true: Tensor,  # (B, H, C)
-) -> Tensor:  # (B, C)
+def w2_squared_per_window(pred: Tensor, true: Tensor) -> Tensor:  # (B, H, C) each -> (B, C)
     """The squared W2 distance between the horizon's values, for each window and channel."""
     gaps = ordered(wide(pred).transpose(1, 2)) - ordered(wide(true).transpose(1, 2))
     return gaps.square().mean(dim=-1)
@@ -270,10 +255,7 @@ def read_directions(directions: Array) -> Tensor:  # (H, L)
     return columns
 
 
-def unit_directions(
-    directions: Array | None,  # (H, L)
-    true: Tensor,  # (B, H, C)
-) -> Tensor:  # (H, L)
+def unit_directions(directions: Array | None, true: Tensor) -> Tensor:  # (H, L) and (B, H, C) -> (H, L)
     """The directions, or the default ones for None, for the truth's horizon and on its device."""
     horizon = true.shape[1]
     columns = sphere_directions(horizon) if directions is None else read_directions(directions)
@@ -287,10 +269,7 @@ def unit_directions(
 def w2_squared(pred: Tensor, true: Tensor) -> Tensor: ...
 @overload
 def w2_squared(pred: NumpyArray, true: NumpyArray) -> np.float64: ...
-def w2_squared(
-    pred: Array,  # (B, H, C)
-    true: Array,  # (B, H, C)
-) -> Scalar:
+def w2_squared(pred: Array, true: Array) -> Scalar:  # (B, H, C) each
     """Squared Wasserstein-2 distance of the horizon's values: the shock tables' WD. It is ``w2`` among `METRICS`
     and in settings, ``wd`` in rows, and squared under each of these names.
 
@@ -394,10 +373,7 @@ def read_std(std: Array | Sequence[float]) -> Tensor:  # (C,)
     return deviations
 
 
-def channel_std(
-    std: Array | Sequence[float],  # (C,)
-    true: Tensor,  # (B, H, C)
-) -> Tensor:  # (C,)
+def channel_std(std: Array | Sequence[float], true: Tensor) -> Tensor:  # (C,) and (B, H, C) -> (C,)
     """The standard deviation of each channel of the truth, on its device."""
     deviations = read_std(std)
     channels = true.shape[-1]

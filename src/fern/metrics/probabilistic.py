@@ -132,10 +132,7 @@ def pairs(count: int, estimator: Estimator) -> int:
     return count * (count - 1)
 
 
-def read_marginals(
-    distribution: ForecastDistribution,
-    truth: Tensor,  # (B, H, C)
-) -> Marginals:
+def read_marginals(distribution: ForecastDistribution, truth: Tensor) -> Marginals:  # truth (B, H, C)
     """The distribution's marginals in float64, checked, and fitting the truth."""
     if isinstance(distribution, Ellipsoid):
         require_distribution_fits(distribution, truth)
@@ -146,10 +143,7 @@ def read_marginals(
     return SampleMarginals(ordered(wide(read_samples(distribution, truth)).permute(1, 3, 2, 0)))
 
 
-def read_samples(
-    samples: Array,  # (S, B, H, C)
-    truth: Tensor,  # (B, H, C)
-) -> Tensor:  # (S, B, H, C)
+def read_samples(samples: Array, truth: Tensor) -> Tensor:  # (S, B, H, C) and (B, H, C) -> (S, B, H, C)
     """The samples as a tensor, checked, and fitting the truth."""
     values = to_tensor("distribution", samples, SAMPLES)
     if values.shape[1:] != truth.shape:
@@ -192,10 +186,7 @@ def read_paths(
     return paths
 
 
-def require_distribution_fits(
-    distribution: Ellipsoid,
-    truth: Tensor,  # (B, H, C)
-) -> None:
+def require_distribution_fits(distribution: Ellipsoid, truth: Tensor) -> None:  # truth (B, H, C)
     """Refuse a distribution whose batch and event are not the truth's windows, channels and horizon."""
     batch, horizon, channels = truth.shape
     has, needs = (distribution.batch_shape, distribution.event_shape), ((batch, channels), (horizon,))
@@ -206,10 +197,7 @@ def require_distribution_fits(
     require_device("distribution", distribution.eigenvalues, truth)
 
 
-def negative_log_densities(
-    distribution: ForecastDistribution,
-    true: Tensor,  # (B, H, C)
-) -> Tensor:  # (B, C)
+def negative_log_densities(distribution: ForecastDistribution, true: Tensor) -> Tensor:  # true (B, H, C) -> (B, C)
     """−log density of each window and channel, per step."""
     if not isinstance(distribution, Ellipsoid):
         raise FernError("has no density; crps and energy_score take samples", argument="distribution")
