@@ -92,7 +92,11 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
             else:
                 table, ahead = _table(window, covariates=self.covariates, like=fitted._fitted())
             with self._record_inference_time():
-                answers.append(_answer(self._predict_table(fitted, table, ahead, task), task))
+                state = fitted._fitted()
+                request = Request(task.horizon, tuple(task.quantile_levels), seed=self.seed)
+                recent = keep_recent(table.series, keep=state.keep)
+                known = [replace(one, ahead=ahead.get(one.name)) for one in recent]
+                answers.append(_answer(predict_series(state, known, request), task))
         return answers
 
     def _forecaster(self, task: Any) -> own.FernForecaster:
@@ -108,14 +112,6 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
             threads=self.threads,
             progress="silent",
         )
-
-    def _predict_table(
-        self, fitted: own.FernForecaster, table: SeriesTable, ahead: Mapping[str, Floats], task: Any
-    ) -> Prediction:
-        state = fitted._fitted()
-        request = Request(task.horizon, tuple(task.quantile_levels), seed=self.seed)
-        recent = keep_recent(table.series, keep=state.keep)
-        return predict_series(state, [replace(one, ahead=ahead.get(one.name)) for one in recent], request)
 
 
 class PretrainedFernModel(ForecastingModel):  # type: ignore[misc]  # the library has no types

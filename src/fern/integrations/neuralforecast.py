@@ -73,15 +73,11 @@ class EllipsoidLoss(DistributionLoss):  # type: ignore[misc]  # the library has 
     def _domain_map(self, input: Tensor) -> Tensor:  # noqa: A002  the library's name
         return input
 
-    def ellipsoid(
-        self,
-        distr_args: Tensor,  # (B, h, 2 + R)
-    ) -> Ellipsoid:  # batch (B,), event (h,)
+    def ellipsoid(self, distr_args: Tensor) -> Ellipsoid:  # (B, h, 2 + R) -> batch (B,), event (h,)
         """The distribution that a network's numbers stand for."""
         horizon = distr_args.shape[1]
         size = min(self.patch_size, horizon)
-        missing = -horizon % size
-        padded = pad(distr_args, (0, 0, 0, missing))
+        padded = pad(distr_args, (0, 0, 0, -horizon % size))
         numbers = padded.view(len(padded), -1, size, padded.shape[2])  # (B, g, p, 2 + R)
         return Ellipsoid(
             numbers[..., 0],
@@ -110,14 +106,10 @@ class EllipsoidLoss(DistributionLoss):  # type: ignore[misc]  # the library has 
         distribution = self.ellipsoid(distr_args)
         weights = torch.ones_like(y) if mask is None else mask  # (B, h, 1)
         score = gaussian_crps(distribution.axis_coordinates(torch.nan_to_num(y[..., 0])), distribution.axis_stddev)
-        whole = _least_of_patch(weights[..., 0], distribution.patch_size)
+        horizon, size = weights.shape[1], distribution.patch_size
+        patches = pad(weights[..., 0], (0, -horizon % size), value=torch.inf).view(len(weights), -1, size)
+        whole = patches.amin(-1).repeat_interleave(size, dim=1)[:, :horizon]
         return (score * whole).sum() / whole.sum().clamp_min(torch.finfo(score.dtype).tiny)
-
-
-def _least_of_patch(weights: Tensor, size: int) -> Tensor:  # (B, h)
-    windows, horizon = weights.shape
-    padded = pad(weights, (0, -horizon % size), value=torch.inf).view(windows, -1, size)
-    return padded.amin(-1).repeat_interleave(size, dim=1)[:, :horizon]
 
 
 def _in_units_of_y(output: Tensor, loc: Tensor | None = None, scale: Tensor | None = None, eps: float = 0.0) -> Tensor:
@@ -187,12 +179,8 @@ class ColumnEffects(nn.Module):
                 self.get_buffer(f"{name}_mean").copy_(rows.mean(dim=0))
                 self.get_buffer(f"{name}_spread").copy_(torch.where(spread > 0, spread, torch.ones_like(spread)))
 
-    def forward(
-        self,
-        past: Tensor,  # (B, L, 1)
-        batch: dict[str, Any],
-    ) -> tuple[Tensor, Tensor]:  # (B, L, 1), (B, h, outputs)
-        """The past without the effect of known columns, and what is added to the forecast."""
+    def forward(self, past: Tensor, batch: dict[str, Any]) -> tuple[Tensor, Tensor]:  # (B, L, 1), (B, h, outputs)
+        """The past (B, L, 1) without the effect of known columns, and what is added to the forecast."""
         unit = past.detach().std(dim=1, correction=0, keepdim=True)  # (B, 1, 1)
         unit = torch.where(unit > 0, unit, torch.ones_like(unit))
         ahead = past.new_zeros(len(past), self.horizon)
@@ -338,9 +326,8 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
             dataloader_kwargs=dataloader_kwargs,
             **{"gradient_clip_val": 1.0, **trainer_kwargs},
         )
-        self.outputs = (
-            1 if joint else self.loss.outputsize_multiplier
-        )  # numbers a step, beside those of the distribution
+        # Numbers a step, beside those of the distribution.
+        self.outputs = 1 if joint else self.loss.outputsize_multiplier
         self.fern = build_model(
             "fern",
             context_length=self.input_size,
@@ -389,9 +376,8 @@ class Fern(BaseModel):  # type: ignore[misc]  # the library has no types
 def _numbers(distribution: Ellipsoid, *, reflections: int) -> Tensor:  # batch (B, 1) -> (B, h, 2 + R)
     assert distribution.offset is not None
     vectors = pad(distribution.reflections[:, 0], (0, 0, 0, reflections - distribution.reflections.shape[-2]))
-    numbers = torch.cat(
-        (distribution.eigenvalues[:, 0].unsqueeze(2), distribution.offset[:, 0].unsqueeze(2), vectors), dim=2
-    )
+    scalars = torch.stack((distribution.eigenvalues[:, 0], distribution.offset[:, 0]), dim=2)
+    numbers = torch.cat((scalars, vectors), dim=2)
     return numbers.transpose(2, 3).flatten(1, 2)[:, : distribution.horizon]  # (B, g, 2 + R, p) -> (B, h, 2 + R)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fern import forecaster as own
 from fern.data.covariates import Covariates, EncodedColumn, Encoding
-from fern.data.frequency import ROWS, Frequency
+from fern.data.frequency import ROWS
 from fern.data.series_table import SeriesTable, interpolate
 from fern.errors import FernError
 from fern.extras import import_optional
@@ -152,9 +152,8 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
     def _pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
         known: own.FernForecaster | None = getattr(self, "pretrained_forecaster_", None)
         if fh is None and known is None:
-            raise FernError(
-                "is missing; pretrain needs the steps to learn, as in pretrain(panel, fh=range(1, 25))", argument="fh"
-            )
+            problem = "is missing; pretrain needs the steps to learn, as in pretrain(panel, fh=range(1, 25))"
+            raise FernError(problem, argument="fh")
         instances = _instances(y)
         lasts = {label: _last(rows.index) for label, rows in instances.items()}
         horizon = known.horizon if known is not None and fh is None else _most(_steps(fh, lasts))
@@ -313,16 +312,17 @@ def _table(
     known = None
     if columns is not None:
         names = _column_names(next(iter(columns.values())).columns)
-        dated = frequency != ROWS if like is None else like.table.time_col is not None
-        if like is None:
-            dated = dated and all(_is_grid(_stamps(rows.index), frequency) for rows in instances.values())
+        times = {label: _stamps(rows.index) for label, rows in instances.items()}
+        if like is None:  # too few stamps to tell do
+            grids = (len(own) < 3 or find_frequency(own) == frequency for own in times.values())
+            dated = frequency != ROWS and all(grids)
             encoding = Encoding(Covariates(known=names), tuple(map(EncodedColumn, names)), calendar=dated)
         else:
             assert like.covariates is not None
-            encoding = like.covariates.encoding
+            dated, encoding = like.table.time_col is not None, like.covariates.encoding
         dynamic = {_name(label): _align(columns, label, rows.index, names) for label, rows in instances.items()}
-        stamps = {_name(label): _as_arrow(rows.index) for label, rows in instances.items()} if dated else {}
-        known = Columns(encoding, dynamic, stamps=stamps)
+        arrow = {_name(label): own.to_numpy().astype("datetime64[ns]") for label, own in times.items() if dated}
+        known = Columns(encoding, dynamic, stamps={name: pa.array(own) for name, own in arrow.items()})
     series = ((_name(label), rows.to_numpy(dtype=np.float64)) for label, rows in instances.items())
     return make_table(series, frequency=frequency, columns=known)
 
@@ -340,15 +340,6 @@ def _column_names(columns: Any) -> tuple[str, ...]:
 
 def _stamps(index: Any) -> Any:
     return index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
-
-
-def _as_arrow(index: Any) -> pa.Array:
-    return pa.array(_stamps(index).to_numpy().astype("datetime64[ns]"))
-
-
-def _is_grid(stamps: Any, frequency: Frequency) -> bool:
-    """Whether stamps step by the frequency; too few to tell do."""
-    return len(stamps) < 3 or find_frequency(stamps) == frequency
 
 
 def _align(
@@ -374,9 +365,8 @@ def _align(
     values: Floats = rows.reindex(index).to_numpy(dtype=np.float64)
     if not np.isfinite(values[needed]).all():
         row, column = np.argwhere(~np.isfinite(values) & needed[:, None])[0]
-        raise FernError(
-            f"{where}{names[column]!r} is {values[row, column]} at {index[row]}", argument="X", expected="numbers"
-        )
+        problem = f"{where}{names[column]!r} is {values[row, column]} at {index[row]}"
+        raise FernError(problem, argument="X", expected="numbers")
     return values
 
 
@@ -403,10 +393,7 @@ def _most(places: Sequence[Steps]) -> int:
     return max(int(steps.max()) for steps in places)
 
 
-def _rows(
-    values: Floats,  # (N, steps, C)
-    places: Sequence[Steps],
-) -> Floats:  # (all steps that are asked for, C)
+def _rows(values: Floats, places: Sequence[Steps]) -> Floats:  # (N, steps, C) -> (all steps that are asked for, C)
     return np.concatenate([one[steps - 1] for one, steps in zip(values, places, strict=True)])
 
 
@@ -418,18 +405,16 @@ def _require_following(label: Any, last: Any, index: Any) -> None:
     following = horizon.to_absolute_index(last)[0]
     if index[0] != following:
         where = "" if label is None else f"series {label!r}: "
-        raise FernError(
-            (f"{where}begins at {index[0]}, after {last[0]} comes {following}; give the rows between too"), argument="y"
-        )
+        problem = f"{where}begins at {index[0]}, after {last[0]} comes {following}; give the rows between too"
+        raise FernError(problem, argument="y")
 
 
 def _adopt(known: own.FernForecaster, table: SeriesTable) -> own.FernForecaster:
     """What was learnt from a panel, looking at other series."""
     state = known._fitted()
     if len(table.channel_names) != len(state.channel_names):
-        raise FernError(
-            f"has {len(table.channel_names)} columns, the panel had {len(state.channel_names)}", argument="y"
-        )
+        problem = f"has {len(table.channel_names)} columns, the panel had {len(state.channel_names)}"
+        raise FernError(problem, argument="y")
     seen = replace(
         state,
         scales={one.name: measure_scale(one.values) for one in table.series},
