@@ -1,7 +1,7 @@
 """``fern backtest`` and ``fern diagnose``: how good forecasts of past rows were, and how far to trust the next."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -99,10 +99,11 @@ def diagnose(
 
     The exit code is 0 if the tables were printed, and 2 for a usage error or data that cannot be read.
     """
+    from rich.table import Table
+
     if not Path(model).exists():
-        raise FernError(
-            argument="--model", got=model, expected="the folder of a saved forecaster (fern forecast … --save FOLDER)"
-        )
+        needed = "the folder of a saved forecaster (fern forecast … --save FOLDER)"
+        raise FernError(argument="--model", got=model, expected=needed)
     forecaster, saved = make_forecaster(FitOptions(model=model), None, table_options)
     if not saved:
         raise FernError(argument="--model", got=model, expected="the folder of a saved forecaster")
@@ -115,7 +116,12 @@ def diagnose(
     }
     shown = {title: frame for title, frame in frames.items() if frame is not None and frame.num_rows}
     for title, frame in shown.items():
-        console().print(_draw_frame(title, frame))
+        drawn = Table(title=title, title_justify="left", box=None, header_style="bold")
+        for name in frame.column_names:
+            drawn.add_column(name.replace("_", " "))
+        for row in frame.slice(0, MOST_LINES).to_pylist():
+            drawn.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
+        console().print(drawn)
     if not shown:
         say("too few rows, or no distribution: there is nothing to show")
 
@@ -143,15 +149,4 @@ def _draw_scores(title: str, scores: "tuple[Score, ...]", levels: tuple[float, .
         values = (score.mse, score.mae, score.mase, score.crps)
         figures = ("-" if value is None else f"{value:.4g}" for value in values)
         table.add_row(score.name, f"{score.steps:,}", *figures, *(f"{100 * share:.1f} %" for share in score.coverage))
-    return table
-
-
-def _draw_frame(title: str, frame: Any) -> "Table":
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, header_style="bold")
-    for name in frame.column_names:
-        table.add_column(name.replace("_", " "))
-    for row in frame.slice(0, MOST_LINES).to_pylist():
-        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
     return table

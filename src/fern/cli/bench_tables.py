@@ -198,12 +198,9 @@ def _show_comparison(found: "Comparison") -> None:
     from fern.benchmark.results import title_of
     from fern.html.markup import number
 
-    shown = Table(
-        *("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict"),
-        title=f"{found.first} against {found.second}: {title_of(found.metric)}",
-        box=None,
-        header_style="bold",
-    )
+    title = f"{found.first} against {found.second}: {title_of(found.metric)}"
+    heads = ("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict")
+    shown = Table(*heads, title=title, box=None, header_style="bold")
     for verdict in found.verdicts:
         test = verdict.test
         shown.add_row(
@@ -274,12 +271,9 @@ def _show_response(found: "ShockResponse", target: str) -> None:
     from fern.html.markup import number
 
     lengths = f"{found.context_length} to {found.horizon}"
-    shown = Table(
-        *("windows", "number", "MSE", "MSE without the shock", "ratio"),
-        title=f"{target} on {found.scenario}, {lengths}, shock at row {found.shock_row:,}",
-        box=None,
-        header_style="bold",
-    )
+    title = f"{target} on {found.scenario}, {lengths}, shock at row {found.shock_row:,}"
+    heads = ("windows", "number", "MSE", "MSE without the shock", "ratio")
+    shown = Table(*heads, title=title, box=None, header_style="bold")
     for phase in found.phases:
         figures = (phase.mse, phase.twin_mse, phase.ratio)
         shown.add_row(phase.name, f"{phase.windows:,}", *("" if value is None else number(value) for value in figures))

@@ -16,11 +16,8 @@ from fern.files import check_outputs, write_whole
 from fern.text import safe_text
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from fern.data.auditing.audit import AuditReport
     from fern.data.auditing.policy import Policy
-    from fern.data.cleaning import CleanLog
     from fern.data.columns import Reading
     from fern.data.reading import Source
 
@@ -116,6 +113,8 @@ def clean(
 
     Every change is listed, and written to --log if given.
     """
+    from rich.table import Table
+
     from fern.data.cleaning import clean_source
     from fern.data.frequency import parse_duration
     from fern.data.reading import open_source
@@ -133,7 +132,13 @@ def clean(
     if log is not None:
         with write_whole(log) as temporary:
             temporary.write_text(json.dumps(changes.to_dict(), indent=2, ensure_ascii=False), encoding="utf-8")
-    console().print(_summary(changes))
+    summary = Table(box=None, header_style="bold")
+    for name in ("column", "action", "times", "rows", "why"):
+        summary.add_column(name, justify="right" if name in ("times", "rows") else "left")
+    for line in changes.summary():
+        name = safe_text(" / ".join(part for part in (line.series, line.column) if part), "line")
+        summary.add_row(name, line.action, f"{line.times:,}", f"{line.rows:,}", line.reason)
+    console().print(summary)
     echo(f"\n{changes.rows_before:,} rows in, {changes.rows_after:,} out → {out}")
     if changes.rows_deleted:
         echo("Deleted rows leave gaps in time; pass the breaks of read_frame to Windows so that no window crosses one.")
@@ -143,15 +148,3 @@ def _policy(path: Path | None) -> "Policy":
     from fern.data.auditing.policy import PAPER_POLICY, read_policy
 
     return PAPER_POLICY if path is None else read_policy(path)
-
-
-def _summary(changes: "CleanLog") -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
-    for name in ("column", "action", "times", "rows", "why"):
-        table.add_column(name, justify="right" if name in ("times", "rows") else "left")
-    for line in changes.summary():
-        name = safe_text(" / ".join(part for part in (line.series, line.column) if part), "line")
-        table.add_row(name, line.action, f"{line.times:,}", f"{line.rows:,}", line.reason)
-    return table

@@ -74,7 +74,11 @@ def forecast(
         if out is not None and str(out) != "-":
             say(f"wrote {out}: {forecast_rows.num_rows:,} rows")
         if plot is not None:
-            _plot(forecaster, table if saved else None, plot, h=horizon, levels=levels, future=future)
+            from fern.plot.canvas import save_figure
+
+            chosen: dict[str, Any] = {} if levels is None else {"level": levels}
+            save_figure(forecaster.plot(table if saved else None, futr_df=future, h=horizon, **chosen), plot)
+            say(f"wrote {plot}")
         if save is not None:
             forecaster.save(save)
             say(f"saved the forecaster: {save}")
@@ -91,9 +95,8 @@ def make_forecaster(options: FitOptions, horizon: int | None, table: SeriesOptio
             raise FernError(argument="--horizon", expected="the number of steps to forecast")
         return FernForecaster(horizon, model=model, **settings), False
     if not Path(model).exists():
-        raise FernError(
-            f"{unknown_name('model', model, model_names())}; nor is there a folder of that name", argument="--model"
-        )
+        unknown = unknown_name("model", model, model_names())
+        raise FernError(f"{unknown}; nor is there a folder of that name", argument="--model")
     forecaster = FernForecaster.load(model)
     useless = [name for name in FOR_TRAINING if name in settings]
     if useless:
@@ -164,19 +167,3 @@ def _check_paths(
             raise FernError("is also the forecaster that is read; give another folder", argument=save)
         if save.is_dir() and any(save.iterdir()) and not (save / "forecaster.json").exists():
             raise FernError("holds other files; give a new or an empty folder", argument=save)
-
-
-def _plot(
-    forecaster: "FernForecaster",
-    table: "SeriesTable | None",
-    path: Path,
-    *,
-    h: int | None,
-    levels: list[float] | None,
-    future: Path | None,
-) -> None:
-    from fern.plot.canvas import save_figure
-
-    chosen: dict[str, Any] = {} if levels is None else {"level": levels}
-    save_figure(forecaster.plot(table, futr_df=future, h=h, **chosen), path)
-    say(f"wrote {path}")

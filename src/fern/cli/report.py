@@ -162,7 +162,6 @@ def _check(out: Path, *, inputs: list[Path | str | None] | None = None, kept: tu
 
 def write_page(out: Path, made: str) -> None:
     """Write a page whole, and say so."""
-    data = made.encode()
     with write_whole(out) as temporary:
-        temporary.write_bytes(data)
-    echo(f"wrote {out} ({len(data) / 1e6:.1f} MB)")
+        size = temporary.write_bytes(made.encode())
+    echo(f"wrote {out} ({size / 1e6:.1f} MB)")
