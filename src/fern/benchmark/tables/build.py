@@ -273,7 +273,7 @@ def _average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> dict[
     Models that have few cases are not ranked, see `shared_scores`.
     """
     models, scores = shared_scores(grid, cells, metric)
-    if direction_of(metric) == 0 or len(models) < 2 or not scores:
+    if direction_of(metric) == 0 or not scores:
         return {}
     ranks = [tied_ranks(own) for own in scores.values()]
     return {

@@ -289,7 +289,7 @@ def score_cell(cell: Cell | None, direction: int) -> float | None:
 
 
 def shared_scores(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> tuple[list[str], dict[Case, list[float]]]:
-    """The models that are ranked, and what they are ranked by in the cases that all of them have.
+    """The models that are ranked, and what they are ranked by in the cases that all have, where they are several.
 
     Ranked are, the oracle aside, models with at least `LEAST_SHARE` of the cases that the fullest one has.
     """
@@ -305,7 +305,7 @@ def shared_scores(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> tuple[
         case: [score for model in models if (score := scores[model][place]) is not None]
         for place, case in enumerate(grid.cases)
     }
-    return models, {case: own for case, own in by_case.items() if len(own) == len(models)}
+    return models, {case: own for case, own in by_case.items() if len(own) == len(models) > 1}
 
 
 def means_of_case(cells: Mapping[Spot, Cell], case: Case, models: Iterable[str], metric: str) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Two models against each other: on each dataset by the errors of every test window, over all datasets by ranks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
@@ -108,6 +108,17 @@ def mean_window_errors(store: Store, results: Sequence[RunResult], metric: str) 
         raise FernError(f"the seeds of {results[0].model} were scored on different numbers of windows")
     mean: NDArray[np.float64] = np.mean(gathered, axis=0)
     return mean
+
+
+def ranks_by_dataset(errors: Iterable[tuple[str, Sequence[float]]]) -> list[NDArray[np.float64]]:
+    """The ranks of models on each dataset, of their errors in each of its cases.
+
+    Horizons and noises of one dataset are no independent scenarios: their ranks are averaged to one.
+    """
+    ranks: dict[str, list[NDArray[np.float64]]] = {}
+    for dataset, own in errors:
+        ranks.setdefault(dataset, []).append(tied_ranks(own))
+    return [np.mean(cases, axis=0) for cases in ranks.values()]
 
 
 def compare(
@@ -238,12 +249,11 @@ def _over_scenarios(
         if model not in (*pair, ORACLE) and all(case in side.runs for case in shared)
     ]
     models = (*pair, *others)
-    # Horizons and noises of one dataset are no independent scenarios: their ranks are averaged to one.
-    by_dataset: dict[str, list[NDArray[np.float64]]] = {name: [] for name in datasets}
-    for case in shared:
-        errors = [sides[model].figure(case, metric, list(sides[model].runs[case])) for model in models]
-        by_dataset[case.scenario].append(tied_ranks(errors))
-    ranks = friedman([np.mean(horizons, axis=0) for horizons in by_dataset.values()])
+    errors = (
+        (case.scenario, [sides[model].figure(case, metric, list(sides[model].runs[case])) for model in models])
+        for case in shared
+    )
+    ranks = friedman(ranks_by_dataset(errors))
     critical = nemenyi(models=len(models), scenarios=len(datasets), alpha=ALPHA)
     gap = ranks.average[0] - ranks.average[1]
     better = pair[0] if gap < 0 else pair[1]

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fern.benchmark.significance import Ranks, diebold_mariano, friedman, nemenyi, tied_ranks
+from fern.benchmark.significance import Ranks, diebold_mariano, friedman, nemenyi
 from fern.benchmark.store import Store
 from fern.benchmark.tables.cells import Case, Grid, Spot, means_of_case, score_cell, shared_scores
-from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, mean_window_errors
+from fern.benchmark.tables.comparison import ALPHA, LEAST_SCENARIOS, mean_window_errors, ranks_by_dataset
 from fern.errors import FernError
 
 
@@ -86,8 +85,6 @@ class AgainstBest:
 def standings(grid: Grid) -> Standings:
     """Rank the models of a grid by their MSE.
 
-    Horizons and noises of one dataset are no independent scenarios: their ranks are averaged to one, as in `compare`.
-
     Example:
         >>> from fern.benchmark.results import RunResult
         >>> from fern.benchmark.tables.cells import fill_grid
@@ -108,32 +105,27 @@ def standings(grid: Grid) -> Standings:
         }
         for case in grid.cases
     }
-    counts = {model: sum(model in own for own in scores.values()) for model in grid.forecasters}
-    ranked, shared_cases = shared_scores(grid, cells, "mse")
-    by_dataset: dict[str, list[NDArray[np.float64]]] = {}
-    for (dataset, _), own in shared_cases.items() if len(ranked) > 1 else ():
-        by_dataset.setdefault(dataset.partition(" (")[0], []).append(tied_ranks(own))
-    table = [np.mean(found, axis=0) for found in by_dataset.values()]
+    ranked, shared = shared_scores(grid, cells, "mse")
+    table = ranks_by_dataset((case[0].partition(" (")[0], own) for case, own in shared.items())
     average = dict(zip(ranked, np.mean(table, axis=0), strict=True)) if table else {}
     models = [
         Standing(
             model=model,
             rank=float(average[model]) if model in average else None,
-            cases=counts[model],
+            cases=sum(model in own for own in scores.values()),
             wins=sum(
                 len(own) > 1 and model in own and own[model] == min(own.values()) < math.inf for own in scores.values()
             ),
             relative=_relative(model, scores),
         )
-        for model in counts
+        for model in grid.forecasters
     ]
     models.sort(key=lambda standing: (math.inf if standing.rank is None else standing.rank, -standing.wins))
     tested = friedman(table) if len(table) >= LEAST_SCENARIOS else None
     critical = nemenyi(models=len(ranked), scenarios=len(table), alpha=ALPHA) if tested is not None else None
     alike = _alike([(standing.model, standing.rank) for standing in models if standing.rank is not None], critical)
-    shared = sum(map(len, by_dataset.values()))
-    words = _words(len(ranked), len(table), shared, len(grid.cases), tested, critical)
-    return Standings(tuple(models), len(table), shared, tested, critical, alike, words)
+    words = _words(len(ranked), len(table), len(shared), len(grid.cases), tested, critical)
+    return Standings(tuple(models), len(table), len(shared), tested, critical, alike, words)
 
 
 def against_best(grid: Grid, store: Store) -> Mapping[tuple[Case, str], AgainstBest]:
