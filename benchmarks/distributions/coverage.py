@@ -10,7 +10,6 @@ distribution of the oracle where it is known in closed form. Rows go to ``benchm
 """
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.rows import save_row
 from fern.calibration import Calibration, CalibrationSettings, Residuals, fit_calibration
 from fern.data import Part, Windows
 from fern.forecaster.fit import FERN, Recipe
@@ -83,12 +83,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for system in SYSTEMS:
         if system.scenario in given.systems:
             row = measured(system, Sizes(series=given.series, epochs=given.epochs), seed=given.seed)
-            (RESULTS / f"{system.scenario}-seed{given.seed}.json").write_text(json.dumps(row, indent=1) + "\n")
-            print(json.dumps(row, indent=1), flush=True)
+            save_row(RESULTS / f"{system.scenario}-seed{given.seed}.json", row)
 
 
 def measured(system: System, sizes: Sizes, *, seed: int) -> dict[str, Any]:

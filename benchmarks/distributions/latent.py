@@ -8,7 +8,6 @@ on the last 15 % of them. Rows go to ``benchmarks/distributions/results/latent/`
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from benchmarks.distributions.compare import series_before_test
+from benchmarks.rows import save_row
 from fern.data import Part, Windows
 from fern.models import Fern, build_model
 from fern.models.fern import _Seen
@@ -47,11 +47,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in given.datasets:
         row = compare(name, seed=given.seed, epochs=EPOCHS)
-        (RESULTS / f"{name}-seed{given.seed}.json").write_text(json.dumps(row, indent=1) + "\n")
-        print(json.dumps(row), flush=True)
+        save_row(RESULTS / f"{name}-seed{given.seed}.json", row)
 
 
 def compare(name: str, *, seed: int, epochs: int, stride: int = 8) -> dict[str, Any]:

@@ -8,7 +8,6 @@ many rows it is back within two points of nominal. Rows go to ``benchmarks/distr
 """
 
 import argparse
-import json
 import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.distributions.coverage import Sizes, residuals_of, standardised, strided, trained
+from benchmarks.rows import save_row
 from fern.calibration import OnlineCalibration, OnlineSettings, fit_calibration
 from fern.data import Part
 from fern.forecaster.fit import FERN
@@ -50,10 +50,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     row = measured(Sizes(series=given.series), Course(), seed=given.seed)
-    (RESULTS / f"OU_BASE-seed{given.seed}.json").write_text(json.dumps(row, indent=1) + "\n")
-    print(json.dumps(row, indent=1), flush=True)
+    save_row(RESULTS / f"OU_BASE-seed{given.seed}.json", row)
 
 
 def measured(sizes: Sizes, course: Course, *, seed: int) -> dict[str, Any]:

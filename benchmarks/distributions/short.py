@@ -9,7 +9,6 @@ windows) and the coverage of 80 and 95 % intervals. Rows go to ``benchmarks/dist
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.rows import save_row
 from fern.calibration import CalibrationSettings
 from fern.data.frequency import Frequency
 from fern.data.series_table import Series
@@ -41,11 +41,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=None, help="fewer than FernForecaster takes by itself")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for kind in KINDS:
         row = measured(kind, series=given.series, epochs=given.epochs)
-        (RESULTS / f"{kind}.json").write_text(json.dumps(row, indent=1) + "\n")
-        print(json.dumps(row), flush=True)
+        save_row(RESULTS / f"{kind}.json", row)
 
 
 def measured(kind: str, *, series: int, epochs: int | None) -> dict[str, Any]:

@@ -8,7 +8,6 @@ the bar of both (`fern.calibration.coverage.error_bar`). Rows go to ``benchmarks
 """
 
 import argparse
-import json
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 
 from benchmarks.distributions.coverage import residuals_of
+from benchmarks.rows import save_row
 from fern.benchmark import DatasetChoice, load_dataset
 from fern.calibration import coverage_report, fit_calibration
 from fern.data import Part, Windows, fit_scaler, split
@@ -48,11 +48,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in given.datasets:
         row = measured(name, Sizes(), seed=given.seed)
-        (RESULTS / f"{name}-seed{given.seed}.json").write_text(json.dumps(row, indent=1) + "\n")
-        print(json.dumps(row), flush=True)
+        save_row(RESULTS / f"{name}-seed{given.seed}.json", row)
 
 
 def measured(name: str, sizes: Sizes, *, seed: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmarks.rows import save_row
 from fern.calibration.radii import blocks_of
 from fern.forecaster import FernForecaster
 from fern.systems import scenario, simulate
@@ -34,15 +35,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=8)
     count = parser.parse_args().count
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         path = RESULTS / f"{NAME}-{number}.json"
         if not path.exists():
             forecaster = FernForecaster(HORIZON, season=1, progress="silent")
             row = measured(forecaster, table(number, rows=ROWS + WINDOWS * HORIZON), windows=WINDOWS)
             row = {"command": f"python -m benchmarks.forecasters.trajectories --count {number + 1}", **row}
-            path.write_text(json.dumps(row, indent=1) + "\n")
-            print(json.dumps(row), flush=True)
+            save_row(path, row)
     print(summary([json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{NAME}-*.json"))]))
 
 

@@ -9,7 +9,6 @@ to ``benchmarks/rivals/results/flow_speed/``.
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.rivals.parts import thinned
+from benchmarks.rows import save_row
 from fern.benchmark import DatasetChoice, load_dataset
 from fern.benchmark.problem import Problem
 from fern.benchmark.significance import tied_ranks
@@ -40,11 +40,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in given.datasets:
         row = measure(name, seed=given.seed)
-        (RESULTS / f"{name}-seed{given.seed}.json").write_text(json.dumps(row, indent=1) + "\n")
-        print(json.dumps(row), flush=True)
+        save_row(RESULTS / f"{name}-seed{given.seed}.json", row)
 
 
 def measure(

@@ -9,7 +9,6 @@ Nothing is calibrated. Rows go to ``benchmarks/rivals/results/particles/``; thos
 """
 
 import argparse
-import json
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.rivals.parts import thinned, train_rolled
+from benchmarks.rows import save_row
 from fern.benchmark import DatasetChoice
 from fern.data import Windows
 from fern.metrics import coverage, crps, mae, mse
@@ -39,14 +39,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in given.datasets:
         for share in given.noise:
             path = RESULTS / f"{name}-noise{share:g}-seed{given.seed}.json"
             if not path.exists():
                 row = run(name, noise=share, seed=given.seed)
-                path.write_text(json.dumps(row, indent=1) + "\n")
-                print(json.dumps(row), flush=True)
+                save_row(path, row)
 
 
 def run(

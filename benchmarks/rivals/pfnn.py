@@ -8,7 +8,6 @@ the paper says that the error reaches 1e9.
 """
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 
 from benchmarks.rivals.parts import thinned
+from benchmarks.rows import save_row
 from fern.benchmark import DatasetChoice, load_dataset
 from fern.benchmark.problem import Problem
 from fern.data import Windows
@@ -53,11 +53,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in given.datasets:
         row = compare(name, seed=given.seed)
-        (RESULTS / f"{name}-seed{given.seed}.json").write_text(json.dumps(row, indent=1) + "\n")
-        print(json.dumps(row), flush=True)
+        save_row(RESULTS / f"{name}-seed{given.seed}.json", row)
 
 
 def compare(

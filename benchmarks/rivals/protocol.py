@@ -9,7 +9,6 @@ Trained on the training part, stopped and judged by validation windows; the test
 """
 
 import argparse
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.rivals.parts import thinned
+from benchmarks.rows import save_row
 from fern.benchmark import DatasetChoice, load_dataset
 from fern.benchmark.problem import Problem
 from fern.models import Fern, build_model
@@ -63,14 +63,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in given.datasets:
         for way in given.ways:
             path = RESULTS / f"{name}-{way.replace(' ', '_')}-seed{given.seed}.json"
             if not path.exists():
                 row = run(name, way, seed=given.seed, epochs=given.epochs)
-                path.write_text(json.dumps(row, indent=1) + "\n")
-                print(json.dumps(row), flush=True)
+                save_row(path, row)
 
 
 def run(

@@ -6,7 +6,6 @@ judged by every fourth validation window. The test part is not looked at. Rows g
 """
 
 import argparse
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 
 from benchmarks.rivals.parts import train_rolled
+from benchmarks.rows import save_row
 from fern.benchmark import DatasetChoice
 from fern.metrics import MetricAccumulator
 
@@ -61,7 +61,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in given.datasets:
         for share in given.noise:
             for way in given.ways:
@@ -69,8 +68,7 @@ def main() -> None:
                 path = RESULTS / f"{stem}.json"
                 if not path.exists():
                     row = run(name, way, noise=share, seed=given.seed)
-                    path.write_text(json.dumps(row, indent=1) + "\n")
-                    print(json.dumps(row), flush=True)
+                    save_row(path, row)
 
 
 def run(
