@@ -7,7 +7,7 @@ from fern.benchmark.results import RunResult, direction_of, title_of
 from fern.benchmark.tables.build import KINDS, in_lyapunov_times, kind_of
 from fern.benchmark.tables.cells import Case, Cell, Grid, Spot, fill_grid, mark_best, means_of_case, score_cell
 from fern.benchmark.tables.labels import seen_by
-from fern.benchmark.tables.published import beside_paper, compared_figures, has_table
+from fern.benchmark.tables.published import PAPER_TABLES, beside_paper, compared_figures
 from fern.benchmark.tables.ranking import AgainstBest, Standings
 from fern.benchmark.tables.rendering import cell_text
 from fern.benchmark.tasks import Task
@@ -59,7 +59,7 @@ def board_of(name: str, results: Sequence[RunResult], task: Task | None) -> Boar
     known = {metric for result in grid.results for metric in Grid.figures_of(result)}
     metrics = tuple(metric for metric in in_lyapunov_times(KINDS[kind], results) if metric in known) or ("mse",)
     cells = mark_best(grid.cells((*metrics, *_FLOORS, *compared_figures(kind))))
-    return Board(name, kind, grid, metrics, beside_paper(kind, cells) if has_table(kind) else cells)
+    return Board(name, kind, grid, metrics, beside_paper(kind, cells) if kind in PAPER_TABLES else cells)
 
 
 def standings_part(ranking: Standings, *, name: str) -> Html:

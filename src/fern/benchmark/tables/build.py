@@ -15,13 +15,12 @@ from fern.benchmark.results import RunResult, direction_of
 from fern.benchmark.significance import tied_ranks
 from fern.benchmark.tables.cells import Cell, Grid, Spot, fill_grid, mark_best, means_of_case, shared_scores
 from fern.benchmark.tables.published import (
+    PAPER_TABLES,
     averages_beside_paper,
     beside_paper,
     compared_figures,
     contradictions,
-    has_table,
     paper_notes,
-    paper_title,
 )
 from fern.benchmark.tasks import ORACLE, Task
 from fern.errors import FernError, unknown_name
@@ -157,7 +156,7 @@ def build_table(
         metrics=tuple(metrics or in_lyapunov_times(KINDS[kind], mine)),
         floor=KINDS[kind].floor and any("oracle_mse" in result.metrics for result in grid.results),
     )
-    printed = kind if paper and has_table(kind) else None
+    printed = kind if paper and kind in PAPER_TABLES else None
     figures = (*layout.metrics, "oracle_mse", "regret", "mse", *(compared_figures(kind) if printed else ()))
     cells = mark_best(grid.cells(figures))
     if printed is not None:
@@ -323,7 +322,7 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     notes += grid.troubles(most=_MOST_TOLD)
     if paper is not None:
         matched = sum(cell.paper is not None for cell in cells.values())
-        source = f"paper: {paper_title(paper)}; × is our number divided by the paper's."
+        source = f"paper: {PAPER_TABLES[paper].title}; × is our number divided by the paper's."
         notes.append(source if matched else f"{source} It has no number for these runs.")
         if matched:
             notes += [*paper_notes(paper), *(f"The paper: {text}" for text in contradictions(paper))]

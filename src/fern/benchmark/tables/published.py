@@ -29,8 +29,11 @@ _UNITS = {"minutes": 60.0, "seconds": 1.0}
 
 
 @dataclass(frozen=True)
-class _Source:
-    """How to read one file: what its datasets are called with us, and the horizon that all its figures are for."""
+class PaperTable:
+    """How to read one file: what its datasets are called with us, and the horizon that all its figures are for.
+
+    ``title`` is the table's label in the paper.
+    """
 
     datasets: Mapping[str, str]
     horizon: int | None = None
@@ -38,18 +41,18 @@ class _Source:
     file: str = ""
 
 
-_SOURCES: Mapping[str, _Source] = {
-    "shock": _Source({}, 336, "tab:synthetic"),
-    "author": _Source({}, 336, "tab:synthetic", file="shock"),
-    "detailed": _Source(_FOUR_HORIZONS, None, "app:table:*"),
-    "detailed_average": _Source(_FOUR_HORIZONS, None, "app:table:*, the averages over the four horizons"),
-    "main": _Source(_FOUR_HORIZONS, None, "tab:main_results"),
+PAPER_TABLES: Mapping[str, PaperTable] = {
+    "shock": PaperTable({}, 336, "tab:synthetic"),
+    "author": PaperTable({}, 336, "tab:synthetic", file="shock"),
+    "detailed": PaperTable(_FOUR_HORIZONS, None, "app:table:*"),
+    "detailed_average": PaperTable(_FOUR_HORIZONS, None, "app:table:*, the averages over the four horizons"),
+    "main": PaperTable(_FOUR_HORIZONS, None, "tab:main_results"),
     # The caption says 192, but the base rows are those of tab:synthetic and an EPT of 241 needs a longer horizon.
-    "ablation": _Source({"Lorenz63": "LORENZ_BASE"}, 336, "tab:app:ablations-192-stacked"),
+    "ablation": PaperTable({"Lorenz63": "LORENZ_BASE"}, 336, "tab:app:ablations-192-stacked"),
     # No horizon is said; DLinear's test error at its best epoch is that of the detailed tables at 192 and no other.
-    "recency": _Source({}, 192, "tab:recency-etth1"),
-    "footprint": _Source({"Lorenz": "LORENZ_BASE"}, 336, "app:tab:compute_time"),
-    "real": _Source({}, None, "each model's own (PatchTST/42: table 3, DLinear: table 2; context 336)"),
+    "recency": PaperTable({}, 192, "tab:recency-etth1"),
+    "footprint": PaperTable({"Lorenz": "LORENZ_BASE"}, 336, "app:tab:compute_time"),
+    "real": PaperTable({}, None, "each model's own (PatchTST/42: table 3, DLinear: table 2; context 336)"),
 }
 
 
@@ -70,13 +73,13 @@ def paper_figures(table: str) -> Mapping[Place, Mapping[str, float]]:
         >>> paper_figures("ablation")[Place("fern:no-rotation", "ETTh1", 336)]["mse"]
         11.84
     """
-    if table not in _SOURCES:
-        raise unknown_name("paper table", table, _SOURCES)
+    if table not in PAPER_TABLES:
+        raise unknown_name("paper table", table, PAPER_TABLES)
     by_place: dict[Place, dict[str, float]] = {}
     for record in _records(table):
         variant = record.get("variant", "base")
         model = record.get("model", "fern") + ("" if variant == "base" else f":{variant}")
-        horizon = int(record["horizon"]) if "horizon" in record else _SOURCES[table].horizon
+        horizon = int(record["horizon"]) if "horizon" in record else PAPER_TABLES[table].horizon
         figures = {name: float(value) for name, value in _metrics(table, record).items() if value}
         by_place.setdefault(Place(model, dataset_of(table, record["dataset"]), horizon), {}).update(figures)
     return MappingProxyType({place: MappingProxyType(figures) for place, figures in by_place.items()})
@@ -103,25 +106,9 @@ def paper_value(table: str, model: str, dataset: str, horizon: int | None, metri
     return number.get(metric)
 
 
-def has_table(table: str) -> bool:
-    """Whether the paper has a table of this kind.
-
-    Example:
-        >>> has_table("shock"), has_table("noise")
-        (True, False)
-    """
-    return table in _SOURCES
-
-
 def paper_metrics(table: str) -> set[str]:
     """The metrics of which a table has figures."""
     return {name for metrics in paper_figures(table).values() for name in metrics}
-
-
-def paper_title(table: str) -> str:
-    """The table's label in the paper."""
-    paper_figures(table)
-    return _SOURCES[table].title
 
 
 def contradictions(table: str) -> tuple[str, ...]:
@@ -146,13 +133,13 @@ def dataset_of(table: str, printed: str) -> str:
     system, dash, shock = printed.partition("-")
     if dash:
         return f"{_SYSTEMS[system]}_{shock.upper()}"
-    return _SOURCES[table].datasets.get(printed, printed)
+    return PAPER_TABLES[table].datasets.get(printed, printed)
 
 
 def _records(table: str) -> list[dict[str, str]]:
     """The lines of a table's file; of ``real`` those of every model's file. Lines that start with # are comments."""
     here = files("fern.benchmark.tables")
-    paths = [here / "paper_numbers" / f"{_SOURCES[table].file or table}.csv"]
+    paths = [here / "paper_numbers" / f"{PAPER_TABLES[table].file or table}.csv"]
     if table == "real":
         paths = sorted((here / "published_numbers").iterdir(), key=lambda path: path.name)
     texts = (path.read_text(encoding="utf-8").splitlines() for path in paths)
