@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.benchmark.tasks import Cleaning, DatasetChoice, Scaling
-from fern.data.datasets import PUBLISHED, get_dataset
-from fern.data.datasets import load_dataset as load_published
+from fern.data import datasets as published
 from fern.data.scaling import Scaler, fit_scaler
 from fern.data.splits import Part, Split, split
 from fern.data.windows import Windows
@@ -84,10 +83,10 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
 
 def find_scenario(name: str) -> Scenario | None:
     """The built-in scenario, or the one a TOML file defines; None for a published dataset."""
-    if name.partition(":")[0] in PUBLISHED:
+    if name.partition(":")[0] in published.PUBLISHED:
         return None
     if name not in SCENARIOS and not is_scenario_file(name):
-        raise unknown_name("dataset", name, [*SCENARIOS, *PUBLISHED])
+        raise unknown_name("dataset", name, [*SCENARIOS, *published.PUBLISHED])
     return open_scenario(name)
 
 
@@ -98,7 +97,7 @@ def dataset_name(choice: DatasetChoice) -> str:
         >>> dataset_name(DatasetChoice(dataset="Weather:air_parcel"))
         'Weather:air_parcel'
     """
-    if choice.dataset.partition(":")[0] in PUBLISHED or not is_scenario_file(choice.dataset):
+    if choice.dataset.partition(":")[0] in published.PUBLISHED or not is_scenario_file(choice.dataset):
         return choice.dataset
     return open_scenario(choice.dataset).id or Path(choice.dataset).stem
 
@@ -145,9 +144,9 @@ def _published(name: str, cleaning: Cleaning) -> Dataset:
     from fern.data.cleaning import clean
 
     title, _, variant = name.partition(":")
-    frame = load_published(title, variant=variant or None)
+    frame = published.load_dataset(title, variant=variant or None)
     if cleaning == "paper":
-        frame, _ = clean(frame, grid=get_dataset(title).grid)
+        frame, _ = clean(frame, grid=published.get_dataset(title).grid)
     names = tuple(column for column in frame.column_names if column != "date")
     values = np.column_stack([frame[column].to_numpy() for column in names]).astype(np.float32)
     if not np.isfinite(values).all():
