@@ -343,7 +343,18 @@ def _recency(result: RunResult) -> dict[str, float]:
     if not epochs or any(record.test is None for record in epochs):
         return {}
     first, by_validation, by_test = epochs.recency("mse")
-    figures = {
+    last_batch: dict[str, float] = {}  # the same where test means the last batch of test windows
+    known = [(epoch, epoch.test[f"{LAST}mse"]) for epoch in epochs if epoch.test and f"{LAST}mse" in epoch.test]
+    if len(known) == len(epochs):
+        (best, least), (_, begin) = min(known, key=lambda entry: entry[1]), known[0]
+        last_batch = {
+            f"{LAST}test_mse_epoch_1": begin,
+            f"{LAST}test_best_epoch": float(best.epoch),
+            f"{LAST}validation_mse_best": best.validation["mse"],
+            f"{LAST}test_mse_best": least,
+            f"{LAST}test_difference": least - begin,
+        }
+    return last_batch | {
         "validation_mse_epoch_1": first.validation,
         "test_mse_epoch_1": first.test,
         "epoch_by_validation": float(by_validation.epoch),
@@ -353,18 +364,6 @@ def _recency(result: RunResult) -> dict[str, float]:
         "test_mse_best": by_test.test,
         "validation_difference": by_test.validation_change,
         "test_difference": by_test.test_change,
-    }
-    # The same where test means the last batch of test windows.
-    known = [(epoch, epoch.test[f"{LAST}mse"]) for epoch in epochs if epoch.test and f"{LAST}mse" in epoch.test]
-    if len(known) < len(epochs):
-        return figures
-    (best, least), (_, begin) = min(known, key=lambda entry: entry[1]), known[0]
-    return figures | {
-        f"{LAST}test_mse_epoch_1": begin,
-        f"{LAST}test_best_epoch": float(best.epoch),
-        f"{LAST}validation_mse_best": best.validation["mse"],
-        f"{LAST}test_mse_best": least,
-        f"{LAST}test_difference": least - begin,
     }
 
 
