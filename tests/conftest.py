@@ -79,14 +79,14 @@ def fern(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A servant is a fork of this process, which has loaded all that it needs: seconds sooner than a new one.
+    """Servants and workers are forks of this process, which has loaded all they need: seconds sooner than new ones.
 
-    For tests of what a servant answers; how it is born, and that its mark finds what it started, are others' to show.
+    For tests of what they answer; how one is born, and that its mark finds what it started, are others' to show.
     """
 
     def fork(
         target: Callable[..., None], *arguments: Any, daemon: bool, name: str, variables: Mapping[str, str] | None
-    ) -> Any:
+    ) -> multiprocessing.context.ForkProcess:
         def begin() -> None:
             faulthandler.disable()  # pytest's: a servant that crashes would print what its parent is at
             target(*arguments)
@@ -98,6 +98,7 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> None:
         return process
 
     monkeypatch.setattr("fern.processes.spawn", fork)
+    monkeypatch.setattr("fern.benchmark.engines.local.spawn", fork)
 
 
 @pytest.fixture

@@ -191,15 +191,19 @@ def _read_jena() -> pd.DataFrame:
 
 def _read_m4(group: str, frequency: str) -> pd.DataFrame:
     """Train and test part of a group one after the other; the stamps are made up."""
-    parts = []
     train = pd.read_csv(_path(f"m4/{group}-train.csv"), index_col=0)
-    test = pd.read_csv(_path(f"m4/{group}-test.csv"), index_col=0)
-    for name in train.index:
-        past = train.loc[name].to_numpy(float)
-        values = np.concatenate([past[~np.isnan(past)], test.loc[name].to_numpy(float)])
-        stamps = pd.date_range("2000-01-01", periods=len(values), freq=frequency)
-        parts.append(pd.DataFrame({"unique_id": name, "ds": stamps, "y": values}))
-    return pd.concat(parts, ignore_index=True)
+    test = pd.read_csv(_path(f"m4/{group}-test.csv"), index_col=0).loc[train.index]
+    pairs = zip(train.to_numpy(float), test.to_numpy(float), strict=True)
+    series = [np.concatenate([past[~np.isnan(past)], later]) for past, later in pairs]
+    sizes = [len(values) for values in series]
+    stamps = pd.date_range("2000-01-01", periods=max(sizes), freq=frequency).to_numpy()
+    return pd.DataFrame(
+        {
+            "unique_id": np.repeat(train.index.to_numpy(object), sizes),
+            "ds": np.concatenate([stamps[:size] for size in sizes]),
+            "y": np.concatenate(series),
+        }
+    )
 
 
 def _read_epf(market: str) -> pd.DataFrame:

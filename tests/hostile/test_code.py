@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import subprocess
 import sys
 import textwrap
 import time
@@ -12,7 +11,6 @@ import pytest
 from tests.benchmark.support import tiny_plan
 from tests.hostile.support import SCENARIO, leave_a_note, run, snapshot, write_files
 
-import fern
 from fern.benchmark.adapters.outside import import_object
 from fern.benchmark.execute import RunCache, RunContext, execute_run, fail_run
 from fern.benchmark.locks import Claims, hold_lock
@@ -37,46 +35,30 @@ def lay_traps(folder: Path) -> Path:
     return marks
 
 
-def as_a_program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command as it is installed: a script in another folder, run in this one."""
-    script = folder.parent / "bin" / "fern"
-    script.parent.mkdir(exist_ok=True)
-    script.write_text("from fern.cli.app import main\nif __name__ == '__main__':\n    main()\n")
-    path = str(Path(fern.__file__).parents[1])
-    return subprocess.run(
-        [sys.executable, str(script), *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-
-
-def test_a_sweep_and_its_workers_import_only_the_module_that_was_named(tmp_path) -> None:
-    folder = tmp_path / "work"
-    marks = lay_traps(folder)
-    (folder / "t.toml").write_text(TASK)
-    (folder / "s.toml").write_text(SCENARIO.replace("60", "200"))
-    (folder / "mine.py").write_text(FORECASTER)
-    ran = as_a_program(folder, "bench", "run", "t.toml", "--out", "runs", "--with", "mine:forecast", "--jobs", "1")
-    assert ran.returncode == 0, ran.stderr
-    assert "2 results in runs" in ran.stdout
-    assert list(marks.iterdir()) == []
-
-
-def test_a_process_is_born_without_the_modules_of_the_current_folder(tmp_path, monkeypatch) -> None:
-    folder = tmp_path / "work"
-    marks = lay_traps(folder)
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(folder))])
+@pytest.fixture
+def trapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder full of traps, which is not on the path; its marks."""
+    marks = lay_traps(tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path / "work"))])
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    return marks
+
+
+def test_the_processes_of_a_sweep_import_only_the_module_that_was_named(trapped, capsys) -> None:
+    write_files({"t.toml": TASK, "s.toml": SCENARIO.replace("60", "200"), "mine.py": FORECASTER})
+    ran = run("bench", "run", "t.toml", "--out", "runs", "--with", "mine:forecast", "--jobs", 1, capsys=capsys)
+    assert ran.code == 0, ran.err
+    assert "2 results in runs" in ran.out
+    assert list(trapped.iterdir()) == []
+
+
+def test_a_process_is_born_without_the_modules_of_the_current_folder(tmp_path, trapped) -> None:
     process = spawn(leave_a_note, str(tmp_path / "note"), daemon=True, name="trapped")
     process.join(60)
-    assert list(marks.iterdir()) == []
+    assert list(trapped.iterdir()) == []
     where, safe = (tmp_path / "note").read_text().splitlines()
-    assert Path(where).parent != folder
+    assert Path(where).parent != Path.cwd()
     assert safe == "None"  # what it starts itself is as it always is
     assert "PYTHONSAFEPATH" not in os.environ
 

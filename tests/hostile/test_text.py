@@ -62,7 +62,7 @@ def table_with(name: str) -> bytes:
     *(Case(f"no scenario called {what}", ("simulate", name, "-o", "x.csv"), 2, "unknown scenario", silent_on=MARKS)
       for what, name in EVIL.items()),
     Case("no model called by all of them", ("stress", "".join(EVIL.values())), 2, "unknown model|TARGET",
-         silent_on=MARKS),  # once: a process is started to look for it
+         silent_on=MARKS),
     Case("a page over a table with markup in its name", ("audit", "[red]x.csv", "--html", "[red]x.csv"), 2,
          r"\[red\]x.csv: is also an input", {"[red]x.csv": hourly()}),
     Case("markup in an option that is not there", ("audit", "x.csv", "--[/]"), 2, "No such option"),
@@ -77,6 +77,7 @@ def table_with(name: str) -> bytes:
     Case("a scenario called by escape codes", ("simulate", "s.toml", "-o", "x.csv"), 0, "60 rows",
          {"s.toml": SCENARIO + 'id = "\\u001b[2J[/]"\n'}, made=("x.csv",), silent_on=MARKS),
 )  # fmt: skip
+@pytest.mark.usefixtures("forked")
 def test_the_terminal_gets_text_and_nothing_else(case: Case, capsys) -> None:
     check(case, capsys)
 
@@ -139,15 +140,14 @@ def test_rows_with_foreign_names_are_shown_in_tables_and_comparisons(name: str, 
         assert not [mark for mark in MARKS if mark in ran.out + ran.err]
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_figures_draw_foreign_names(name: str) -> None:
-    values = np.arange(8.0)
-    fan = Fan(name, np.arange(8), values, np.arange(8, 12), values[:4])
-    save_figure(fan_figure(Fans((fan,), label=name)), "f.png")
-    one = values[:, None].astype(np.float32)
-    save_figure(forecast_figure(one, one[:4], {name: one[:4]}, channel_names=(name,), title=name), "g.svg")
-    ElementTree.parse("g.svg")
+def test_figures_draw_foreign_names() -> None:
+    values, names = np.arange(8.0), list(NAMES.values())
+    fans = [Fan(name, np.arange(8), values, np.arange(8, 12), values[:4]) for name in names]
+    save_figure(fan_figure(Fans(tuple(fans), label="".join(names))), "f.png")
     assert Path("f.png").stat().st_size > 1000
+    one, joined = values[:, None].astype(np.float32), "".join(names)
+    save_figure(forecast_figure(one, one[:4], {joined: one[:4]}, channel_names=(joined,), title=joined), "g.svg")
+    ElementTree.parse("g.svg")
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)

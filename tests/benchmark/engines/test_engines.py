@@ -126,7 +126,7 @@ def test_workers_are_born_with_their_share_of_threads_and_the_sweep_keeps_its_ow
     assert "NUMBA_NUM_THREADS" not in os.environ
 
 
-def test_a_killed_worker_is_told_and_the_next_run_gets_a_new_one(store):
+def test_a_killed_worker_is_told_and_the_next_run_gets_a_new_one(store, forked):
     slow = {"preset": "shock", "epochs": 4000, "patience": 4000, "grace": 0}
     run = tiny_plan(models=["dlinear"], train=slow).runs[0]
     with LocalEngine(store.folder, slots=1, threads=1) as engine:
