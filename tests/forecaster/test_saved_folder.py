@@ -175,7 +175,7 @@ def test_a_hostile_folder_is_refused(attack: str, saved: Path, tmp_path: Path) -
     began = time.thread_time()  # others share the machine
     with pytest.raises(FernError, match=message):
         FernForecaster.load(folder)
-    assert time.thread_time() - began < 1.0
+    assert time.thread_time() - began < 5.0  # refused by its sizes, not after the work they ask for
     assert not Path("/tmp/fern-was-here").exists()
 
 
