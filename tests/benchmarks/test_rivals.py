@@ -50,7 +50,7 @@ def test_correlations_are_of_values_and_of_ranks():
 
 
 def test_a_way_changes_the_bounds_and_nothing_else():
-    sizes = {"context_length": 24, "horizon": 24, "channels": 1, "preset": "paper"}
+    sizes = {"context_length": 24, "horizon": 24, "channels": 1, "preset": "paper-compact"}
     plain, same, free = (build_model("fern", **sizes, generator=torch.Generator().manual_seed(1)) for _ in range(3))
     protocol.change(same, protocol.Way(sharp=True))
     protocol.change(free, protocol.Way(free_shifts=True))

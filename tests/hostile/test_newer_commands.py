@@ -361,7 +361,7 @@ def _interrupt(*arguments: object, **options: object) -> Any:
         ("fern.forecaster.FernForecaster.diagnose", DIAGNOSE),
         ("fern.forecaster.FernForecaster.report", (*REPORT, "-o", "r.html")),
         ("fern.data.auditing.page.audit_page", (*AUDIT, "-o", "r.html")),
-        ("fern.benchmark.fev_tasks._floor", ("bench", "export-fev", "d", "--task", "t.toml")),
+        ("fern.benchmark.fev_tasks._starts", ("bench", "export-fev", "d", "--task", "t.toml")),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
