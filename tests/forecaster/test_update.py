@@ -42,7 +42,7 @@ def test_radii_widen_where_errors_grow(copy: FernForecaster, panel: pd.DataFrame
     before = copy.predict(level=[80])
     after = copy.update(later(panel, "mid", 60, noise=3.0)).predict(level=[80])
     assert width(after, "mid") > 1.5 * width(before, "mid")
-    assert width(after, "zeta") == width(before, "zeta")
+    assert width(after, "zeta") == pytest.approx(width(before, "zeta"), rel=1e-6)  # other neighbours in a batch
 
 
 def test_one_row_at_a_time_is_the_same_as_all_at_once(
@@ -102,10 +102,10 @@ def test_the_distribution_of_several_series_has_the_radii_of_each(copy: FernFore
         alone = copy.forecast_distribution(rows)
         for kind in ("interval", "band"):
             for among, own in zip(getattr(together, kind)(90), getattr(alone, kind)(90), strict=True):
-                np.testing.assert_allclose(among[place], own[0], rtol=1e-5)
+                np.testing.assert_allclose(among[place], own[0], rtol=1e-5, atol=1e-6)
         for joint in (True, False):
             among, own = (made.region(90).half_axes(joint=joint) for made in (together, alone))
-            np.testing.assert_allclose(among[place], own[0], rtol=1e-5)
+            np.testing.assert_allclose(among[place], own[0], rtol=1e-5, atol=1e-6)
         among, own = (made.functional(np.ones(7)) for made in (together, alone))
         np.testing.assert_allclose(among.high[place], own.high[0], rtol=1e-5)
 
