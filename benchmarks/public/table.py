@@ -114,7 +114,7 @@ def _judge(benchmark: Benchmark, results: Results) -> str:
         if place is not None:
             told.append(
                 f"`{model}` {_shares(place.relative)} (rank {place.rank} of {place.models} on {place.tasks} tasks, "
-                f"{place.seconds:.2g} s a task)"
+                f"{place.seconds:.3g} s a task)"
             )
             bests.append(f"{place.best} {_shares(place.best_relative)}")
     best = ", ".join(dict.fromkeys(bests))

@@ -151,7 +151,7 @@ def judge_baselines(runs: Sequence[RunResult]) -> str:
         common = [name for name in ORDER if {(model, name), (FERN, name)} <= errors.keys()]
         won = sum(errors[FERN, name] < errors[model, name] for name in common)
         counts.append(f"{model} on {won} of {len(common)}")
-    return f"Fern's MSE is lower than that of {', '.join(counts)} scenarios"
+    return f"The MSE of `{FERN}` is lower than that of {', '.join(counts)} scenarios"
 
 
 def judge_paper(runs: Sequence[RunResult]) -> str:

@@ -342,9 +342,8 @@ def _fit_regressions(
     gain, noise = _measure_gain(judged, blend)
     if gain < noise:  # the calendar, and noise, gain a little by chance
         chance = f"{100 * gain:.1f} % with a standard error of {100 * noise:.1f} %"
-        return CovariateModel(
-            encoding
-        ), f"covariates have no part in the forecast: on held-out windows they gain {chance}"
+        note = f"covariates have no part in the forecast: on held-out windows they gain {chance}"
+        return CovariateModel(encoding), note
     if any(one is not None for one in kernels):
         note += "; a kernel regression learns anew from a series' rows whenever it is forecast"
     else:

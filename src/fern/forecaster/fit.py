@@ -278,8 +278,15 @@ def _fit_covariates(
         )
         for series, scale in zip(table.series, scales, strict=True)
     ]
-    sizes = {"horizon": plan.horizon, "season": plan.season}
-    return fit_covariates(rows, encoding, windows, **sizes, frequency=table.frequency, seed=settings.seed)
+    return fit_covariates(
+        rows,
+        encoding,
+        windows,
+        horizon=plan.horizon,
+        season=plan.season,
+        frequency=table.frequency,
+        seed=settings.seed,
+    )
 
 
 def fit_model(
