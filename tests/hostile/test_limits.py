@@ -2,6 +2,7 @@
 
 import re
 import time
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,18 @@ def test_steps_beyond_a_thousand_horizons_are_refused_at_once(
             call()
         assert time.process_time() - began < 5.0
     assert [path.name for path in Path().iterdir()] == ["rows.parquet"]
+
+
+@pytest.mark.parametrize(("progress", "lines"), [("auto", 1), ("silent", 0)])
+def test_a_forecast_that_takes_long_tells_how_far_it_is(
+    progress: Any, lines: int, linear: FernForecaster, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.setattr("fern.training.logging.QUIET", 0.0)
+    told = copy(linear).set_params(progress=progress)
+    told.predict(h=40)
+    told.simulate(h=40, n_paths=2)
+    said = capsys.readouterr().err
+    assert said.count("step 8 of 40") == 2 * lines and ("s left" in said) == bool(lines)
 
 
 def test_a_long_horizon_of_a_short_series_is_forecast() -> None:

@@ -264,7 +264,8 @@ class FernForecaster:
         state, output = self._fitted(), OutputColumns.of(level=level, quantiles=quantiles)
         steps = self._steps(h)
         recent, table = self._contexts(df, futr_df, state=state)
-        made = predict_series(state, recent, Request(steps, tuple(output.probabilities), seed=self.seed))
+        request = Request(steps, tuple(output.probabilities), seed=self.seed, progress=self.progress)
+        made = predict_series(state, recent, request)
         self._warn_of_levels(output)
         if made.held_back:
             names = ", ".join(repr(name) for name in made.held_back[:5])
@@ -298,7 +299,7 @@ class FernForecaster:
         require_whole("n_paths", n_paths, 1)
         require_whole("seed", seed, 0)
         recent, table = self._contexts(df, futr_df, state=state)
-        paths = simulate_series(state, recent, steps=steps, n_paths=n_paths, seed=seed)
+        paths = simulate_series(state, recent, steps=steps, n_paths=n_paths, seed=seed, progress=self.progress)
         return simulate_frame(state, recent, table, paths)
 
     def total(

@@ -54,7 +54,8 @@ def make_fans(
     recent, _ = forecaster._contexts(df, futr_df)
     channels = len(state.channel_names)
     series = recent[: max(1, MOST_PANELS // channels)]
-    made = predict_series(state, series, Request(steps, tuple(output.probabilities), seed=forecaster.seed))
+    request = Request(steps, tuple(output.probabilities), seed=forecaster.seed, progress=forecaster.progress)
+    made = predict_series(state, series, request)
     levels = sorted(zip(output.levels, range(0, 2 * len(output.levels), 2), strict=True), reverse=True)
     paths = None
     if joint is not None:

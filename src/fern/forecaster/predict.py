@@ -22,6 +22,7 @@ from fern.models import Forecaster
 from fern.models.base import distribution_of
 from fern.models.classical import KNOTS, QuantileForecast
 from fern.models.classical.intermittent import is_intermittent
+from fern.training.logging import Mode, track_steps
 
 Floats = NDArray[np.float64]
 
@@ -117,6 +118,8 @@ class Request:
     steps: int
     quantiles: tuple[float, ...] = ()
     seed: int = 7
+    progress: Mode = "silent"
+    """Of steps beyond the model's horizon, which take long."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def predict_series(state: State, series: Sequence[Recent], request: Request) -> 
 
 
 def simulate_series(
-    state: State, series: Sequence[Recent], *, steps: int, n_paths: int, seed: int
+    state: State, series: Sequence[Recent], *, steps: int, n_paths: int, seed: int, progress: Mode = "silent"
 ) -> Floats:  # (n_paths, N, steps, C)
     """Sample paths from the joint distribution."""
     if _needs_whole_horizon(state, steps):
@@ -175,15 +178,14 @@ def simulate_series(
     _require_room(state, len(series), steps, arrays=n_paths, rolled=max(AT_ONCE, n_paths))
     channels = len(state.channel_names)
     drawn = np.empty((n_paths, len(series), steps, channels))
-    rng = np.random.default_rng(seed)
+    rng, request = np.random.default_rng(seed), Request(steps, seed=seed, progress=progress)
     for places, batch in _batches(state, series, steps=steps, at_once=max(1, AT_ONCE // n_paths)):
         members = [series[place] for place in places.tolist()]
-        own = batch.invert(_sample_paths(state, batch, steps=steps, n_paths=n_paths, rng=rng))
+        own = batch.invert(_sample_paths(state, batch, request, n_paths=n_paths, rng=rng))
         odd = find_absurd(_by_entry(own.mean(axis=0)), _histories(members, state.season), state.season)
         if _is_plain(state, members) and not odd.any():
             drawn[:, places] = np.maximum(own, _floors(state, members))
             continue
-        request = Request(steps, seed=seed)
         combined, absurd = _combine(state, batch, members, request)
         # Each step of a path keeps its place in the model's distribution and takes the combined one's value there.
         model = _model_table(state, batch, request)
@@ -336,28 +338,28 @@ def _predict_batch(state: State, batch: Batch, request: Request) -> Prediction:
     if request.steps == inside:
         return Prediction(mean, quantiles)
     rng = np.random.default_rng(request.seed)
-    beyond = _sample_paths(state, batch, steps=request.steps, n_paths=ROLLED_PATHS, rng=rng)[:, :, inside:]
+    beyond = _sample_paths(state, batch, request, n_paths=ROLLED_PATHS, rng=rng)[:, :, inside:]
     later = np.quantile(beyond, asked, axis=0) if asked else np.empty((0, *beyond.shape[1:]))
     return Prediction(np.concatenate((mean, beyond.mean(axis=0)), axis=1), np.concatenate((quantiles, later), axis=2))
 
 
 def _sample_paths(
-    state: State, batch: Batch, *, steps: int, n_paths: int, rng: np.random.Generator
+    state: State, batch: Batch, request: Request, *, n_paths: int, rng: np.random.Generator
 ) -> Floats:  # (n_paths, n, steps, C), model units
     """Sample paths; beyond the horizon each goes on from a forecast of its own rows."""
     contexts = batch.contexts
     forecast = calibrate_forecast(state.model, batch.calibration, contexts)
     drawn = forecast.sample(n_paths, generator=rng)
-    pieces, made = [drawn], state.horizon
+    pieces = [drawn]
     windows, length = contexts.shape[:2]
     rows = np.broadcast_to(contexts, (n_paths, *contexts.shape))
-    while made < steps:
+    starts = range(state.horizon, request.steps, state.horizon)
+    for _ in track_steps(starts, of=request.steps, mode=request.progress):
         rows = np.concatenate((rows, pieces[-1].astype(np.float32)), axis=2)[:, :, -length:]
         flat = np.ascontiguousarray(rows.reshape(n_paths * windows, length, -1))
         following = calibrate_forecast(state.model, batch.calibration, flat).sample(1, generator=rng)[0]
         pieces.append(following.reshape(n_paths, windows, state.horizon, -1))
-        made += state.horizon
-    return np.concatenate(pieces, axis=2)[:, :, :steps]
+    return np.concatenate(pieces, axis=2)[:, :, : request.steps]
 
 
 def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled: int) -> None:

@@ -1,8 +1,9 @@
-"""Training progress on the terminal, and metrics for TensorBoard and MLflow."""
+"""Progress of trainings and long forecasts on the terminal, and metrics for TensorBoard and MLflow."""
 
 import sys
+import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TextIO, get_args
 
@@ -119,6 +120,29 @@ def progress_of(mode: Mode | Progress, *, first: bool) -> Progress:
     if mode == "silent":
         return Progress()
     return Bar(sys.stderr) if mode == "bar" or (mode == "auto" and sys.stderr.isatty()) else Lines(sys.stderr)
+
+
+QUIET, APART = 2.0, 10.0
+"""Seconds until a long forecast tells how far it is, and between its lines."""
+
+
+def track_steps(starts: Iterable[int], *, of: int, mode: Mode) -> Iterator[int]:
+    """The steps at which the parts of a long forecast start, with a line on standard error now and then.
+
+    Example:
+        >>> list(track_steps(range(0, 12, 4), of=12, mode="auto"))  # over in no time: nothing is said
+        [0, 4, 8]
+    """
+    began = time.monotonic()
+    first, told = None, began + QUIET - APART
+    for start in starts:
+        now = time.monotonic()
+        first = start if first is None else first
+        if mode != "silent" and start > first and now - told >= APART:
+            left = (now - began) * (of - start) / (start - first)
+            say(f"forecasting step {start:,} of {of:,}, about {left:.0f} s left", sys.stderr)
+            told = now
+        yield start
 
 
 TrackerKind = Literal["tensorboard", "mlflow"]
