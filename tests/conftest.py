@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,14 @@ def _seeded() -> None:
     """What a test draws from torch's global generator is the same in every run."""
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _without_modules_of_other_tests() -> Iterator[None]:
+    """Workers import what this process was told to: each test begins with nothing named."""
+    yield
+    if "fern.extras" in sys.modules:
+        sys.modules["fern.extras"]._named.clear()
 
 
 @dataclass(frozen=True)

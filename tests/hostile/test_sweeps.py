@@ -68,8 +68,12 @@ def test_a_sweep_that_is_told_to_end_ends_its_workers_and_gives_its_claims_back(
             seen.append([path.name for path in Path("runs/claims").iterdir()])
 
     monkeypatch.setattr("fern.benchmark.engines.open_engine", lambda *arguments, **options: Told())
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup, SIGHUP is ignored
     write_files({"t.toml": TASK, "s.toml": SCENARIO.replace("60", "200")})
-    ran = run("bench", "run", "t.toml", "--out", "runs", capsys=capsys)
+    try:
+        ran = run("bench", "run", "t.toml", "--out", "runs", capsys=capsys)
+    finally:
+        signal.signal(number, before)
     assert ran.code == 128 + number, ran.err
     assert "Traceback" not in ran.err
     assert [len(claims) for claims in seen] == [1]  # the workers end first
