@@ -26,7 +26,7 @@ ABSENT = [
 ]
 ODD: list[tuple[str, Any]] = [
     *(("accelerator", value) for value in (*ABSENT, "abacus", "CPU", "", 3, b"cpu", ["cpu"])),
-    *(("devices", value) for value in (0, -1, 10**9, "2", "auto", True, [0], 1.5, float("nan"))),
+    *(("devices", value) for value in (0, -1, 2, 10**9, "2", "auto", True, [0], 1.5, float("nan"))),
     *(("precision", value) for value in ("8", 8, "", b"32-true", ["32-true"])),
 ]
 

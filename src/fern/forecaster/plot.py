@@ -45,12 +45,14 @@ def make_fans(
     """What is drawn of a forecast: the fan of each series and channel, with the joint distribution of two steps if
     asked for.
     """
-    from fern.plot.forecasts import Fan, Fans, Interval, Joint
+    from fern.plot.forecasts import Fan, Fans, Interval, Joint, require_two_steps
 
     state, output = forecaster._fitted(), OutputColumns.of(level=level, quantiles=None)
     steps = forecaster._steps(h)
     shown = max(LEAST_HISTORY, HISTORY_PER_HORIZON * steps) if history is None else history
     require_whole("history", shown, 0)
+    if joint is not None:
+        require_two_steps("joint", joint, steps)
     recent, _ = forecaster._contexts(df, futr_df)
     channels = len(state.channel_names)
     series = recent[: max(1, MOST_PANELS // channels)]
@@ -59,7 +61,8 @@ def make_fans(
     levels = sorted(zip(output.levels, range(0, 2 * len(output.levels), 2), strict=True), reverse=True)
     paths = None
     if joint is not None:
-        paths = simulate_series(state, series, steps=steps, n_paths=JOINT_PATHS, seed=forecaster.seed)
+        chosen: dict[str, Any] = {"n_paths": JOINT_PATHS, "seed": forecaster.seed, "progress": forecaster.progress}
+        paths = simulate_series(state, series, steps=steps, **chosen)
     ends = tuple(number for number, _ in levels) or (LEVEL,)
     fans: list[Fan] = []
     for place, one in enumerate(series):

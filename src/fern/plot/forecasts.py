@@ -74,10 +74,7 @@ class Joint:
             >>> level, round(float(ellipse.holds(found.points).mean()), 2)
             (80.0, 0.8)
         """
-        horizon = paths.shape[1]
-        pair = isinstance(steps, tuple | list) and len(steps) == 2 and all(is_whole(step, least=1) for step in steps)
-        if not pair or max(steps) > horizon or steps[0] == steps[1]:
-            raise FernError(argument="steps", got=steps, expected=f"two different steps from 1 to {horizon}")
+        require_two_steps("steps", steps, paths.shape[1])
         points = np.asarray(paths, dtype=np.float64)[:, [step - 1 for step in steps]]
         centre, covariance = points.mean(axis=0), np.cov(points.T)
         far = distances(points, centre, covariance)
@@ -86,6 +83,13 @@ class Joint:
             for level in sorted(levels, reverse=True)
         )
         return cls(steps, points, ellipses)
+
+
+def require_two_steps(name: str, steps: tuple[int, int], horizon: int) -> None:
+    """Refuse what is not two different steps of a horizon, counted from 1."""
+    pair = isinstance(steps, tuple | list) and len(steps) == 2 and all(is_whole(step, least=1) for step in steps)
+    if not pair or max(steps) > horizon or steps[0] == steps[1]:
+        raise FernError(argument=name, got=steps, expected=f"two different steps from 1 to {horizon}")
 
 
 def distances(points: Array, centre: Array, covariance: Array) -> Values:  # (n, 2), (2,), (2, 2) -> (n,)
