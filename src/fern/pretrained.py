@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Generator
 
-from fern.errors import FernError, require_whole
+from fern.errors import FernError, require_memory, require_number, require_whole, show_value
 from fern.models.pretrained.forecasting import READ, Contexts
-from fern.models.pretrained.representation import SHORTEST
+from fern.models.pretrained.representation import HORIZON, SHORTEST
 from fern.models.pretrained.resampling import FACTORS, forecast_resampled
 from fern.models.pretrained.weights import NEWEST, read_weights
 from fern.transport import Ellipsoid
@@ -29,6 +29,10 @@ from fern.transport import Ellipsoid
 Array = NDArray[np.float64]
 
 __all__ = ["PretrainedForecast", "forecast", "training_record"]
+
+
+MOST_STEPS = 1000 * HORIZON
+"""A forecast is rolled on at most so far, which takes seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +59,24 @@ class PretrainedForecast:
         stddev: Array = self.distribution.stddev.numpy()
         return self._given(stddev)
 
-    def quantile(self, levels: Sequence[float]) -> Array:  # (N, H, Q), or (H, Q)
+    def quantile(self, levels: Sequence[float] | Array) -> Array:  # (N, H, Q), or (H, Q)
         """The quantiles of each step on its own."""
-        if not levels or not all(0.0 < level < 1.0 for level in levels):
-            raise FernError(argument="levels", got=list(levels), expected="numbers between 0 and 1")
-        scores = np.array([NormalDist().inv_cdf(level) for level in levels])
+        given: Any = levels.tolist() if isinstance(levels, np.ndarray) else levels
+        if not isinstance(given, list | tuple) or not given:
+            raise FernError(argument="levels", got=levels, expected="a list of numbers between 0 and 1")
+        for level in given:
+            require_number("levels", level, "numbers between 0 and 1", lambda own: 0.0 < own < 1.0)
+        scores = np.array([NormalDist().inv_cdf(level) for level in given])
         mean, stddev = self.distribution.mean.numpy(), self.distribution.stddev.numpy()
         return self._given(self._bounded(mean[..., None] + stddev[..., None] * scores))
 
     def sample_paths(self, n_paths: int, *, seed: int = 0) -> Array:  # (paths, N, H), or (paths, H)
         """Joint paths over the steps: what sums and peaks over the horizon are read from."""
         require_whole("n_paths", n_paths, 1)
-        drawn = self.distribution.sample((n_paths,), generator=Generator().manual_seed(seed)).numpy()
+        require_whole("seed", seed, 0)
+        values = self.distribution.mean.numel()
+        require_memory(f"n_paths: {show_value(n_paths)} paths", 24.0 * min(n_paths, 10**30) * values)
+        drawn = self.distribution.sample((n_paths,), generator=Generator().manual_seed(seed % 2**63)).numpy()
         drawn = np.where(self.not_negative[:, None], np.maximum(drawn, 0.0), drawn)
         return drawn[:, 0] if self.single else drawn
 
@@ -91,7 +101,7 @@ def forecast(
     Parameters:
         series: the values in the order of time, at least 8 of them; of longer series the newest 8,576 are
             read, the older ones at coarser time steps alone. Gaps (NaN) are filled on a straight line.
-        horizon: steps to forecast; beyond 96 the distribution is rolled on.
+        horizon: steps to forecast, at most 96,000; beyond 96 the distribution is rolled on.
         season: the period in rows where it is known; without it each series tells.
         flip: average with the forecast of the series upside down.
         resample: average with forecasts at coarser time steps, weighed by how each did on the series itself.
@@ -106,12 +116,24 @@ def forecast(
         fern.errors.FernError: series: got 2 rows, needs at least 8
     """
     require_whole("horizon", horizon, 1)
+    if horizon > MOST_STEPS:
+        raise FernError(argument="horizon", got=horizon, expected=f"at most {MOST_STEPS:,} steps")
     if season is not None:
         require_whole("season", season, 1)
+        season = min(season, READ)  # a longer one is not seen
+    for name, value in (("flip", flip), ("resample", resample)):
+        if not isinstance(value, bool):
+            raise FernError(argument=name, got=value, expected="True or False")
     several, single = _read(series)
     network, _ = read_weights()
     factors = FACTORS if resample else FACTORS[:1]
-    ahead = forecast_resampled(network, Contexts.of(several, season=season), horizon, flip=flip, factors=factors)
+    try:
+        ahead = forecast_resampled(network, Contexts.of(several, season=season), horizon, flip=flip, factors=factors)
+        finite = bool(ahead.mean.isfinite().all() and ahead.stddev.isfinite().all())
+    except FernError:  # what was read is finite: its sums are not
+        finite = False
+    if not finite:
+        raise FernError("holds values beyond what the model can take", argument="series", expected="smaller ones")
     return PretrainedForecast(ahead, np.array([bool((values >= 0).all()) for values in several]), single)
 
 
@@ -129,7 +151,12 @@ def _read(series: ArrayLike | Sequence[ArrayLike]) -> tuple[list[Array], bool]:
     """The series as arrays without gaps, and whether it was one."""
     if isinstance(series, list | tuple) and len(series) and np.ndim(series[0]) == 1:
         return [_clean(values, f"series {i}") for i, values in enumerate(series)], False
-    table = np.asarray(series)
+    try:
+        table = np.asarray(series)
+    except ValueError:
+        raise FernError(
+            "its rows differ in kind", argument="series", expected="rows of numbers, or a list of such"
+        ) from None
     if table.ndim == 1:
         return [_clean(table, "series")], True
     if table.ndim == 2 and len(table):
@@ -139,8 +166,12 @@ def _read(series: ArrayLike | Sequence[ArrayLike]) -> tuple[list[Array], bool]:
 
 def _clean(values: ArrayLike, name: str) -> Array:
     try:
-        rows = np.asarray(values, dtype=np.float64)[-READ:]
-    except (TypeError, ValueError):
+        given = np.asarray(values)
+        text = given.dtype.kind == "O" and any(isinstance(value, str) for value in given.flat)
+        if given.ndim != 1 or text or given.dtype.kind not in "biufO":
+            raise TypeError
+        rows = given[-READ:].astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
         raise FernError(argument=name, got=type(values).__name__, expected="numbers") from None
     if np.isinf(rows).any():
         raise FernError("has infinite values", argument=name, expected="finite numbers, or NaN where one is missing")

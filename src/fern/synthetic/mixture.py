@@ -6,14 +6,14 @@ Example:
     ((4, 64), 'float32', 4)
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fern.errors import FernError, require_whole, unknown_name
+from fern.errors import FernError, require_memory, require_whole, show_value, unknown_name
 from fern.synthetic import families
 from fern.synthetic.dynamics import dynamics
 
@@ -80,6 +80,9 @@ def generate(count: int, *, length: int, seed: int, only: Sequence[str] | None =
         (('arma', 'arma', 'arma'), True)
     """
     require_whole("count", count, 1)
+    require_whole("length", length, SHORTEST)
+    asked = f"count: {show_value(count)} series of {show_value(length)} rows"
+    require_memory(asked, 8.0 * min(count, 10**30) * min(length, 10**30))
     values: list[NDArray[np.float32]] = []
     names: list[str] = []
     for batch in stream(length=length, seed=seed, only=only, artefacts=artefacts):
@@ -104,12 +107,15 @@ def stream(
     require_whole("length", length, SHORTEST)
     require_whole("seed", seed, 0)
     require_whole("first", first, 0)
+    require_memory(f"length: {BLOCK} series of {show_value(length)} rows", 32.0 * BLOCK * min(length, 10**30))
+    if not isinstance(artefacts, bool):
+        raise FernError(argument="artefacts", got=artefacts, expected="True or False")
+    if isinstance(only, str) or not isinstance(only, Collection | None) or (only is not None and not only):
+        raise FernError(argument="only", got=only, expected="a list of families, or None for all")
     names = tuple(FAMILIES) if only is None else tuple(only)
-    if not names:
-        raise FernError("only: got no family, needs at least one name, or None for all")
     for name in names:
-        if name not in FAMILIES:
-            raise unknown_name("family", name, FAMILIES)
+        if not isinstance(name, str) or name not in FAMILIES:
+            raise unknown_name("family", name, FAMILIES, argument="only")
     return _blocks(length, seed, names, artefacts, first)
 
 
