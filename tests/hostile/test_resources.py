@@ -44,6 +44,9 @@ def task(text: str) -> dict[str, str]:
          {"s.toml": SCENARIO.replace("0.5", f"0.{DIGITS}")}, made=("x.csv",)),
     Case("a seed of 5,000 digits", ("simulate", "s.toml", "-o", "x.csv"), 2, "not a valid TOML file",
          {"s.toml": SCENARIO + f"seed = {DIGITS}\n"}),
+    *(Case(f"{name} of {len(value)} digits", ("bench", "run", "t.toml", "--out", "r", f"--{name}", value), 2,
+           f"--{name}", task(TASK))
+      for name in ("seeds", "horizons") for value in ("9" * 20, DIGITS)),
     Case("a context of 10^12", ("bench", "run", "t.toml", "--out", "r"), 2, "window|rows|memory|sizes",
          task(TASK.replace("= 24", f"= {10**12}"))),
     Case("a horizon of 10^12", ("bench", "run", "t.toml", "--out", "r"), 2, "window|rows|memory|sizes",

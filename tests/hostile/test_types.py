@@ -86,6 +86,7 @@ NUMBER, WHOLE = "should be a valid number", "should be a valid integer"
     task("a seed as text", toml(TASK, seeds='["7"]'), f"seeds.0: Input {WHOLE}"),
     task("a seed as truth", toml(TASK, seeds="[true]"), f"seeds.0: Input {WHOLE}"),
     task("a seed as a float", toml(TASK, seeds="[7.0]"), f"seeds.0: Input {WHOLE}"),
+    task("a seed beyond 63 bits", toml(TASK, seeds=f"[{2**63}]"), "seeds"),
     task("horizons as text", toml(TASK, horizons='["12"]'), WHOLE),
     task("a horizon of 0", toml(TASK, horizons="[0]"), "horizons: got 0"),
     task("context length as text", toml(TASK, context_length='"24"'), WHOLE),

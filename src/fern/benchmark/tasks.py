@@ -289,5 +289,7 @@ def _dataset_choice(value: object, *, where: str = "datasets") -> DatasetChoice:
 def _require_distinct(name: str, values: Sequence[object], *, least: int) -> None:
     for value in values:
         require_whole(name, value, least)
+        if isinstance(value, int) and value >= 2**63:  # torch takes no more
+            raise FernError(argument=name, got=value, expected="a whole number below 2^63")
     if len(set(values)) < len(values):
         raise FernError(f"{list(values)} contains duplicates", argument=name)

@@ -13,6 +13,9 @@ from fern.extras import add_search_folder
 bench = typer.Typer(name="bench", help="Run benchmark tasks and show their results.", no_args_is_help=True)
 
 
+_MOST_DIGITS = 19
+"""Of a whole number below 2^63."""
+
 Datasets = Annotated[
     list[str] | None, typer.Option("--datasets", "--scenarios", help="Only these datasets (comma-separated).")
 ]
@@ -152,6 +155,6 @@ def export_fev(
 def _whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
     names = split_names(values)
     for name in names or ():
-        if not name.isdecimal():
-            raise FernError(argument=option, got=name, expected="comma-separated whole numbers")
+        if not name.isdecimal() or len(name) > _MOST_DIGITS:
+            raise FernError(argument=option, got=name, expected="comma-separated whole numbers below 2^63")
     return None if names is None else [int(name) for name in names]

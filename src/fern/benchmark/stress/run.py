@@ -230,6 +230,10 @@ def stress_test(
     """
     requirements = tuple(requirements)
     settings = StressSettings() if settings is None else settings
+    several: object = scenarios
+    if not isinstance(several, Iterable):
+        problem = "an id, a TOML file or a Scenario, or a list of them"
+        raise FernError(argument="scenarios", got=scenarios, expected=problem)
     plans = [open_scenario(source) for source in scenarios]
     with guard_forecaster(forecaster) as guarded:
         settings = settings.fill(guarded.config)
