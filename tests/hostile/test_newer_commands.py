@@ -67,6 +67,7 @@ def m(fitted: dict[str, Path]) -> Path:
 
 
 M = ("--model", "m")
+QUICK = ("--model", "dlinear", "--epochs", 1, "--horizon", 2, "--context-length", 8)
 FORECAST, BACKTEST, DIAGNOSE = ("forecast", "x.csv", *M), ("backtest", "x.csv", *M), ("diagnose", "x.csv", *M)
 REPORT, AUDIT = ("report", "forecast", "x.csv", *M), ("report", "audit", "x.csv")
 
@@ -293,6 +294,19 @@ def with_last(value: str) -> str:
     Case("10^12 windows", (*BACKTEST, "--windows", 10**12), 2, "--windows"),
     Case("windows 10^12 rows apart", (*BACKTEST, "--step-size", 10**12), 2, "--windows|--step-size"),
     Case("no windows", (*BACKTEST, "--windows", 0), 2, "--windows"),
+    *(Case(f"{what}, told before any training", (*command, *QUICK, *given), 2, says,
+           {"x.csv": hourly(ROWS, "load,promo")}, silent_on=("epoch", "fitted"))
+      for command in (("forecast", "x.csv"), ("report", "forecast", "x.csv", "-o", "r.html"))
+      for what, given, says in (
+          (f"{command[0]}: known columns without their values", ("--known", "promo"), "--future"),
+          (f"{command[0]}: values of no known column", ("--future", "x.csv"), "--known"),
+          (f"{command[0]}: no such future", ("--known", "promo", "--future", "none.csv"), "none.csv: --future"),
+          (f"{command[0]}: holidays of nowhere", ("--holidays", "XX", "--target", "load,promo"), "holidays"),
+          (f"{command[0]}: a time column without a name", ("--time", ""), "--time"),
+          (f"{command[0]}: series by a column without a name", ("--id", ""), "--id"),
+          (f"{command[0]}: the target known ahead", ("--known", "load", "--target", "load", "--future", "x.csv"),
+           "--known"),
+      )),
     Case("a diagnosis without a forecaster", ("diagnose", "x.csv", "--model", "dlinear"), 2,
          "needs the folder of a saved forecaster"),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from tests.errors import raises_error
 from tests.hostile.support import Case, cases, check, hourly
 
 from fern import audit
+from fern.errors import ABSENT
 from fern.forecaster import FernForecaster
 
 pytestmark = pytest.mark.filterwarnings("ignore::fern.forecaster.FernWarning")
@@ -197,7 +198,7 @@ def test_an_hour_that_an_old_clock_skipped_is_stepped_over() -> None:
 
 @pytest.mark.parametrize("steps", [1, "x", (1,), (1, 2, 3), (0, 1), (1, 99), (1.5, 2), (None, 1), {1: 2}, True])
 def test_two_steps_of_a_plot_are_two_steps(steps: Any, saved: dict[str, FernForecaster]) -> None:
-    with raises_error("steps", got=steps):
+    with raises_error("joint", got=steps):
         saved["long"].plot(joint=steps)
 
 
@@ -205,6 +206,128 @@ def test_two_steps_of_a_plot_are_two_steps(steps: Any, saved: dict[str, FernFore
 def test_the_audit_of_a_report_is_one(given: Any, saved: dict[str, FernForecaster]) -> None:
     with raises_error("audit", got=given):
         saved["long"].report(audit=given)
+
+
+READINGS = [("encoding", 3), ("separator", 3), ("decimal", 3), ("name", 3), ("kind", "spark"), ("kind", ["pandas"])]
+ODD_USES: list[tuple[str, Any, str, Any]] = [
+    *(("report", {argument: 3}, argument, 3) for argument in ("name", "command")),
+    *(("read", {argument: given}, argument, ABSENT) for argument, given in READINGS),
+]
+
+
+@pytest.mark.parametrize(("use", "given", "argument", "got"), ODD_USES)
+def test_text_is_text(use: str, given: Any, argument: str, got: Any, saved: dict[str, FernForecaster]) -> None:
+    WIDE.to_csv("table.csv", index=False)
+    call = {"report": saved["long"].report, "read": lambda **options: saved["wide"].read("table.csv", **options)}[use]
+    with raises_error(argument, got=got):
+        call(**given)
+
+
+@pytest.mark.parametrize(("argument", "given"), [("calendar", True), ("holidays", "NO")])
+@pytest.mark.parametrize(
+    "rows", [pd.DataFrame({"ds": range(90), "y": np.arange(90.0)}), pd.DataFrame({"y": range(90)})]
+)
+def test_a_calendar_needs_dates(argument: str, given: Any, rows: pd.DataFrame) -> None:
+    with raises_error():
+        make_forecaster(**{argument: given}).fit(rows)
+
+
+# --- columns that are known ahead ---------------------------------------------------------------------------------
+
+PROMO = LONG.assign(promo=np.arange(200) % 5 == 0)
+
+
+@pytest.fixture(scope="module")
+def known() -> FernForecaster:
+    return make_forecaster(futr_exog_list=["promo"]).fit(PROMO.assign(y=PROMO["y"] + 5 * PROMO["promo"]))
+
+
+@pytest.fixture(scope="module")
+def ahead(known: FernForecaster) -> pd.DataFrame:
+    return known.make_future_dataframe().assign(promo=1.0)
+
+
+ODD_FUTURES: dict[str, Any] = {
+    "a path": lambda ahead: "nothing.csv",
+    "a number": lambda ahead: 3,
+    "a mapping": lambda ahead: {"promo": [1.0]},
+    "no columns": lambda ahead: pd.DataFrame(),
+    "no known column": lambda ahead: ahead.drop(columns="promo"),
+    "no series": lambda ahead: ahead.drop(columns="unique_id"),
+    "no stamps": lambda ahead: ahead.drop(columns="ds"),
+    "a few steps": lambda ahead: ahead.head(3),
+    "every step twice": lambda ahead: pd.concat([ahead, ahead]),
+    "steps of another day": lambda ahead: ahead.assign(ds=ahead["ds"] + pd.Timedelta(days=1)),
+    "stamps with a zone": lambda ahead: ahead.assign(ds=ahead["ds"].dt.tz_localize("UTC")),
+    "stamps that are text": lambda ahead: ahead.assign(ds="noon"),
+    "stamps that are numbers": lambda ahead: ahead.assign(ds=range(8)),
+    "other series": lambda ahead: ahead.assign(unique_id="r"),
+    "infinite values": lambda ahead: ahead.assign(promo=np.inf),
+    "missing values": lambda ahead: ahead.assign(promo=np.nan),
+    "text for values": lambda ahead: ahead.assign(promo="much"),
+    "values beyond 64 bits": lambda ahead: ahead.assign(promo=[2**70] * 8),
+    "complex values": lambda ahead: ahead.assign(promo=1j),
+    "a further column": lambda ahead: ahead.assign(price=1.0),
+}
+
+
+@pytest.mark.parametrize("name", ODD_FUTURES)
+def test_an_odd_future_is_a_mistake(name: str, known: FernForecaster, ahead: pd.DataFrame) -> None:
+    odd = ODD_FUTURES[name](ahead)
+    for call in (known.predict, known.simulate, known.total):
+        with raises_error() as caught:
+            call(futr_df=odd)
+        assert "futr_df" in str(caught.value) or "nothing.csv" in str(caught.value)
+    with raises_error():
+        known.compare(ahead, odd)
+
+
+ODD_COMPARISONS: list[tuple[str, Any]] = [
+    *(("level", value) for value in (None, [80, 95], [80], "80", True, 0, 100, 0.8, float("nan"))),
+    *(("n_paths", value) for value in (None, 1, 2.5, "9", True)),
+    *(("seed", value) for value in (-1, 2.5, "7", True)),
+]
+
+
+@pytest.mark.parametrize(("argument", "value"), ODD_COMPARISONS)
+def test_two_futures_are_compared_by_sensible_settings(
+    argument: str, value: Any, known: FernForecaster, ahead: pd.DataFrame
+) -> None:
+    with raises_error(argument):
+        known.compare(ahead, ahead, **{argument: value})
+
+
+def test_more_paths_than_fit_in_memory_are_told_by_their_name(known: FernForecaster, ahead: pd.DataFrame) -> None:
+    for call in (known.simulate, lambda futr_df, n_paths: known.compare(futr_df, futr_df, n_paths=n_paths)):
+        with raises_error() as caught:
+            call(futr_df=ahead, n_paths=10**12)
+        assert str(caught.value).startswith("n_paths")
+
+
+@pytest.mark.parametrize("use", ["predict", "missing_future", "compare"])
+def test_a_future_is_of_no_use_without_known_columns(
+    use: str, saved: dict[str, FernForecaster], ahead: pd.DataFrame
+) -> None:
+    plain = saved["long"]
+    calls = {
+        "predict": lambda: plain.predict(futr_df=ahead),
+        "missing_future": lambda: plain.missing_future(ahead),
+        "compare": lambda: plain.compare(ahead, ahead),
+    }
+    with raises_error("futr_df"):
+        calls[use]()
+
+
+@pytest.mark.parametrize("static", ["text", 3, pd.DataFrame({"region": ["a"]}), pd.DataFrame(), None])
+def test_an_odd_table_of_static_columns_is_a_mistake(static: Any) -> None:
+    with raises_error():
+        make_forecaster(stat_exog_list=["region"]).fit(LONG, static_df=static)
+
+
+@pytest.mark.parametrize("past", [[[1.0], [1.0, 2.0]], [["x"]] * 8, None, np.ones((3, 1)), np.ones((8, 1)) * 1j])
+def test_what_is_no_array_of_contexts_is_refused(past: Any, saved: dict[str, FernForecaster]) -> None:
+    with raises_error("past"):
+        saved["long"].predict_array(past)
 
 
 NO_PATHS = [None, 3, 0.5, b"model", ["model"], "a\0b", "x" * 256, "a\ud800"]
@@ -220,6 +343,7 @@ def test_what_is_no_path_is_refused_by_the_forecaster(path: Any, saved: dict[str
     }
     if path is not None:
         calls["path"].append(lambda path: model.report(path=path))
+        calls["directory"] = [lambda path: make_forecaster().fit(LONG, directory=path)]
     for argument, each in calls.items():
         for call in each:
             with raises_error(argument):

@@ -64,6 +64,7 @@ def forecast(
     _check_paths(data, out=out, plot=plot, save=save, folder=fit_options.folder, future=future)
     check_columns(data, levels, probabilities)
     forecaster, saved = make_forecaster(fit_options, horizon, table_options)
+    require_future(future, forecaster, saved=saved)
     with read_table(data, table_options, forecaster) as (_, table):
         if saved:
             forecast_rows = forecaster.predict(table, futr_df=future, h=horizon, level=levels, quantiles=probabilities)
@@ -147,10 +148,21 @@ def fit(forecaster: "FernForecaster", table: "SeriesTable") -> None:
             say(f"note: {note}")
 
 
-def require_future(future: Path | None) -> None:
+def require_file(future: Path | None) -> None:
     """Refuse a file that is not there."""
     if future is not None and not future.is_file():
         raise FernError("no such file", argument="--future", where=future)
+
+
+def require_future(future: Path | None, forecaster: "FernForecaster", *, saved: bool) -> None:
+    """Refuse known columns without their values ahead, and values without columns: that must not cost a training."""
+    if saved:  # what it was fitted to says whether it needs them
+        return
+    known = ", ".join(forecaster.futr_exog_list or ())
+    if known and future is None:
+        raise FernError(f"{known} have no values for the steps ahead", argument="--future", expected="a file with them")
+    if future is not None and not known:
+        raise FernError(f"{future} has values ahead", argument="--known", expected="the names of its columns")
 
 
 def _check_paths(
@@ -158,7 +170,7 @@ def _check_paths(
 ) -> None:
     """Every path is checked before any work, so that a mistake in one costs no training."""
     check_files(data, out=out, plot=plot, kept=[save, folder], others=[future])
-    require_future(future)
+    require_file(future)
     if save is not None:
         check_folder(save)
         if not save.parent.is_dir():

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from fern.cli.console import echo, working
 from fern.cli.data import Ignore, PolicyFile, Step, audit_table
-from fern.cli.forecast import check_columns, fit, make_forecaster, read_table, require_future
+from fern.cli.forecast import check_columns, fit, make_forecaster, read_table, require_file, require_future
 from fern.cli.options import (
     STANDARD,
     Data,
@@ -121,9 +121,10 @@ def forecast(
     """
     levels = split_numbers("--level", level) or [80.0, 95.0]
     _check(out, inputs=[None if data == STANDARD else locate(data), future], kept=(fit_options.folder,))
-    require_future(future)
+    require_file(future)
     check_columns(data, levels)
     forecaster, saved = make_forecaster(fit_options, horizon, table_options)
+    require_future(future, forecaster, saved=saved)
     with read_table(data, table_options, forecaster) as (file, table):
         if not saved:
             fit(forecaster, table)

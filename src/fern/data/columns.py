@@ -191,7 +191,9 @@ def find_roles(table: pa.Table, reading: Reading = GUESSED, *, name: str, partia
     require_distinct(names, name=name)
     known = reading.like or Roles(())
     naming = _given_identifiers(names, id_col, known, ignore)
-    time_col = reading.time_col or (known.time if known.time in names else None)
+    time_col = reading.time_col
+    if time_col is None and known.time in names:
+        time_col = known.time
     wanted = reading.target_col or (known.values if not naming and known.series is None else ())
     asked = {"time_col": [time_col], "id_col": id_col or (), "target_col": wanted, "ignore": ignore}
     for argument, columns in asked.items():

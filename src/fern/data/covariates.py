@@ -232,6 +232,8 @@ def learn_columns(
     where: str,
 ) -> Encoding:
     """How the covariates of a table become numbers; static ones may be in a table of their own."""
+    if country is not None:
+        _open_holidays(country)  # an unknown one must not cost a training
     encoded: dict[str, Any] = {}
     for kind, argument in ARGUMENTS.items():
         own, place = (table, where) if kind != "static" or statics is None else (statics, "static_df")
@@ -314,16 +316,21 @@ def calendar_features(
 
 
 def _holidays(day: NDArray[Any], country: str) -> Floats:  # (T, 3)
-    library = import_optional("holidays", extra="holidays")
     years = np.unique(day.astype("datetime64[Y]").astype(np.int64)) + 1970
-    try:
-        listed = library.country_holidays(country, years=range(int(years.min()) - 1, int(years.max()) + 2))
-    except (NotImplementedError, TypeError, AttributeError, ValueError):
-        known = sorted(library.list_supported_countries())
-        raise unknown_name("country", country, known, argument="holidays") from None
+    listed = _open_holidays(country, range(int(years.min()) - 1, int(years.max()) + 2))
     dates = np.array(sorted(listed), dtype="datetime64[D]")
     shifts = np.array([0, 1, -1], "timedelta64[D]")
     return np.isin(day[:, None] + shifts, dates).astype(np.float64)
+
+
+def _open_holidays(country: str, years: range | None = None) -> Any:
+    """The holidays of a country: of these years, or of none yet."""
+    library = import_optional("holidays", extra="holidays")
+    try:
+        return library.country_holidays(country, years=years)
+    except (NotImplementedError, TypeError, AttributeError, ValueError):
+        known = sorted(library.list_supported_countries())
+        raise unknown_name("country", country, known, argument="holidays") from None
 
 
 def align_future(

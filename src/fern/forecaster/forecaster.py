@@ -19,6 +19,7 @@ from fern.data.reading import FrameKind, Native, open_source, read_columns, tabl
 from fern.data.series_table import Missing, SeriesTable, column_names, read_series
 from fern.errors import (
     FernError,
+    require_choice,
     require_memory,
     require_number,
     require_path,
@@ -83,8 +84,9 @@ class FernForecaster:
         season: number of rows in a season, or ``"auto"``: from the frequency.
         epochs: number of training epochs, or ``"auto"``.
         learning_rate: of the training, and ``batch_size`` in windows; chosen for the data if not given.
-        accelerator: where to train, as in Lightning Fabric, such as ``"cpu"`` or ``"cuda"``; so too the number of
-            ``devices`` and the ``precision``, such as ``"bf16-mixed"``.
+        accelerator: where to train, as in Lightning Fabric, such as ``"cpu"`` or ``"cuda"``; so too the ``precision``,
+            such as ``"bf16-mixed"``. A fit uses one of the ``devices``: for more, every process would run your program
+            from its start; `fern.training.train` can do that.
         time_limit: time limit of a fit, in seconds; within about a second, classical models alone forecast.
         classical: average with classical models (exponential smoothing, Theta, seasonal naive with drift) where
             held-out windows say so. Series too short for the model are theirs in any case.
@@ -187,6 +189,7 @@ class FernForecaster:
         """
         began = time.monotonic()
         settings = self._settings()  # a wrong argument is an error before anything is read
+        directory = None if directory is None else require_path(directory, argument="directory")
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
         table = self._read(df, columns, static_df=static_df)
         state = fit_state(
@@ -195,7 +198,7 @@ class FernForecaster:
             horizon=self.horizon,
             context_length=None if self.context_length == "auto" else self.context_length,
             season=None if self.season == "auto" else self.season,
-            directory=None if directory is None else Path(directory),
+            directory=directory,
             began=began,
         )
         roles = f"{table.describe_roles()} (time_col, id_col, target_col change this)"
@@ -229,6 +232,11 @@ class FernForecaster:
         """
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
         dialect = {"encoding": encoding, "separator": separator, "decimal": decimal}
+        for argument, given in {**dialect, "name": name}.items():
+            if not isinstance(given, str | None):
+                raise FernError(argument=argument, got=given, expected="text, or None")
+        if kind is not None:
+            require_choice("kind", kind, get_args(FrameKind))
         return self._read(df, columns, like=self._state, dialect=dialect, name=name, kind=kind)
 
     @property
@@ -597,8 +605,6 @@ class FernForecaster:
         recent = state.recent if df is None else keep_recent(table.series, keep=state.keep)
         if futr_df is None:
             return recent, table
-        if state.covariates is None or not state.covariates.encoding.known:
-            raise FernError("the forecaster was fitted without known columns", argument="futr_df")
         from fern.forecaster.future import read_future
 
         ahead = read_future(state, recent, futr_df)
@@ -660,10 +666,14 @@ class FernForecaster:
         """
         from fern.forecaster.future import compare_futures
 
+        require_number(
+            "level", level, "a number between 1 and 100, as 80 for an 80 % interval", lambda own: 0 < own < 100
+        )
         OutputColumns.of(level=level, quantiles=None)
         require_whole("n_paths", n_paths, 2)
-        (first, table), (second, _) = (self._contexts(df, future) for future in (futr_a, futr_b))
         seed = self.seed if seed is None else seed
+        require_whole("seed", seed, 0)
+        (first, table), (second, _) = (self._contexts(df, future) for future in (futr_a, futr_b))
         return compare_futures(self._fitted(), first, second, table, level=level, n_paths=n_paths, seed=seed)
 
     def _read_like_fitted(self, df: Any, *, grid: Literal["time", "rows"] = "time") -> SeriesTable:
@@ -734,6 +744,11 @@ class FernForecaster:
             if lacking:
                 raise FernError(f"has no values for series {lacking[0]!r}", argument="static_df")
             table = replace(table, series=tuple(series), encoding=encoding)
+        if self.calendar is True or self.holidays is not None:
+            stamps = table.series[0].stamps
+            if stamps is None or not pa.types.is_timestamp(stamps.type):
+                argument, asked = ("calendar", True) if self.calendar is True else ("holidays", self.holidays)
+                raise FernError(argument=argument, got=asked, expected="a time column of dates", where=source.name)
         if self.missing == "error":
             table = table.accept_closed_days()
             table.require_no_gaps(where=source.name)
@@ -754,7 +769,10 @@ class FernForecaster:
         statics, where, own = None, "frame", frame
         if static_df is not None:
             where = "static_df"
-            statics = own = join_columns(unwrap(static_df)[0], id_col, name=where)
+            try:
+                statics = own = join_columns(unwrap(static_df)[0], id_col, name=where)
+            except FernError as error:
+                raise error.within(where) from None
             if id_col not in own.column_names:
                 raise unknown_name("column", id_col, own.column_names, argument="id_col", where=where)
         lacking = [name for name in names.static if name not in own.column_names]
@@ -803,6 +821,9 @@ class FernForecaster:
             require_number("time_limit", self.time_limit, "seconds above 0", lambda value: value > 0)
         training = {name: getattr(self, name) for name in _TRAINING if getattr(self, name) is not None}
         TrainConfig(**training)  # refuses what is wrong
+        if (self.devices or 1) > 1:
+            one = "1: a process for each further device would run your program from its start (fern.training.train can)"
+            raise FernError(argument="devices", got=self.devices, expected=one)
         return FitSettings(
             model=PRETRAINED if self.pretrained else self.model,
             model_settings=self.model_settings,

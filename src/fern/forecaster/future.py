@@ -24,21 +24,25 @@ Floats = NDArray[np.float64]
 def read_future(state: State, recent: Sequence[Recent], futr_df: Any) -> dict[str, Floats]:  # series -> (H, K)
     """The known columns of every step to forecast, from a frame of the user's."""
     rows = _future_rows(state, futr_df)
-    wanted = {one.name: one.future(state.frequency, state.horizon) for one in recent}
     assert state.covariates is not None
+    wanted = {one.name: one.future(state.frequency, state.horizon) for one in recent}
     return align_future(rows, wanted, columns=state.covariates.encoding.known_outputs)
 
 
 def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats]]:
     """The stamps and known columns of each series in a frame; every mistake names ``futr_df``."""
-    assert state.covariates is not None
+    if state.covariates is None or not state.covariates.encoding.known:
+        raise FernError("the forecaster was fitted without known columns", argument="futr_df")
     encoding, table = state.covariates.encoding, state.table
     if isinstance(futr_df, str | Path):
         naming = tuple(table.native.named_by) or ((table.id_col,) if table.id_col else None)
         known = encoding.names.known
         frame = read_columns(futr_df, Reading(table.time_col, naming, covariates=known, forecast=True))
     else:
-        frame, _ = unwrap(futr_df)
+        try:
+            frame, _ = unwrap(futr_df)
+        except FernError as error:
+            raise error.within("futr_df") from None
     frame = join_columns(frame, table.id_col, name="futr_df")
     if table.time_col is None:
         raise FernError("the fitted frame has no time column, so no steps ahead", argument="futr_df")
@@ -60,7 +64,7 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
     except FernError as error:
         raise error.within("futr_df") from None
     last = state.recent[0].last
-    if last is not None and pa.types.is_timestamp(last.type) != pa.types.is_timestamp(stamps.type):
+    if last is not None and _kind_of_time(last.type) != _kind_of_time(stamps.type):
         raise FernError(f"its time column holds {stamps.type}, the fitted one {last.type}", argument="futr_df")
     values = np.stack(list(encode_columns(frame, encoding.known, argument="futr_df", where="").values()), axis=1)
     stamps = stamps.combine_chunks() if isinstance(stamps, pa.ChunkedArray) else stamps
@@ -72,6 +76,12 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
         places = np.flatnonzero(codes == code)
         rows[name] = (stamps.take(pa.array(places)), values[places])
     return rows
+
+
+def _kind_of_time(type_: pa.DataType) -> tuple[bool, bool]:
+    """Whether these are dates, and dates with a time zone."""
+    dates = pa.types.is_timestamp(type_)
+    return dates, dates and type_.tz is not None
 
 
 def make_future(state: State, recent: Sequence[Recent], table: SeriesTable) -> Any:

@@ -175,7 +175,7 @@ def simulate_series(
     """Sample paths from the joint distribution."""
     if _needs_whole_horizon(state, steps):
         return simulate_series(state, series, steps=state.horizon, n_paths=n_paths, seed=seed)[:, :, :steps]
-    _require_room(state, len(series), steps, arrays=n_paths, rolled=max(AT_ONCE, n_paths))
+    _require_room(state, len(series), steps, arrays=n_paths, rolled=max(AT_ONCE, n_paths), paths=n_paths)
     channels = len(state.channel_names)
     drawn = np.empty((n_paths, len(series), steps, channels))
     rng, request = np.random.default_rng(seed), Request(steps, seed=seed, progress=progress)
@@ -265,7 +265,10 @@ def predict_array(
 
     Where several were fitted, each context is scaled by itself.
     """
-    past = np.asarray(past)
+    try:
+        past = np.asarray(past)
+    except ValueError:
+        raise FernError("its rows differ in length", argument="past", expected="an array of numbers") from None
     if past.dtype.kind not in "iuf":
         raise FernError(f"holds {past.dtype}", argument="past", expected="numbers")
     past = past.astype(np.float64)
@@ -362,9 +365,9 @@ def _sample_paths(
     return np.concatenate(pieces, axis=2)[:, :, : request.steps]
 
 
-def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled: int) -> None:
-    """Refuse more steps than there is memory for: ``arrays`` of the result, and beyond the model's horizon the paths
-    of series times channels that are forecast together, ``rolled`` at most."""
+def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled: int, paths: int | None = None) -> None:
+    """Refuse more steps, or ``paths``, than there is memory for: ``arrays`` of the result, and beyond the model's
+    horizon the paths of series times channels that are forecast together, ``rolled`` at most."""
     most = MOST_ROLLS * state.horizon
     if steps > most:
         expected = f"at most {most:,} steps, {MOST_ROLLS:,} times the horizon; a longer horizon is fitted for more"
@@ -373,7 +376,10 @@ def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled:
     wanted = arrays * series * channels
     if steps > state.horizon:
         wanted += 2 * min(rolled, max(arrays, ROLLED_PATHS) * series * channels)  # in pieces, and put together
-    require_memory(f"h: {show_value(steps)} steps of {series:,} series", 8.0 * min(steps, 10**30) * wanted)
+    asked = f"h: {show_value(steps)} steps of {series:,} series"
+    if paths is not None:
+        asked = f"n_paths: {show_value(paths)} paths of {show_value(steps)} steps of {series:,} series"
+    require_memory(asked, 8.0 * min(steps, 10**30) * wanted)
 
 
 def _require_finite(values: Floats) -> None:

@@ -67,6 +67,9 @@ def report_forecast(
     """The page of `FernForecaster.report`; what there is not is left out, and the page says so."""
     if not isinstance(audit, AuditReport | None):
         raise FernError(argument="audit", got=audit, expected="what fern.audit gives")
+    for argument, given in (("name", name), ("command", command)):
+        if not isinstance(given, str):
+            raise FernError(argument=argument, got=given, expected="text")
     state, steps = forecaster._fitted(), forecaster._steps(h)
     rows, _ = unwrap(forecaster.predict(df, futr_df=futr_df, h=h, level=level))
     findings, measured = state.findings, HELD_OUT
