@@ -45,19 +45,20 @@ def test_it_equals_a_gaussian_process_with_the_same_kernel():
         return np.concatenate([*lags, [level(t)], now, now - load[t - S : t, 0]])
 
     x = np.stack([features(t) for t in at])
-    times = np.repeat([1.5, 0.5, 0.5, 1.0, 1.0], [S, S, S, S, 1 + 2 * S])
+    times = np.repeat([1.5, 0.5, 0.5, 0.5, 1.0], [S, S, S, S, 1 + 2 * S])
     z = times * (x - x.mean(0)) / x.std(0)
     new = times * (features(rows) - x.mean(0)) / x.std(0)
     size = x.shape[1]
 
-    def kernel(a, b):
-        return 1 + a @ b / size + np.exp(-0.3 / size * np.sum((a - b) ** 2))
+    def kernel(a, b, days):
+        distance = np.sqrt(3 * 0.3 / size * np.sum((a - b) ** 2))
+        return (1 + a @ b / size + (1 + distance) * np.exp(-distance)) * (1 + 0.02 * np.exp(-abs(days) / 45))
 
-    gram = np.array([[kernel(a, b) for b in z] for a in z])
-    weights = 2.0 ** (np.arange(len(at))[::-1] / CONFIG.half_life)
+    count = len(at)
+    gram = np.array([[kernel(z[i], z[j], i - j) for j in range(count)] for i in range(count)])
     target = away / unit
-    duals = np.linalg.solve(gram + CONFIG.penalty * np.diag(weights), target)
-    expected = np.array([kernel(new, b) for b in z]) @ duals
+    duals = np.linalg.solve(gram + CONFIG.penalty * np.eye(count), target)
+    expected = np.array([kernel(new, z[j], count - j) for j in range(count)]) @ duals
     made, levels = model.predict(series(price, load, rows), np.array([rows]))
     np.testing.assert_allclose(made[0], expected, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose([levels[0], model.unit], [level(rows), unit])
@@ -147,9 +148,7 @@ def test_the_past_is_forecast_from_the_windows_that_had_ended(season, phase):
     factor = model.factor
     assert factor is not None
     gram, target = factor @ factor.T, factor @ (factor.T @ model.duals)
-    z = model._standardise(known, at[1:])
-    across = 1 + z @ model.features.T / z.shape[1]
-    across += np.exp(-config.width / z.shape[1] * np.square(z - model.features).sum(axis=1))
+    across = model._across(known, at[1:])
     expected = across[:, :some] @ np.linalg.solve(gram[:some, :some], target[:some])
     np.testing.assert_allclose(made[1], expected[0], rtol=1e-6, atol=1e-8)
 
@@ -171,7 +170,16 @@ def test_constant_columns_change_nothing():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"horizon": 0}, {"windows": 0}, {"penalty": 0.0}, {"width": -1.0}, {"linear": -1}]
+    "settings",
+    [
+        {"horizon": 0},
+        {"windows": 0},
+        {"penalty": 0.0},
+        {"width": -1.0},
+        {"linear": -1},
+        {"memory": 0.0},
+        {"drift": -0.1},
+    ],
 )
 def test_settings_out_of_range_are_refused(settings):
     with raises_error():

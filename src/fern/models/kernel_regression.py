@@ -3,13 +3,13 @@
 A window with origin t is told apart by f_t: the last cycles of the values, the known columns over the horizon and their
 change since the season before, the calendar of the first step, and the level c_t, by medians of the newest rows. Values
 are (y - c_t) / u, transformed: days far above all former ones are learnt from as others are, and u is the usual size
-of that. With standardised features of p columns,
+of that. With standardised features of p columns, d² = 3 b ‖f - g‖² / p, and s the time between two windows,
 
-    k(f, g) = 1 + a fᵀg / p + exp(-b ‖f - g‖² / p),    ŷ(f) = Σ_i k(f, f_i) α_i,    (K + λ W⁻¹) α = Y,
+    k(f, g) = (1 + a fᵀg / p + (1 + d) exp(-d)) (1 + c exp(-s / m)),    ŷ(f) = Σ_i k(f, f_i) α_i,    (K + λ I) α = Y,
 
-so all H steps come from one Cholesky factor L (a Gaussian process with a linear and a squared exponential part). W
-holds weights that halve every ``half_life`` windows. Where a season has few steps, the windows are those of the
-origin's own phase: forecasts at midnight learn from midnights.
+so all H steps come from one Cholesky factor L (a Gaussian process with a linear part and a Matérn one of order 3/2). A
+small part of what is learnt drifts: no window is forgotten, and the newest tell most. Where a season has few steps, the
+windows are those of the origin's own phase: forecasts at midnight learn from midnights.
 
 The same factor has every former forecast: what the first s windows alone tell of window t is Σ_{i≤s} L_ti (L⁻¹Y)_i. So
 windows of the past are forecast as if the regression had been learnt anew before each, and the sizes of these errors
@@ -40,8 +40,8 @@ FADING, COMMON = 7.0, 0.3
 MOST_STEPS = 48
 """Steps of a column over the horizon that enter one by one; more are averaged in blocks."""
 
-NEAR, BETWEEN = 1.5, 0.5
-"""What the newest cycle counts for how alike two windows are, and those between it and the oldest."""
+NEAR, FAR = 1.5, 0.5
+"""What the newest cycle counts for how alike two windows are, and what the older ones do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,8 @@ class KernelRegressionConfig:
         recent: newest values that enter where there is no season, or a longer one than the horizon.
         cycles: lags in whole seasons; those that reach beyond a quarter of the rows are left out.
         windows: windows that are learnt from, at most; the newest of one phase, or spread evenly over all.
-        half_life: windows after which a window counts half.
-        penalty: λ; linear: a; width: b.
+        penalty: λ; linear: a; width: b; drift: c.
+        memory: m, in seasons, or in horizons where these are longer.
         transform: ``asinh`` of values about their level, in units of their usual distance from it, or ``none``.
     """
 
@@ -64,17 +64,19 @@ class KernelRegressionConfig:
     recent: int = 24
     cycles: tuple[int, ...] = (1, 2, 3, 7)
     windows: int = 1800
-    half_life: float = 1000.0
-    penalty: float = 0.2
+    penalty: float = 0.3
     linear: float = 1.0
     width: float = 0.3
+    drift: float = 0.02
+    memory: float = 45.0
     transform: Transform = "asinh"
 
     def __post_init__(self) -> None:
         for name in ("horizon", "season", "recent", "windows"):
             require_whole(name, getattr(self, name), 1)
-        if min(self.half_life, self.penalty, self.width) <= 0 or self.linear < 0:
-            raise FernError("half_life, penalty and width must be above 0, linear at least 0", argument="config")
+        if min(self.penalty, self.width, self.memory) <= 0 or min(self.linear, self.drift) < 0:
+            expected = "penalty, width and memory above 0, linear and drift at least 0"
+            raise FernError(argument="config", got=self, expected=expected)
 
     @property
     def context_length(self) -> int:
@@ -113,9 +115,11 @@ class KernelRegression:
         """Joint draws of what two futures of the same rows lead to, from the Gaussian process given the windows."""
         assert self.factor is not None
         at = np.array([len(first.values)], dtype=np.int64)
-        z = np.concatenate([self._standardise(one, at) for one in (first, second)])
-        across = _kernel(self.config, z, self.features)  # (2, n)
-        left = _kernel(self.config, z, z) - across @ cho_solve((self.factor, True), across.T, check_finite=False)
+        z, at = np.concatenate([self._standardise(one, at) for one in (first, second)]), np.repeat(at, 2)
+        across = _kernel(self.config, z, at, self.features, self.origins)  # (2, n)
+        left = _kernel(self.config, z, at, z, at) - across @ cho_solve(
+            (self.factor, True), across.T, check_finite=False
+        )
         values, vectors = np.linalg.eigh(left)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         drawn = (root @ rng.standard_normal((2, n)))[..., None] * np.sqrt(self.amplitude)
@@ -131,9 +135,7 @@ class KernelRegression:
 
         NaN where an origin has another phase, or too few rows before it.
         """
-        return self._fill(
-            series, origins, lambda at: _kernel(self.config, self._standardise(series, at), self.features) @ self.duals
-        )
+        return self._fill(series, origins, lambda at: self._across(series, at) @ self.duals)
 
     def hindcast(
         self,
@@ -146,8 +148,7 @@ class KernelRegression:
         solved = factor.T @ self.duals
 
         def tell(at: NDArray[np.int64]) -> Floats:
-            across = _kernel(self.config, self._standardise(series, at), self.features)
-            rows = solve_triangular(factor, across.T, lower=True, check_finite=False).T
+            rows = solve_triangular(factor, self._across(series, at).T, lower=True, check_finite=False).T
             return np.asarray(np.where(self._ended(at), rows, 0.0) @ solved)
 
         return self._fill(series, np.where(self.count_ended(origins) < FEWEST_WINDOWS, 0, origins), tell)
@@ -182,6 +183,9 @@ class KernelRegression:
 
     def _ended(self, origins: NDArray[np.int64]) -> NDArray[np.bool_]:  # (B, n)
         return np.asarray(self.origins + self.config.horizon <= origins[:, None])
+
+    def _across(self, series: RegressionSeries, at: NDArray[np.int64]) -> Floats:  # (B, n)
+        return _kernel(self.config, self._standardise(series, at), at, self.features, self.origins)
 
     def _standardise(self, series: RegressionSeries, at: NDArray[np.int64]) -> Floats:  # (B, p)
         level = _levels(self.config, series.values, at)
@@ -223,14 +227,14 @@ def fit_kernel_regression(
     level = _levels(config, series.values, origins)
     away = away - level[:, None]
     unit = measure_unit(away)
-    target, age = transform_values(config.transform, away / unit), np.arange(len(origins))[::-1]
+    target = transform_values(config.transform, away / unit)
     features = _features(config, series, unit, origins, level)
     mean, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.where(spread > 1e-9 * (1 + np.abs(mean)), spread, np.inf)  # a constant column says nothing
     spread /= _emphases(config, features.shape[1])
     features = (features - mean) / spread
-    kernel = _kernel(config, features, features)
-    kernel[np.diag_indices(len(kernel))] += config.penalty * 2.0 ** (age / config.half_life)
+    kernel = _kernel(config, features, origins, features, origins)
+    kernel[np.diag_indices(len(kernel))] += config.penalty
     factor = cholesky(kernel, lower=True, overwrite_a=True, check_finite=False)
     solved = solve_triangular(factor, target, lower=True, check_finite=False)
     duals = solve_triangular(factor, solved, lower=True, trans=1, check_finite=False)
@@ -241,11 +245,20 @@ def fit_kernel_regression(
     return KernelRegression(config, phase, unit, features, mean, spread, duals, origins, sizes, amplitude, kept)
 
 
-def _kernel(config: KernelRegressionConfig, left: Floats, right: Floats) -> Floats:  # (n, p), (m, p) -> (n, m)
+def _kernel(
+    config: KernelRegressionConfig,
+    left: Floats,  # (n, p)
+    left_at: NDArray[np.int64],  # (n,): their origins
+    right: Floats,  # (m, p)
+    right_at: NDArray[np.int64],  # (m,)
+) -> Floats:  # (n, m)
     size = max(left.shape[1], 1)
     products = left @ right.T
     apart = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1) - 2 * products
-    return np.asarray(1 + config.linear / size * products + np.exp(np.minimum(-config.width / size * apart, 0.0)))
+    apart = np.sqrt(np.maximum(3 * config.width / size * apart, 0.0))
+    alike = 1 + config.linear / size * products + (1 + apart) * np.exp(-apart)
+    between = np.abs(left_at[:, None] - right_at) / max(config.season, config.horizon)
+    return np.asarray(alike * (1 + config.drift * np.exp(-between / config.memory)))
 
 
 def _levels(config: KernelRegressionConfig, values: Floats, at: NDArray[np.int64]) -> Floats:  # (T,), (B,) -> (B,)
@@ -259,7 +272,7 @@ def _emphases(config: KernelRegressionConfig, size: int) -> Floats:  # (p,)
     emphases = np.ones(size)
     if config.season > 1 and len(config.cycles) > 1:
         width = _blocks(np.empty((1, min(config.season, config.horizon)))).shape[1]
-        emphases[: width * len(config.cycles)] = np.repeat([NEAR, *[BETWEEN] * (len(config.cycles) - 2), 1.0], width)
+        emphases[: width * len(config.cycles)] = np.repeat([NEAR, *[FAR] * (len(config.cycles) - 1)], width)
     return emphases
 
 
