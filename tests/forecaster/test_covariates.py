@@ -174,7 +174,7 @@ def test_columns_of_noise_cost_little(past):
         for columns in (["x"], ["x", *noise])
     )
     error = [np.abs(rows["DLinear"] - rows["y"]).mean() for rows in (plain, noisy)]
-    assert error[1] < 1.3 * error[0] < 0.4  # from 254 rows; the values themselves deviate by about 2
+    assert error[1] < 1.3 * error[0] < 0.45  # from 254 rows; the values themselves deviate by about 2
 
 
 def test_covariates_that_gain_less_than_their_noise_leave_the_forecast_as_it_is(past, future, monkeypatch):
