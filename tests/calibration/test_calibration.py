@@ -142,3 +142,5 @@ def test_settings_are_checked() -> None:
         CalibrationSettings(correlation="nome")
     with raises_error("distribution_windows"):
         CalibrationSettings(distribution_windows=-1.0)
+    with raises_error("unseen_variance"):
+        CalibrationSettings(unseen_variance=0.0)

@@ -5,7 +5,7 @@ import pytest
 from tests.calibration.processes import gaussian_distribution
 
 from fern.calibration import Residuals
-from fern.calibration.radii import UNSEEN_VARIANCE, fit_shape, ledoit_wolf
+from fern.calibration.radii import UNSEEN_VARIANCE, expect_unseen_variance, fit_shape, ledoit_wolf
 
 
 def residuals(rng, root: np.ndarray, n: int, *, scale: float = 1.0) -> Residuals:
@@ -43,6 +43,14 @@ def test_with_few_windows_the_distribution_counts_as_some(rng) -> None:
         else:
             np.testing.assert_array_equal(pulled.step_scale, plain.step_scale)
             assert pulled.believed == 0.0
+
+
+def test_a_distribution_trained_on_many_horizons_is_believed_as_it_is(rng) -> None:
+    expected = [expect_unseen_variance(horizons) for horizons in (0.5, 10, 20, 100, 1e9)]
+    np.testing.assert_allclose(expected, [3, 3, 2, 1.2, 1])
+    one = residuals(rng, np.eye(8), 1, scale=0.1)
+    few, long = (fit_shape(one, distribution_windows=4.0, unseen_variance=value) for value in (3.0, 1.0))
+    assert (long.patch_scale < 0.65 * few.patch_scale).all()
 
 
 def test_shrinkage_falls_with_the_number_of_windows(rng) -> None:

@@ -282,7 +282,12 @@ def fit_calibration(
         early, late = thin.apart_from(calibration), calibration
         if dropped := len(thin) - len(early):
             notes.append(f"{dropped} validation windows were left out: their targets overlap with calibration's")
-    shape = fit_shape(early, correlated=correlated, distribution_windows=settings.distribution_windows)
+    shape = fit_shape(
+        early,
+        correlated=correlated,
+        distribution_windows=settings.distribution_windows,
+        unseen_variance=settings.unseen_variance,
+    )
     radii, group = _fit_pooled(early, late, shape)
     notes += _remarks(shape, radii, len(late), pooled=bool(group.max() == 0 and len(group) > 1))
     thin = late.thinned(min(MOST_KEPT, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon))))

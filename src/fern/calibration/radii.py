@@ -40,7 +40,23 @@ CORE = 0.8, 1.2815515655446004
 
 UNSEEN_VARIANCE = 3.0
 """What the squared errors of a distribution trained on few rows are beyond its training, in units of its own
-variance: about that on simulated series of 110 to 150 rows (docs/decisions.md)."""
+variance: about that on simulated series of 10 horizons (docs/decisions.md)."""
+
+FEW_HORIZONS = 10.0
+"""A series of at most so many horizons is one of few rows."""
+
+
+def expect_unseen_variance(horizons: float) -> float:
+    """What the squared errors of a distribution are beyond its training, in units of its own variance.
+
+    `UNSEEN_VARIANCE` where it was trained on a series of `FEW_HORIZONS` horizons or fewer; what exceeds 1 falls with
+    the length. Series that are trained together count once, since what moves slowly moves them alike.
+
+    Example:
+        >>> expect_unseen_variance(4), expect_unseen_variance(40)
+        (3.0, 1.5)
+    """
+    return 1 + (UNSEEN_VARIANCE - 1) * min(1.0, FEW_HORIZONS / max(horizons, 1.0))
 
 
 @dataclass(frozen=True)
@@ -124,13 +140,19 @@ def no_shape(residuals: Residuals) -> Shape:
     )
 
 
-def fit_shape(residuals: Residuals, *, correlated: bool = True, distribution_windows: float = 0.0) -> Shape:
+def fit_shape(
+    residuals: Residuals,
+    *,
+    correlated: bool = True,
+    distribution_windows: float = 0.0,
+    unseen_variance: float = UNSEEN_VARIANCE,
+) -> Shape:
     """The shape on these windows; their own where there are none.
 
     S_p = Σ z zᵀ / n about zero, not about the mean: a bias widens the distribution (and is reported) rather than
     vanishing. Scales do not follow a few wild residuals (`WILD`); the quantiles of radii see them as they are.
     Correlations are fitted where n_eff >= 2 p windows' worth, else Ĉ is diagonal. Where n_eff is below `LEAST_SIZE`,
-    mean squares are pulled towards `UNSEEN_VARIANCE` as by ``distribution_windows`` windows: one or two windows'
+    mean squares are pulled towards ``unseen_variance`` as by ``distribution_windows`` windows: one or two windows'
     errors tell little, and a trained distribution tells something.
     """
     if not len(residuals):
@@ -143,7 +165,7 @@ def fit_shape(residuals: Residuals, *, correlated: bool = True, distribution_win
 
     prior = distribution_windows if n_eff < LEAST_SIZE else 0.0
     if prior:
-        squares, standard = ((n_eff * one + prior * UNSEEN_VARIANCE) / (n_eff + prior) for one in (squares, standard))
+        squares, standard = ((n_eff * one + prior * unseen_variance) / (n_eff + prior) for one in (squares, standard))
     by_patch = np.add.reduceat(squares, starts, axis=-1) / lengths
     patch_scale = np.sqrt(_pulled(by_patch, by_patch.mean(axis=0), alone))
     whole = np.repeat(np.add.reduceat(standard, starts, axis=-1) / lengths, lengths, axis=-1)

@@ -18,8 +18,9 @@ class CalibrationSettings:
         correlation: ``auto`` refits the correlation of errors within a patch where the windows suffice
             (n_eff >= 2 p); ``none`` refits scales alone.
         distribution_windows: where held-out windows are worth fewer than four, the distribution's own scale counts as
-            so many windows, widened as distributions trained on few rows need it; 0 for a distribution whose scale
-            says nothing, such as a ball around a point forecast.
+            so many windows; 0 for a distribution whose scale says nothing, such as a ball around a point forecast.
+        unseen_variance: the squared errors expected beyond training, in units of the distribution's own variance,
+            there; `FernForecaster` takes `expect_unseen_variance` of the rows it trained on.
 
     Example:
         >>> CalibrationSettings(distribution_windows=-1)
@@ -32,12 +33,15 @@ class CalibrationSettings:
 
     correlation: Correlation = "auto"
     distribution_windows: float = 4.0
+    unseen_variance: float = 3.0
 
     def __post_init__(self) -> None:
         require_choice("correlation", self.correlation, get_args(Correlation))
         if not 0 <= self.distribution_windows < inf:
             needs = "a number of windows, 0 or more"
             raise FernError(argument="distribution_windows", got=self.distribution_windows, expected=needs)
+        if not 0 < self.unseen_variance < inf:
+            raise FernError(argument="unseen_variance", got=self.unseen_variance, expected="a positive number")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.calibration import Calibration, CalibrationSettings, fit_calibration
+from fern.calibration.radii import expect_unseen_variance
 from fern.data.covariates import Encoding
 from fern.data.series_table import Series, SeriesTable
 from fern.data.windows import Windows
@@ -323,7 +324,9 @@ def fit_model(
     late = learnt.residuals(judged, "calibration", most=most)
     early = learnt.residuals(result.model, "validation", most=most)
     # A model without a distribution has a ball of radius 1 around its forecast, which says nothing about its errors.
-    how = settings.calibration if model.has_distribution else replace(settings.calibration, distribution_windows=0.0)
+    counted = settings.calibration.distribution_windows if model.has_distribution else 0.0
+    unseen = expect_unseen_variance(max(map(len, learnt.values)) / plan.horizon)
+    how = replace(settings.calibration, distribution_windows=counted, unseen_variance=unseen)
     calibration = fit_calibration(late, early, settings=how)
     findings = examine_fit(judged, series, learnt, late, early, how)
     if result.stopped == "interrupted":
