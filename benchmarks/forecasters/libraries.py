@@ -50,7 +50,11 @@ def statsforecast(*names: str) -> Model:
 
 
 def neuralforecast(name: str, *, longest: float) -> Model:
-    """The model of this name; a training that passes ``longest`` processor seconds is stopped, and says so."""
+    """The model of this name; a training that passes ``longest`` processor seconds is stopped, and says so.
+
+    So is one whose ``max_steps`` would take `HOPELESS` times as long by the pace of its first steps: early stopping
+    would have to end it within the first tenth of them.
+    """
 
     def fit(train: pd.DataFrame, question: Question) -> Predictor:
         import neuralforecast as library
@@ -78,7 +82,7 @@ def neuralforecast(name: str, *, longest: float) -> Model:
         forecaster = library.NeuralForecast(models=[chosen], freq=question.frequency)
         forecaster.fit(train[COLUMNS], val_size=held_out)
         if watch.stopped:
-            raise TrainingStopped(watch.steps, chosen.max_steps)
+            raise TrainingStopped(watch.steps, chosen.max_steps, watch.pace)
 
         def predict(history: pd.DataFrame, future: pd.DataFrame) -> Floats:
             answer = forecaster.predict(df=history[COLUMNS])
@@ -92,10 +96,10 @@ def neuralforecast(name: str, *, longest: float) -> Model:
 
 
 class TrainingStopped(Exception):  # noqa: N818 - what happened, not a mistake
-    """A training that took too long: after so many of its steps."""
+    """A training that took too long: after so many of its steps, of so many processor seconds each."""
 
-    def __init__(self, steps: int, asked: int) -> None:
-        super().__init__(f"stopped after {steps:,} of {asked:,} steps")
+    def __init__(self, steps: int, asked: int, pace: float) -> None:
+        super().__init__(f"stopped after {steps:,} of {asked:,} steps, {pace:.2g} s each")
         self.steps, self.asked = steps, asked
 
 
@@ -180,14 +184,16 @@ def _stop_after(seconds: float) -> Any:
     from pytorch_lightning import Callback
 
     class Watch(Callback):  # type: ignore[misc, unused-ignore]
-        began, steps, stopped = 0.0, 0, False
+        began, steps, pace, stopped = 0.0, 0, 0.0, False
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             self.began = time.process_time()
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
-            self.steps = trainer.global_step
-            if time.process_time() - self.began > seconds:
+            self.steps, spent = trainer.global_step, time.process_time() - self.began
+            self.pace = spent / max(self.steps, 1)
+            hopeless = self.steps >= FIRST_STEPS and self.pace * trainer.max_steps > HOPELESS * seconds
+            if spent > seconds or hopeless:
                 self.stopped = trainer.should_stop = True
 
     return Watch()
@@ -200,6 +206,12 @@ def quiet() -> None:
 
 THIRTY_MINUTES = 1_800.0
 """Processor seconds after which a fit is stopped; its row is left out of verdicts."""
+
+HOPELESS = 10.0
+"""A training that would take so many times the limit is not waited for."""
+
+FIRST_STEPS = 30
+"""Steps that tell the pace of a training."""
 
 LIBRARIES: Mapping[str, Model] = {
     "AutoETS": statsforecast("AutoETS"),

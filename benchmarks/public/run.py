@@ -32,8 +32,8 @@ def measure(
     """Fit once before the first window, forecast every window, and score all of them together.
 
     Seconds are those of the processor, of all threads; ``coverage_80`` is the share of values within the 10 % and 90 %
-    quantiles; ``MASE_error`` is a standard error over ``spread_over``. Where fit and forecasts pass ``longest`` seconds
-    before the last window, nothing is scored and the row says after how many windows it was stopped.
+    quantiles; ``MASE_error`` is a standard error over ``spread_over``. Where fit and forecasts will take more than
+    ``longest`` seconds, by the pace so far, nothing is scored and the row says after how many windows it was stopped.
     """
     if task.missing_files:
         raise FernError(f"needs {', '.join(task.missing_files)} in FERN_DATA_DIR", where=task.name)
@@ -56,10 +56,13 @@ def measure(
     predict = fit_model(train, question)
     fitted = time.process_time()
     forecasts: list[Floats] = []
+    ends: list[float] = []
     for window in windows:
-        if time.process_time() - began > longest:
-            return row | {"stopped": f"after {len(forecasts)} of {len(windows)} windows"}, None
+        if _expected_seconds(began, ends, len(windows)) > longest:
+            pace = ends[-1] - ends[-2]
+            return row | {"stopped": f"after {len(ends)} of {len(windows)} windows, {pace:.0f} s each"}, None
         forecasts.append(predict(window.history, window.future))
+        ends.append(time.process_time())
     predicted = time.process_time()
     expected = (series, task.horizon, len(task.quantiles))
     for forecast in forecasts:
@@ -76,6 +79,14 @@ def measure(
         "fit_seconds": round(fitted - began, 2),
         "predict_seconds": round(predicted - fitted, 3),
     }, outcome
+
+
+def _expected_seconds(began: float, ends: list[float], windows: int) -> float:
+    """What fit and all windows will take; the first window is no measure, since libraries compile there."""
+    if len(ends) < 2:
+        return 0.0
+    pace = (ends[-1] - ends[0]) / (len(ends) - 1)
+    return ends[-1] - began + pace * (windows - len(ends))
 
 
 def fingerprint_table(table: pd.DataFrame) -> str:

@@ -39,18 +39,18 @@ def test_forecasts_of_a_noisy_system_are_made_from_what_is_seen_and_judged_by_wh
 
 def test_a_training_that_is_stopped_has_no_figures_and_no_verdict(monkeypatch):
     def stopped(train, question):
-        raise TrainingStopped(120, 5000)
+        raise TrainingStopped(120, 5000, 4.0)
 
     monkeypatch.setattr(command, "METHODS", {**METHODS, "Slow": stopped})
     result = compare(TABLES["AirPassengers"], "Slow")
-    assert result["stopped"] == "stopped after 120 of 5,000 steps"
+    assert result["stopped"] == "stopped after 120 of 5,000 steps, 4 s each"
     assert "metrics" not in result
 
 
 def test_windows_that_take_too_long_are_stopped(monkeypatch):
-    monkeypatch.setattr(command, "THIRTY_MINUTES", -1.0)
+    monkeypatch.setattr(command, "THIRTY_MINUTES", 0.0)
     result = compare(TABLES["AirPassengers"], "SeasonalNaive")
-    assert result["stopped"] == "after 0 of 20 windows"
+    assert result["stopped"].startswith("after 2 of 20 windows")
     assert "metrics" not in result
 
 
