@@ -50,11 +50,7 @@ def statsforecast(*names: str) -> Model:
 
 
 def neuralforecast(name: str, *, longest: float) -> Model:
-    """The model of this name; a training that passes ``longest`` processor seconds is stopped, and says so.
-
-    So is one whose ``max_steps`` would take `HOPELESS` times as long by the pace of its first steps: early stopping
-    would have to end it within the first tenth of them.
-    """
+    """The model of this name; a training that passes ``longest`` processor seconds is stopped, and says so."""
 
     def fit(train: pd.DataFrame, question: Question) -> Predictor:
         import neuralforecast as library
@@ -192,8 +188,7 @@ def _stop_after(seconds: float) -> Any:
         def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
             self.steps, spent = trainer.global_step, time.process_time() - self.began
             self.pace = spent / max(self.steps, 1)
-            hopeless = self.steps >= FIRST_STEPS and self.pace * trainer.max_steps > HOPELESS * seconds
-            if spent > seconds or hopeless:
+            if spent > seconds:
                 self.stopped = trainer.should_stop = True
 
     return Watch()
@@ -207,12 +202,6 @@ def quiet() -> None:
 THIRTY_MINUTES = 1_800.0
 """Processor seconds after which a fit is stopped; its row is left out of verdicts."""
 
-HOPELESS = 10.0
-"""A training that would take so many times the limit is not waited for."""
-
-FIRST_STEPS = 30
-"""Steps that tell the pace of a training."""
-
 LIBRARIES: Mapping[str, Model] = {
     "AutoETS": statsforecast("AutoETS"),
     "AutoTheta": statsforecast("AutoTheta"),
@@ -221,5 +210,4 @@ LIBRARIES: Mapping[str, Model] = {
     "LightGBM": lightgbm,
     "NHITS": neuralforecast("NHITS", longest=THIRTY_MINUTES),
     "DLinear": neuralforecast("DLinear", longest=THIRTY_MINUTES),
-    "PatchTST": neuralforecast("PatchTST", longest=THIRTY_MINUTES),
 }
