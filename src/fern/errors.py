@@ -210,6 +210,19 @@ def require_at_most(name: str, value: int, most: int, of: str) -> None:
         raise FernError(argument=name, got=value, expected=f"at most {of}, which is {most}")
 
 
+def require_flag(name: str, value: object) -> None:
+    """Refuse what is not a truth value.
+
+    Example:
+        >>> require_flag("refit", "no")
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: refit: got 'no', needs True or False
+    """
+    if not isinstance(value, bool):
+        raise FernError(argument=name, got=value, expected="True or False")
+
+
 def require_number(name: str, value: object, needs: str, fits: Callable[[float], bool]) -> None:
     """Refuse what is not a finite number for which ``fits`` holds; ``needs`` says in the message what that is.
 

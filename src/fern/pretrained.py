@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Generator
 
-from fern.errors import FernError, require_memory, require_number, require_whole, show_value
+from fern.errors import FernError, require_flag, require_memory, require_number, require_whole, show_value
 from fern.models.pretrained.forecasting import READ, Contexts
 from fern.models.pretrained.representation import HORIZON, SHORTEST
 from fern.models.pretrained.resampling import FACTORS, forecast_resampled
@@ -122,8 +122,7 @@ def forecast(
         require_whole("season", season, 1)
         season = min(season, READ)  # a longer one is not seen
     for name, value in (("flip", flip), ("resample", resample)):
-        if not isinstance(value, bool):
-            raise FernError(argument=name, got=value, expected="True or False")
+        require_flag(name, value)
     several, single = _read(series)
     network, _ = read_weights()
     factors = FACTORS if resample else FACTORS[:1]

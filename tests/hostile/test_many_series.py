@@ -72,6 +72,9 @@ UNLIKE = {
     "no value": make_rows("3").drop_columns(["y"]),
     "no time": make_rows("3").drop_columns(["ds"]),
     "the same series": make_rows("2"),
+    "a column twice": pa.Table.from_arrays([*make_rows("3").columns, pa.nulls(40)], ["unique_id", "ds", "y", "y"]),
+    "hours for days": make_rows("3").set_column(1, "ds", pa.array(pd.date_range("2024-01-01", periods=40, freq="h"))),
+    "values beyond single precision": make_rows("3").set_column(2, "y", pa.array(1e305 * np.arange(40.0))),
     "lists for identifiers": make_rows("3").set_column(0, "unique_id", pa.array([["3"]] * 40)),
 }
 
@@ -79,9 +82,16 @@ UNLIKE = {
 @pytest.mark.parametrize("name", UNLIKE)
 def test_a_file_unlike_the_others_is_refused_and_nothing_is_left(name: str, forecaster: Any, folder: Path) -> None:
     pq.write_table(UNLIKE[name], folder / "b.parquet")
-    with raises_error():
+    with raises_error(where="b.parquet"):
         forecaster.predict_file(folder, "out.parquet")
     assert [path.name for path in Path().iterdir()] == ["rows"]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("nothing")])
+def test_what_is_no_file_is_not_left_out_without_a_word(make: Any, forecaster: Any, folder: Path) -> None:
+    make(folder / "b.parquet")
+    with raises_error(where="b.parquet"):
+        forecaster.predict_file(folder, "out.parquet")
 
 
 def test_the_leftover_of_an_interrupted_writer_is_not_read(forecaster: FernForecaster, folder: Path) -> None:

@@ -98,6 +98,9 @@ WITH_A_GAP = "".join(line for row, line in enumerate(hourly().splitlines(keepend
     Case("a PDF is audited", ("audit", "x.csv"), 2, "PDF", {"x.csv": PDF}),
     Case("UTF-7", ("forecast", "x.csv", *FORECAST), 2, "UTF-7", {"x.csv": SEVEN}),
     Case("UTF-7 that is named", ("audit", "x.csv", "--encoding", "utf-7"), 0, "größe", {"x.csv": SEVEN}),
+    Case("UTF-7 with its mark", ("audit", "x.csv"), 2, "UTF-7", {"x.csv": b"+/v8-" + hourly().encode()}),
+    Case("UTF-16 without its mark", ("audit", "x.csv", "--encoding", "utf-16"), 2, "utf-16", {"x.csv": hourly()}),
+    Case("no such identifier", ("forecast", "x.csv", "--id", "unique_id", *FORECAST), 2, "--id", {"x.csv": hourly()}),
     Case("a sum is no UTF-7", ("audit", "x.csv"), 0, r"a\+b-c", {"x.csv": hourly(columns="a+b-c")}),
     Case("the identifier is time", ("forecast", "x.csv", "--id", "date", *FORECAST), 2, "--id", {"x.csv": hourly()}),
     Case("separator NUL", ("audit", "x.csv", "--separator", "\0"), 2, "--separator|separator", {"x.csv": hourly()}),
@@ -173,6 +176,22 @@ ODD_CALLS: dict[str, Any] = {
     "a column that is called True": lambda: make_forecaster().fit(WIDE.rename(columns={"a": True})).save("kept"),
     "a context among the model's settings": lambda: make_forecaster(model_settings={"context_length": 8}).fit(WIDE),
     "channels among the model's settings": lambda: make_forecaster(model_settings={"channels": 2}).fit(WIDE),
+    "values without squares": lambda: make_forecaster().fit(WIDE.assign(a=1e160 * WIDE["a"])),
+    "a short series without squares": lambda: (
+        make_forecaster().fit(LONG).predict(LONG.head(5).assign(unique_id="new", y=1e300))
+    ),
+    "values far from the fitted": lambda: make_forecaster().fit(LONG).predict(LONG.assign(y=1e40 * LONG["y"])),
+    "later rows far from the fitted": lambda: make_forecaster().fit(WIDE[:90]).update(WIDE[90:].assign(a=1e40)),
+    "saved at the end of the calendar": lambda: (
+        make_forecaster().fit(WIDE.assign(ds=pd.date_range(end="2262-04-10", periods=100))).save("kept")
+    ),
+    "a number that names a setting": lambda: make_forecaster(model_settings={3: 1}).fit(WIDE),
+    "series that were read without covariates": lambda: make_forecaster(futr_exog_list=["promo"]).fit(
+        make_forecaster().read(LONG)
+    ),
+    "static columns beside series that were read": lambda: make_forecaster().fit(
+        make_forecaster().read(LONG), static_df=LONG
+    ),
     "beyond the year 2262": lambda: (
         make_forecaster().fit(WIDE.assign(ds=pd.date_range(end="2262-04-10", periods=100, freq="D"))).predict()
     ),
@@ -200,6 +219,16 @@ def test_an_hour_that_an_old_clock_skipped_is_stepped_over() -> None:
 def test_two_steps_of_a_plot_are_two_steps(steps: Any, saved: dict[str, FernForecaster]) -> None:
     with raises_error("joint", got=steps):
         saved["long"].plot(joint=steps)
+
+
+@pytest.mark.parametrize("given", ["no", 1, None])
+def test_a_truth_value_is_one(given: Any, saved: dict[str, FernForecaster]) -> None:
+    model = saved["long"]
+    for name in ("refit", "use_fitted"):
+        with raises_error(name, got=given):
+            model.cross_validation(LONG, **{name: given})
+    with raises_error("band", got=given):
+        model.plot(band=given)
 
 
 @pytest.mark.parametrize("given", ["text", 3, {}])
@@ -269,6 +298,12 @@ ODD_FUTURES: dict[str, Any] = {
     "complex values": lambda ahead: ahead.assign(promo=1j),
     "a further column": lambda ahead: ahead.assign(price=1.0),
 }
+
+
+@pytest.mark.parametrize("use", USES)
+def test_series_that_were_read_without_covariates_are_refused(use: str, known: FernForecaster) -> None:
+    with raises_error("frame"):
+        USES[use](known, make_forecaster().read(LONG))
 
 
 @pytest.mark.parametrize("name", ODD_FUTURES)

@@ -124,6 +124,8 @@ def decode(head: bytes, *, name: str, complete: bool, encoding: str | None = Non
             raise FernError(f"unknown encoding {encoding!r}; try utf-8, latin-1, utf-16", where=name) from None
         except UnicodeDecodeError as error:
             raise FernError(f"is not {encoding} (byte {error.start:,}: {error.reason})", where=name) from None
+        except UnicodeError as error:  # UTF-16 without its mark
+            raise FernError(f"is not {encoding} ({error})", where=name) from None
     candidates = [known for mark, known in _BOMS if head.startswith(mark)] or ["utf-8", "cp1252"]
     for candidate in candidates:
         try:
@@ -147,7 +149,7 @@ def _refuse_seven_bits(text: str, *, name: str) -> None:
             meant = coded.encode("ascii").decode("utf-7")
         except UnicodeDecodeError:
             continue
-        if meant.isprintable() and not meant.isascii():
+        if meant.lstrip("\ufeff").isprintable() and not meant.isascii():
             problem = f"the header looks like UTF-7 ({coded!r} would be {meant!r})"
             raise FernError(problem, where=name, expected="UTF-8, or its encoding by name")
 

@@ -20,6 +20,7 @@ from fern.data.series_table import Missing, SeriesTable, column_names, read_seri
 from fern.errors import (
     FernError,
     require_choice,
+    require_flag,
     require_memory,
     require_number,
     require_path,
@@ -412,6 +413,8 @@ class FernForecaster:
         step = self.horizon if step_size is None else step_size
         require_whole("n_windows", n_windows, 1)
         require_whole("step_size", step, 1)
+        require_flag("refit", refit)
+        require_flag("use_fitted", use_fitted)
         if refit and use_fitted:
             raise FernError("got both, give one of them", argument="refit, use_fitted")
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
@@ -476,6 +479,7 @@ class FernForecaster:
         from fern.forecaster.plot import make_fans
         from fern.plot.forecasts import fan_figure
 
+        require_flag("band", band)
         return fan_figure(
             make_fans(self, df, futr_df=futr_df, level=level, h=h, band=band, history=history, joint=joint)
         )
@@ -699,6 +703,11 @@ class FernForecaster:
         With ``grid="rows"`` stamps are not checked: a frame may then hold a single row of a series.
         """
         if isinstance(df, SeriesTable):
+            if static_df is not None:
+                raise FernError("got a frame, but the series are read already", argument="static_df")
+            if df.encoding is None and self._wants_covariates():
+                problem = "was read without the covariates"
+                raise FernError(problem, argument="frame", expected="read() of this forecaster")
             return df
         given = {key: value for key, value in columns.items() if value is not None}
         naming = column_names("id_col", given.get("id_col", self.id_col)) or ()
@@ -708,7 +717,7 @@ class FernForecaster:
         file = df if isinstance(df, str | Path) else None
         reading = Reading(
             time_col=time_col,
-            id_col=None if naming == (ID_COL,) else naming,
+            id_col=None if naming == (ID_COL,) and "id_col" not in given else naming,
             target_col=column_names("target_col", given.get("target_col", self.target_col)),
             forecast=True,
             ignore_columns=self.ignore_columns,
@@ -719,7 +728,7 @@ class FernForecaster:
         names, encoding, statics = self._covariates(), None, dict[str, Floats]()
         if static_df is not None and not names.static:
             raise FernError("got a frame, but stat_exog_list names no columns", argument="static_df")
-        if names or self.calendar is True or self.holidays is not None:
+        if self._wants_covariates():
             fitted = None if like is None or like.covariates is None else like.covariates.encoding
             if file is None:
                 frame, native = unwrap(df)
@@ -758,6 +767,9 @@ class FernForecaster:
 
     def _covariates(self) -> Covariates:
         return Covariates.of(known=self.futr_exog_list, past=self.hist_exog_list, static=self.stat_exog_list)
+
+    def _wants_covariates(self) -> bool:
+        return bool(self._covariates()) or self.calendar is True or self.holidays is not None
 
     def _encode(
         self, frame: pa.Table, reading: Reading, id_col: str | None, *, fitted: Encoding | None, static_df: Any
@@ -800,8 +812,7 @@ class FernForecaster:
             if not isinstance(value, str) or value not in known:
                 raise unknown_name(name, value, known, argument=name)
         for name in ("ignore_columns", "classical", "pretrained"):
-            if not isinstance(getattr(self, name), bool):
-                raise FernError(argument=name, got=getattr(self, name), expected="True or False")
+            require_flag(name, getattr(self, name))
         for name in ("calendar", "positive"):
             value = getattr(self, name)
             if not isinstance(value, bool) and not (isinstance(value, str) and value == "auto"):
@@ -811,10 +822,11 @@ class FernForecaster:
             raise FernError(argument="holidays", got=self.holidays, expected="a country code such as 'NO', or None")
         if self.pretrained and self.model not in ("fern", PRETRAINED):
             raise FernError("only Fern comes with weights", argument="pretrained", expected=f"model {PRETRAINED!r}")
-        if not isinstance(self.model_settings, Mapping | None):
+        settings = {} if self.model_settings is None else self.model_settings
+        if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
             raise FernError(argument="model_settings", got=self.model_settings, expected="a mapping of names to values")
         for name in ("context_length", "horizon", "channels"):
-            if name in (self.model_settings or {}):
+            if name in settings:
                 own = f"the forecaster's own {name}" if name != "channels" else "nothing: the table says it"
                 raise FernError(f"got {name!r}", argument="model_settings", expected=own)
         if self.time_limit is not None:

@@ -17,7 +17,7 @@ from fern.errors import FernError, require_memory, show_value
 from fern.forecaster.combination import naive_scales
 from fern.forecaster.covariates import CovariateRows, phase_of
 from fern.forecaster.partner import choose_rows, count_rows, find_absurd, hold_back
-from fern.forecaster.state import Recent, State
+from fern.forecaster.state import Recent, State, require_squares, to_units
 from fern.models import Forecaster
 from fern.models.base import distribution_of
 from fern.models.classical import KNOTS, QuantileForecast
@@ -166,6 +166,7 @@ def predict_series(state: State, series: Sequence[Recent], request: Request) -> 
         if request.quantiles:
             quantiles[:, places] = _by_series(combined.quantile(request.quantiles), shape[2])
     _require_finite(mean)
+    _require_finite(quantiles)
     return Prediction(mean, quantiles, tuple(dict.fromkeys(held_back)))
 
 
@@ -314,8 +315,8 @@ def make_batch(state: State, series: Sequence[Recent]) -> Batch:
         start = OnlineCalibration.start(state.calibration)
         calibration = [state.online.get(one.name, start) for one in series]
     shift, spread = (np.stack([getattr(scale, name) for scale in scales])[:, None] for name in ("shift", "spread"))
-    scaled = (np.stack([one.values[-state.context_length :] for one in series]) - shift) / spread
-    return Batch(scaled.astype(np.float32), shift, spread, calibration)
+    rows = np.stack([one.values[-state.context_length :] for one in series])
+    return Batch(to_units(rows, shift, spread), shift, spread, calibration)
 
 
 def _batches(
@@ -455,6 +456,7 @@ def covariate_rows(state: State, one: Recent) -> CovariateRows:
 
 def _predict_alone(state: State, members: Sequence[Recent], steps: int) -> QuantileForecast:
     """The partners' forecast of each entry of series that are too short for the model."""
+    require_squares(np.concatenate([one.values for one in members]))
     classical, pretrained = _partners(state, members, steps)
     made = state.combination.alone.apply(None, classical, _floors(state, members).reshape(-1), pretrained)
     return _with_covariates(state, made, members)

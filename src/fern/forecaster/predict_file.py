@@ -91,7 +91,10 @@ def predict_chunk(
     """The forecasts of a chunk; of the future's rows those of its series are read."""
     rows = read_chunk(chunk)
     ahead = None if future is None else _read_future(Path(future), rows[id_col], id_col=id_col)
-    return forecaster.predict(rows, futr_df=ahead, **request)
+    try:
+        return forecaster.predict(rows, futr_df=ahead, **request)
+    except FernError as error:
+        raise error if error.argument in (*request, "futr_df") else error.within(chunk.path) from None
 
 
 def _check_future(forecaster: "FernForecaster", path: Path, *, id_col: str) -> str:
@@ -146,9 +149,12 @@ def list_parquet_files(source: Path) -> list[Path]:
     """The file, or the Parquet files of the folder in the order of their names."""
     if source.is_dir():
         # A hidden file is what an interrupted writer left behind, or another program's.
-        files = sorted(path for path in source.glob("[!._]*.parquet") if path.is_file())
+        files = sorted(source.glob("[!._]*.parquet"))
         if not files:
             raise FernError("holds no .parquet file", where=source)
+        for path in files:
+            if not path.is_file():  # left out, its series would be missing without a word
+                raise FernError("is not a file", where=path)
         return files
     if not source.is_file():
         raise FernError("no such file", where=source)
@@ -257,7 +263,12 @@ def _identifiers(path: Path, id_col: str) -> Iterator[pa.Array]:
 
 def _open(path: Path) -> pq.ParquetFile:
     with refuse_damage(path):
-        return pq.ParquetFile(path)
+        file = pq.ParquetFile(path)
+    names = file.schema_arrow.names
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise FernError(f"column {doubled!r} appears {names.count(doubled)} times", where=path)
+    return file
 
 
 # --- over a cluster -----------------------------------------------------------------------------------------

@@ -26,9 +26,9 @@ from fern.errors import FernError, require_memory
 from fern.forecaster.combination import under
 from fern.forecaster.covariates import CovariateModel, prepare
 from fern.forecaster.partner import Combination, Partner
-from fern.forecaster.predict import covariate_rows
+from fern.forecaster.predict import calibrate_forecast, covariate_rows, make_batch
 from fern.forecaster.saved_schema import MOST_ROWS, Form, SavedFindings, read_plain
-from fern.forecaster.state import Findings, Profiled, Recent, Scale, State
+from fern.forecaster.state import LARGEST, Findings, Profiled, Recent, Scale, State
 from fern.models import Forecaster
 from fern.models.classical import KNOTS
 from fern.models.registry import name_of
@@ -37,8 +37,10 @@ from fern.models.storage import model_of as stored_model_of
 Plain = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
-LARGEST = 1e30
-"""Of a row in units of its scale: beyond it the products of single precision end."""
+LARGEST_SPREAD = 1e308 / LARGEST
+
+TRIED = 8
+"""Series that are forecast once when a folder is loaded."""
 
 FIGURES = ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
 COURSE_ARRAYS = ("origins", "inside", "pit")
@@ -46,6 +48,7 @@ COURSE_ARRAYS = ("origins", "inside", "pit")
 
 def split_state(state: State) -> tuple[Plain, Arrays]:
     """All of a state but the model: what JSON holds, and named arrays."""
+    _require_usable(state)  # whatever is saved can be loaded
     plain: Plain = {
         "context_length": state.context_length,
         "horizon": state.horizon,
@@ -148,6 +151,18 @@ def _require_usable(state: State) -> State:
         shown = restore_stamps(following, table.time_type)
         if not in_type(shown, following.type, safe=False).equals(following):
             raise FernError(f"stamps do not fit the type {table.time_type}", argument="form", where="state")
+    return _require_forecast(state)
+
+
+def _require_forecast(state: State) -> State:
+    """Refuse weights whose forecast is not finite; a few series show it."""
+    members = [one for one in state.recent if state.learns(one.values)][:TRIED]
+    if members:
+        batch = make_batch(state, members)
+        with np.errstate(all="ignore"):
+            made = calibrate_forecast(state.model, batch.calibration, batch.contexts)
+            if not all((np.abs(values) < LARGEST).all() for values in (made.mean, made.quantile([0.1, 0.9]))):
+                raise FernError("make a forecast that is not finite", argument="weights", where="model")
     return state
 
 
@@ -232,7 +247,7 @@ def _numbers(stamps: pa.Array) -> NDArray[np.int64]:
 
 def _scales(names: list[str], arrays: Mapping[str, NDArray[Any]], channels: int) -> dict[str, Scale]:
     shift = _read(arrays, "shift", (len(names), channels))
-    spread = _read(arrays, "spread", (len(names), channels), least=np.finfo(np.float64).tiny)
+    spread = _read(arrays, "spread", (len(names), channels), least=np.finfo(np.float64).tiny, most=LARGEST_SPREAD)
     return {name: Scale(shift[i], spread[i]) for i, name in enumerate(names)}
 
 

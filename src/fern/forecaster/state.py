@@ -25,6 +25,45 @@ _AT_ONCE = 1 << 16
 MOST_STEPS = 2**31
 """Of a context, a horizon or a season: beyond any table."""
 
+LARGEST = 1e30
+"""Of a row or a forecast in units of its scale: beyond it the products of single precision end."""
+
+
+LARGEST_VALUE = 1e150
+"""Of a row: the squares of larger ones end."""
+
+
+def require_squares(values: Floats) -> None:
+    """Refuse values whose squares are beyond numbers.
+
+    Example:
+        >>> require_squares(np.array([1e200]))
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: frame: a value of size 1e+200, needs at most 1e+150
+    """
+    size = np.abs(values).max(initial=0.0)
+    if size > LARGEST_VALUE:
+        raise FernError(f"a value of size {size:.3g}", argument="frame", expected=f"at most {LARGEST_VALUE:g}")
+
+
+def to_units(values: Floats, shift: Floats, spread: Floats) -> NDArray[np.float32]:
+    """(y - shift) / spread; rows beyond what single precision can take are an error.
+
+    Example:
+        >>> to_units(np.array([1.0, 1e40]), np.zeros(1), np.ones(1))
+        Traceback (most recent call last):
+            ...
+        fern.errors.FernError: frame: a value lies 1e+40 spreads of its series from their mean, needs at most 1e+30
+    """
+    with np.errstate(over="ignore"):
+        scaled = (values - shift) / spread
+    size = np.abs(scaled).max(initial=0.0)
+    if size >= LARGEST:
+        problem = f"a value lies {size:.3g} spreads of its series from their mean"
+        raise FernError(problem, argument="frame", expected=f"at most {LARGEST:g}")
+    return scaled.astype(np.float32)
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -38,7 +77,7 @@ class Scale:
         scaled = np.empty(values.shape, np.float32)
         for first in range(0, len(values), _AT_ONCE):
             rows = slice(first, first + _AT_ONCE)
-            scaled[rows] = (values[rows] - self.shift) / self.spread
+            scaled[rows] = to_units(values[rows], self.shift, self.spread)
         return scaled
 
     def invert(self, values: NDArray[np.floating]) -> Floats:  # (..., C)
@@ -53,9 +92,10 @@ def measure_scale(values: Floats) -> Scale:  # (T, C)
         >>> measure_scale(np.array([[1.0, 5.0], [3.0, 5.0]])).spread.tolist()
         [1.0, 1.0]
     """
+    size = np.maximum(values.max(axis=0), -values.min(axis=0))
+    require_squares(size)
     shift, spread = values.mean(axis=0), values.std(axis=0)
-    # A constant column can leave rounding dust instead of 0.
-    dust = spread <= 1e-10 * np.maximum(values.max(axis=0), -values.min(axis=0))
+    dust = spread <= 1e-10 * size  # a constant column can leave rounding dust instead of 0
     return Scale(shift, np.where(dust, 1.0, spread))
 
 
@@ -174,6 +214,11 @@ class State:
                 named = f"its target is {own[0]!r}, the forecaster was fitted to {fitted[0]!r}"
                 problem = f"{named}; target_col says that it is meant"
             raise FernError(problem, argument="frame")
+        if self.covariates is not None:
+            fitted_columns = self.covariates.encoding.dynamic_outputs
+            if table.encoding is None or table.encoding.dynamic_outputs != fitted_columns:
+                problem = "was read without the covariates that were fitted"
+                raise FernError(problem, argument="frame", expected="read() of this forecaster")
         if step and table.frequency != self.frequency:
             problem = f"its time steps by {table.frequency}, the forecaster was fitted to {self.frequency}"
             raise FernError(problem, argument="frame")

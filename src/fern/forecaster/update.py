@@ -30,6 +30,7 @@ def update_state(state: State, table: SeriesTable) -> State:
             error.expected = "fitted series; predict(df) forecasts new ones"
             raise error
         _require_following(state.recent[known[series.name]], series, state.frequency)
+        state.scales[series.name].apply(series.values)  # refuses rows that no forecast could be made from
     recent = list(state.recent)
     longer = []
     for series in table.series:

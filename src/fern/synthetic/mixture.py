@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fern.errors import FernError, require_memory, require_whole, show_value, unknown_name
+from fern.errors import FernError, require_flag, require_memory, require_whole, show_value, unknown_name
 from fern.synthetic import families
 from fern.synthetic.dynamics import dynamics
 
@@ -108,8 +108,7 @@ def stream(
     require_whole("seed", seed, 0)
     require_whole("first", first, 0)
     require_memory(f"length: {BLOCK} series of {show_value(length)} rows", 32.0 * BLOCK * min(length, 10**30))
-    if not isinstance(artefacts, bool):
-        raise FernError(argument="artefacts", got=artefacts, expected="True or False")
+    require_flag("artefacts", artefacts)
     if isinstance(only, str) or not isinstance(only, Collection | None) or (only is not None and not only):
         raise FernError(argument="only", got=only, expected="a list of families, or None for all")
     names = tuple(FAMILIES) if only is None else tuple(only)
