@@ -95,6 +95,9 @@ NUMBER, WHOLE = "should be a valid number", "should be a valid integer"
     task("a rate as text", toml(TASK, '[train]\nlearning_rate = "0.1"\n', models='["dlinear"]'), NUMBER),
     task("a model's setting as text", toml(TASK, models='[{ model = "fern", settings = { latent = "12" } }]'), WHOLE),
     task("a model's setting as truth", toml(TASK, models='[{ model = "fern", settings = { latent = true } }]'), WHOLE),
+    *(task(f"{name} among a model's settings",
+           toml(TASK, models=f'[{{ model = "dlinear", settings = {{ {name} = 8 }} }}]'), f"settings: got '{name}'")
+      for name in ("context_length", "name", "preset", "generator")),
     task("models as a number", toml(TASK, models="3"), "models"),
     task("a model as a number", toml(TASK, models="[3]"), "needs a name or a table"),
     task("a model that is code", toml(TASK, models='[{ model = "os:system" }]'), "cannot name code"),

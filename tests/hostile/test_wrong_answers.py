@@ -175,6 +175,8 @@ ODD_CALLS: dict[str, Any] = {
     "a column that is called NaN": lambda: make_forecaster().fit(WIDE.rename(columns={"a": np.nan})).save("kept"),
     "a column that is called True": lambda: make_forecaster().fit(WIDE.rename(columns={"a": True})).save("kept"),
     "a context among the model's settings": lambda: make_forecaster(model_settings={"context_length": 8}).fit(WIDE),
+    "a name among the model's settings": lambda: make_forecaster(model_settings={"name": "x"}).fit(WIDE),
+    "a generator among the model's settings": lambda: make_forecaster(model_settings={"generator": 3}).fit(WIDE),
     "channels among the model's settings": lambda: make_forecaster(model_settings={"channels": 2}).fit(WIDE),
     "values without squares": lambda: make_forecaster().fit(WIDE.assign(a=1e160 * WIDE["a"])),
     "a short series without squares": lambda: (

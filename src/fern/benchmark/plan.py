@@ -238,6 +238,9 @@ def _require_model(choice: ModelChoice) -> None:
         problem = unknown_name("model", choice.model, [*model_names(), ORACLE])
         own = f"; a model of your own: --with {choice.model}:{choice.preset}" if choice.preset else ""
         raise FernError(f"{problem}{own}")
+    for name in ("name", "preset", "context_length", "horizon", "channels", "generator"):
+        if name in choice.settings:
+            raise FernError(f"got {name!r}", argument="settings", expected="settings of the model", where=choice.model)
     presets = model_entry(choice.model).presets
     if choice.preset not in (None, BY_DATASET, *presets):
         raise unknown_name(f"preset of {choice.model}", choice.preset, [*presets, BY_DATASET])

@@ -223,7 +223,7 @@ def read_array(
     if values.dtype not in ((np.int64,) if whole else (np.float64, np.float32)):
         needs = "whole numbers of 64 bits" if whole else "floating-point numbers of 32 or 64 bits"
         raise FernError(f"got {values.dtype}", argument=name, expected=needs, where=where)
-    if values.size and not (np.isfinite(values).all() and values.min() >= least and values.max() <= most):
+    if values.size and not (np.isfinite(values).all() and least <= float(values.min()) <= float(values.max()) <= most):
         needs = f"finite numbers from {least:g} to {most:g}"
         raise FernError("holds other values", argument=name, expected=needs, where=where)
     return values

@@ -63,6 +63,15 @@ Numbers = Sequence[float] | float | None
 _TRAINING = ("learning_rate", "batch_size", "accelerator", "devices", "precision")
 """Arguments that are settings of the training."""
 
+_NO_SETTINGS = {
+    "context_length": "the forecaster's own context_length",
+    "horizon": "the forecaster's own horizon",
+    "channels": "nothing: the table says it",
+    "name": "the forecaster's own model",
+    "generator": "the forecaster's own seed",
+}
+"""What `fern.models.build_model` takes beside a model's settings, and what says it here."""
+
 ID_COL = "unique_id"
 """The identifier column unless given; a frame without it is wide."""
 
@@ -825,10 +834,9 @@ class FernForecaster:
         settings = {} if self.model_settings is None else self.model_settings
         if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
             raise FernError(argument="model_settings", got=self.model_settings, expected="a mapping of names to values")
-        for name in ("context_length", "horizon", "channels"):
+        for name, instead in _NO_SETTINGS.items():
             if name in settings:
-                own = f"the forecaster's own {name}" if name != "channels" else "nothing: the table says it"
-                raise FernError(f"got {name!r}", argument="model_settings", expected=own)
+                raise FernError(f"got {name!r}", argument="model_settings", expected=instead)
         if self.time_limit is not None:
             require_number("time_limit", self.time_limit, "seconds above 0", lambda value: value > 0)
         training = {name: getattr(self, name) for name in _TRAINING if getattr(self, name) is not None}

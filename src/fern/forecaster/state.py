@@ -42,7 +42,7 @@ def require_squares(values: Floats) -> None:
             ...
         fern.errors.FernError: frame: a value of size 1e+200, needs at most 1e+150
     """
-    size = np.abs(values).max(initial=0.0)
+    size = float(np.abs(values).max(initial=0.0))
     if size > LARGEST_VALUE:
         raise FernError(f"a value of size {size:.3g}", argument="frame", expected=f"at most {LARGEST_VALUE:g}")
 
@@ -58,7 +58,7 @@ def to_units(values: Floats, shift: Floats, spread: Floats) -> NDArray[np.float3
     """
     with np.errstate(over="ignore"):
         scaled = (values - shift) / spread
-    size = np.abs(scaled).max(initial=0.0)
+    size = float(np.abs(scaled).max(initial=0.0))
     if size >= LARGEST:
         problem = f"a value lies {size:.3g} spreads of its series from their mean"
         raise FernError(problem, argument="frame", expected=f"at most {LARGEST:g}")
