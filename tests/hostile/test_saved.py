@@ -243,6 +243,7 @@ def test_a_forged_value_is_refused_at_load(case: str, saved: dict[str, Saved]) -
 
 FORGED_ARRAYS: dict[str, tuple[str, str, Any]] = {
     "radii that are whole numbers": ("updated", "calibration.high.values", lambda own: own.astype(np.int64)),
+    "radii beyond products": ("updated", "calibration.high.values", lambda own: own * 1e200),
     "radii of another length": ("updated", "calibration.high.values", lambda own: own[:, :-1]),
     "online weights that are not numbers": ("updated", "online.weights", lambda own: np.full_like(own, np.nan)),
     "huge online weights": ("updated", "online.weights", lambda own: own * 1e300),
@@ -263,6 +264,13 @@ def test_a_forged_array_is_refused_at_load(case: str, saved: dict[str, Saved]) -
     arrays = saved[name].parts["state"]
     with raises_error(where=name):
         saved[name].load(state={**arrays, place: change(arrays[place])})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+def test_weights_whose_forecast_is_not_finite_are_refused_at_load(value: float, saved: dict[str, Saved]) -> None:
+    weights = saved["updated"].parts["model"]
+    with raises_error(where="updated"):
+        saved["updated"].load(model={name: np.full_like(own, value) for name, own in weights.items()})
 
 
 def test_what_could_not_be_read_again_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,12 +165,12 @@ class Calibration:
         group = read_array(arrays, "group", (channels,), least=0, most=channels - 1, whole=True)
         groups = int(group.max()) + 1
         shape = Shape(
-            step_scale=read_array(arrays, "shape.step_scale", (channels, horizon), least=0.0),
-            patch_scale=read_array(arrays, "shape.patch_scale", (channels, patches), least=0.0),
-            whitener=read_array(arrays, "shape.whitener", (patches, patch_size, patch_size)),
+            step_scale=_read_bounded(arrays, "shape.step_scale", (channels, horizon), least=0.0),
+            patch_scale=_read_bounded(arrays, "shape.patch_scale", (channels, patches), least=0.0),
+            whitener=_read_bounded(arrays, "shape.whitener", (patches, patch_size, patch_size)),
             full=bool(plain["full"]),
-            shrinkage=read_array(arrays, "shape.shrinkage", (patches,)),
-            bias=read_array(arrays, "shape.bias", (channels,)),
+            shrinkage=_read_bounded(arrays, "shape.shrinkage", (patches,)),
+            bias=_read_bounded(arrays, "shape.bias", (channels,)),
             n_eff=float(plain["shape_n_eff"]),
             believed=float(plain["shape_believed"]),
         )
@@ -179,17 +179,17 @@ class Calibration:
         for kind, name in SAVED_AS.items():
             size = groups * units[kind]
             tables[kind] = RadiusTable(
-                values=read_array(arrays, f"{name}.values", (size, len(LEVELS))),
-                n_eff=read_array(arrays, f"{name}.n_eff", (size,), least=0.0),
-                spread=read_array(arrays, f"{name}.spread", (size,), least=0.0),
+                values=_read_bounded(arrays, f"{name}.values", (size, len(LEVELS))),
+                n_eff=_read_bounded(arrays, f"{name}.n_eff", (size,), least=0.0),
+                spread=_read_bounded(arrays, f"{name}.spread", (size,), least=0.0),
                 freedom=read_array(arrays, f"{name}.freedom", (size,), least=1, whole=True),
                 count=read_array(arrays, f"{name}.count", (size,), least=1, whole=True),
                 n=int(plain[name]["n"]),
             )
-        margin, _ = (read_array(arrays, f"reference.{name}", (groups, blocks)) for name in ("high", "low"))
-        reference = Reference(margin, read_array(arrays, "reference.patch", (groups, patches)))
+        margin, _ = (_read_bounded(arrays, f"reference.{name}", (groups, blocks)) for name in ("high", "low"))
+        reference = Reference(margin, _read_bounded(arrays, "reference.patch", (groups, patches)))
         windows = len(arrays["kept.origins"])
-        errors = read_array(arrays, "kept.standardised", (windows, channels, horizon))
+        errors = _read_bounded(arrays, "kept.standardised", (windows, channels, horizon))
         origins, series = (read_array(arrays, f"kept.{name}", (windows,), whole=True) for name in ("origins", "series"))
         return cls(
             settings,
@@ -202,6 +202,16 @@ class Calibration:
             {kind: float(plain["pooled_n_eff"][kind]) for kind in KINDS},
             tuple(str(note) for note in plain["notes"]),
         )
+
+
+LARGEST = 1e100
+"""Of a saved number: no calibration has a larger one, and the product of two is a number still."""
+
+
+def _read_bounded(
+    arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...], *, least: float = -LARGEST
+) -> NDArray[Any]:
+    return read_array(arrays, name, shape, least=least, most=LARGEST)
 
 
 def read_array(
