@@ -26,15 +26,14 @@ MOST_STEPS = 2**31
 """Of a context, a horizon or a season: beyond any table."""
 
 LARGEST = 1e30
-"""Of a row or a forecast in units of its scale: beyond it the products of single precision end."""
-
+"""Of a row or a forecast in units of its scale: products of larger ones overflow in single precision."""
 
 LARGEST_VALUE = 1e150
-"""Of a row: the squares of larger ones end."""
+"""Of a row: the squares of larger ones overflow."""
 
 
 def require_squares(values: Floats) -> None:
-    """Refuse values whose squares are beyond numbers.
+    """Refuse values whose squares overflow.
 
     Example:
         >>> require_squares(np.array([1e200]))
@@ -48,7 +47,7 @@ def require_squares(values: Floats) -> None:
 
 
 def to_units(values: Floats, shift: Floats, spread: Floats) -> NDArray[np.float32]:
-    """(y - shift) / spread; rows beyond what single precision can take are an error.
+    """(y - shift) / spread; rows that overflow single precision are an error.
 
     Example:
         >>> to_units(np.array([1.0, 1e40]), np.zeros(1), np.ones(1))
