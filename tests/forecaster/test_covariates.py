@@ -1,5 +1,6 @@
 """Covariates: what they are worth, what they cost, and every way to get them wrong."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from tests.errors import raises_error
 
 from fern import FernForecaster
 from fern.forecaster import predict_file
+from fern.forecaster.kernel_part import KernelPart
 from fern.forecaster.save import pack_forecaster
+from fern.forecaster.saved_state import join_state, split_state
+from fern.models.kernel_regression import KernelRegressionConfig
 
 H, ROWS = 6, 260
 
@@ -103,6 +107,22 @@ def test_saved_and_loaded_it_forecasts_the_same(fitted, future, tmp_path):
     pd.testing.assert_frame_equal(again.importance(), fitted.importance())
     two = (future, future.assign(x=0.0))
     pd.testing.assert_frame_equal(again.compare(*two), fitted.compare(*two), rtol=1e-4)  # kept in single precision
+
+
+def test_a_kernel_of_an_earlier_version_is_read_without_what_it_no_longer_has(fitted):
+    state = fitted._fitted()
+    part = KernelPart(KernelRegressionConfig(horizon=H, season=1), np.ones(H), 0.5, 1.0, 3)
+    channels = len(state.channel_names)
+    plain, arrays = split_state(replace(state, covariates=replace(state.covariates, kernels=(part,) * channels)))
+    plain = json.loads(json.dumps(plain))
+    for kernel in plain["covariates"]["kernels"]:
+        del kernel["config"]["drift"], kernel["config"]["memory"]
+        kernel["config"] |= {"half_life": 1000.0, "penalty": 0.2}
+    read = join_state(plain, arrays, state.model)
+    assert [one.config for one in read.covariates.kernels] == [replace(part.config, penalty=0.2)] * channels
+    kernel["config"]["half_lives"] = 3.0
+    with raises_error("covariates.kernels.0.config.half_lives"):
+        join_state(plain, arrays, state.model)
 
 
 def test_intervals_paths_and_totals_have_the_covariates_too(fitted, future):

@@ -114,9 +114,17 @@ def describe_kernel(part: KernelPart) -> dict[str, Any]:
     return {"config": asdict(part.config), "share": part.share, "calm": part.calm, "fewest": part.fewest}
 
 
+def drop_former(config: Any) -> Any:
+    """A saved configuration without what only earlier versions had: their windows halved with age, today's drift."""
+    return (
+        {name: value for name, value in config.items() if name != "half_life"} if isinstance(config, dict) else config
+    )
+
+
 def read_kernel(plain: Mapping[str, Any], spread: NDArray[Any] | None, horizon: int) -> KernelPart:
     """What `describe_kernel` wrote, and its spread."""
-    config = KernelRegressionConfig(**{**plain["config"], "cycles": tuple(plain["config"]["cycles"])})
+    settings = drop_former(plain["config"])
+    config = KernelRegressionConfig(**{**settings, "cycles": tuple(settings["cycles"])})
     if spread is None or spread.shape != (horizon,) or not np.isfinite(spread).all() or config.horizon != horizon:
         raise FernError("a kernel's spread of the wrong shape, or not finite", argument="covariates")
     return KernelPart(config, np.asarray(spread, dtype=np.float64), plain["share"], plain["calm"], plain["fewest"])

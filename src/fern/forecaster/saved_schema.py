@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from fern.calibration.coverage import CoverageRow
 from fern.calibration.radii import Kind
@@ -14,6 +14,7 @@ from fern.data.reading import FrameKind
 from fern.diagnostics import Rules
 from fern.diagnostics.alarms import Rates
 from fern.errors import FernError
+from fern.forecaster.kernel_part import drop_former
 from fern.forecaster.partner import Transform
 from fern.forecaster.state import MOST_STEPS
 from fern.models.kernel_regression import KernelRegressionConfig
@@ -124,7 +125,7 @@ class _Encoding(_Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class _Kernel(_Strict):
-    config: KernelRegressionConfig
+    config: Annotated[KernelRegressionConfig, BeforeValidator(drop_former)]
     share: Share
     calm: Share
     fewest: Rows
