@@ -60,7 +60,7 @@ def measure(
     for window in windows:
         if _expected_seconds(began, ends, len(windows)) > longest:
             pace = ends[-1] - ends[-2]
-            return row | {"stopped": f"after {len(ends)} of {len(windows)} windows, {pace:.0f} s each"}, None
+            return row | {"stopped": f"stopped after {len(ends)} of {len(windows)} windows, {pace:.0f} s each"}, None
         forecasts.append(predict(window.history, window.future))
         ends.append(time.process_time())
     predicted = time.process_time()

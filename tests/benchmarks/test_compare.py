@@ -50,7 +50,7 @@ def test_a_training_that_is_stopped_has_no_figures_and_no_verdict(monkeypatch):
 def test_windows_that_take_too_long_are_stopped(monkeypatch):
     monkeypatch.setattr(command, "THIRTY_MINUTES", 0.0)
     result = compare(TABLES["AirPassengers"], "SeasonalNaive")
-    assert result["stopped"].startswith("after 2 of 20 windows")
+    assert result["stopped"].startswith("stopped after 2 of 20 windows")
     assert "metrics" not in result
 
 
