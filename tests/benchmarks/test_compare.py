@@ -81,6 +81,7 @@ def test_a_result_is_written_once_and_kept(monkeypatch, tmp_path, capsys):
 PACKAGES_OF = {"Ligh": ("mlforecast", "lightgbm"), "Auto": ("statsforecast",)}
 
 
+@pytest.mark.filterwarnings("ignore")  # libraries' own notes, as `quiet` leaves them out of a comparison
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in (OURS, "SeasonalNaive")])
 def test_a_librarys_method_gives_ordered_quantiles_of_every_series(name):
     for package in PACKAGES_OF.get(name[:4], ("neuralforecast",)):
