@@ -6,7 +6,7 @@ Our figures come from the committed rows and results, the paper's from its table
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, stdev
 
 from benchmarks.paper import titration
 from benchmarks.paper.variants import RESULTS as VARIANTS
@@ -48,6 +48,7 @@ def page(rows: Sequence[RunResult]) -> str:
     done = [row for row in rows if row.status == "done"]
     sections = (
         _numbers(done),
+        _starts(done),
         _variants(),
         _winners(done),
         _channels(done),
@@ -112,6 +113,29 @@ def _beside(rows: Sequence[RunResult], name: str, metric: str, reached: list[boo
     mean = fmean(row.metrics[metric] for row in rows)
     reached.append(mean / printed <= NEAR)
     return [f"{printed:g}", f"{mean:.4g}", f"{mean / printed:.2f}"]
+
+
+def _starts(rows: Sequence[RunResult]) -> str:
+    """How far the error of one model depends on the initial state of a trajectory."""
+    spread = [row for row in rows if row.task == "spread"]
+    lines = []
+    for dataset in dict.fromkeys(choice.dataset for choice in read_task("spread").datasets):
+        for model in sorted({row.model for row in spread}):
+            errors = [row.metrics["mse"] for row in spread if (row.dataset, row.model) == (dataset, model)]
+            if len(errors) < 2:
+                continue
+            figures = f"{fmean(errors):.3g} | {stdev(errors):.2g} | {min(errors):.3g} | {max(errors):.3g}"
+            lines.append(f"| {dataset} | {model} | {len(errors)} | {figures} | {max(errors) / min(errors):.1f} |")
+    return f"""## How much of it is the trajectory
+
+The paper has one trajectory of each chaotic flow. From other initial states of the same system the same forecast, by
+the same protocol, has other errors, so a ratio to the paper's on one trajectory is read beside this spread. Fern itself
+is not run from all of them yet. Command: `fern bench run spread --out benchmarks/runs`.
+
+| system | model | initial states | mean MSE | standard deviation | lowest | highest | highest / lowest |
+|---|---|---|---|---|---|---|---|
+{chr(10).join(lines)}
+"""
 
 
 def _variants() -> str:
