@@ -58,8 +58,8 @@ def measure(
     forecasts: list[Floats] = []
     ends: list[float] = []
     for window in windows:
-        if _expected_seconds(began, ends, len(windows)) > longest:
-            pace = ends[-1] - ends[-2]
+        pace = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else 0.0  # libraries compile in the first window
+        if pace and ends[-1] - began + pace * (len(windows) - len(ends)) > longest:
             return row | {"stopped": f"stopped after {len(ends)} of {len(windows)} windows, {pace:.0f} s each"}, None
         forecasts.append(predict(window.history, window.future))
         ends.append(time.process_time())
@@ -79,14 +79,6 @@ def measure(
         "fit_seconds": round(fitted - began, 2),
         "predict_seconds": round(predicted - fitted, 3),
     }, outcome
-
-
-def _expected_seconds(began: float, ends: list[float], windows: int) -> float:
-    """What fit and all windows will take; the first window is no measure, since libraries compile there."""
-    if len(ends) < 2:
-        return 0.0
-    pace = (ends[-1] - ends[0]) / (len(ends) - 1)
-    return ends[-1] - began + pace * (windows - len(ends))
 
 
 def fingerprint_table(table: pd.DataFrame) -> str:

@@ -5,7 +5,8 @@ import pytest
 from tests.calibration.processes import gaussian_distribution
 
 from fern.calibration import Residuals
-from fern.calibration.radii import UNSEEN_VARIANCE, expect_unseen_variance, fit_shape, ledoit_wolf
+from fern.calibration.radii import fit_shape, ledoit_wolf
+from fern.calibration.settings import UNSEEN_VARIANCE, expect_unseen_variance
 
 
 def residuals(rng, root: np.ndarray, n: int, *, scale: float = 1.0) -> Residuals:

@@ -20,6 +20,7 @@ from fern.calibration.residuals import (
     order_statistics,
     share_sizes,
 )
+from fern.calibration.settings import UNSEEN_VARIANCE
 
 Values = NDArray[np.float64]
 ALL = slice(None)
@@ -37,26 +38,6 @@ their mean square would widen every window a thousandfold. Of normal residuals n
 
 CORE = 0.8, 1.2815515655446004
 """The core scale is this quantile of the sizes of residuals over that of a standard normal variable."""
-
-UNSEEN_VARIANCE = 3.0
-"""What the squared errors of a distribution trained on few rows are beyond its training, in units of its own
-variance: about that on simulated series of 10 horizons (docs/decisions.md)."""
-
-FEW_HORIZONS = 10.0
-"""A series of at most so many horizons is one of few rows."""
-
-
-def expect_unseen_variance(horizons: float) -> float:
-    """What the squared errors of a distribution are beyond its training, in units of its own variance.
-
-    `UNSEEN_VARIANCE` where it was trained on a series of `FEW_HORIZONS` horizons or fewer; what exceeds 1 falls with
-    the length. Series that are trained together count once, since what moves slowly moves them alike.
-
-    Example:
-        >>> expect_unseen_variance(4), expect_unseen_variance(40)
-        (3.0, 1.5)
-    """
-    return 1 + (UNSEEN_VARIANCE - 1) * min(1.0, FEW_HORIZONS / max(horizons, 1.0))
 
 
 @dataclass(frozen=True)

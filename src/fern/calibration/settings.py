@@ -9,6 +9,26 @@ from fern.settings import STRICT
 
 Correlation = Literal["auto", "none"]
 
+UNSEEN_VARIANCE = 3.0
+"""What the squared errors of a distribution trained on few rows are beyond its training, in units of its own
+variance: about that on simulated series of 10 horizons (docs/decisions.md)."""
+
+FEW_HORIZONS = 10.0
+"""A series of at most so many horizons is one of few rows."""
+
+
+def expect_unseen_variance(horizons: float) -> float:
+    """What the squared errors of a distribution are beyond its training, in units of its own variance.
+
+    `UNSEEN_VARIANCE` where it was trained on a series of `FEW_HORIZONS` horizons or fewer; what exceeds 1 falls with
+    the length. Series that are trained together count once, since what moves slowly moves them alike.
+
+    Example:
+        >>> expect_unseen_variance(4), expect_unseen_variance(40)
+        (3.0, 1.5)
+    """
+    return 1 + (UNSEEN_VARIANCE - 1) * min(1.0, FEW_HORIZONS / max(horizons, 1.0))
+
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationSettings:
@@ -33,7 +53,7 @@ class CalibrationSettings:
 
     correlation: Correlation = "auto"
     distribution_windows: float = 4.0
-    unseen_variance: float = 3.0
+    unseen_variance: float = UNSEEN_VARIANCE
 
     def __post_init__(self) -> None:
         require_choice("correlation", self.correlation, get_args(Correlation))

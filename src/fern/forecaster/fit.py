@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.calibration import Calibration, CalibrationSettings, fit_calibration
-from fern.calibration.radii import expect_unseen_variance
+from fern.calibration.settings import expect_unseen_variance
 from fern.data.covariates import Encoding
 from fern.data.series_table import Series, SeriesTable
 from fern.data.windows import Windows
