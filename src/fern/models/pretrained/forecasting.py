@@ -119,24 +119,37 @@ def _cut(
 ) -> tuple[Tensor, Tensor]:  # (N, patches, p), (N, patches, max(R, steps), p)
     """The last patch as the distribution of its first steps alone, with as many reflections as that takes.
 
-    An `Ellipsoid` that is told a shorter horizon cuts its vectors, which makes it another distribution. Here the
-    covariance A² of the first steps is factored anew, V D Vᵀ, and V into reflections.
+    An `Ellipsoid` that is told a shorter horizon cuts its vectors, which makes it another distribution.
     """
     count, _, size = eigenvalues.shape
-    last = Ellipsoid(
-        eigenvalues[:, -1:], None, vectors[:, -1:], base_variance=1.0, eigenvalue_floor=NARROWEST, validate_args=False
-    )
-    squares, axes = torch.linalg.eigh(last.covariance_matrix[:, :steps, :steps])
-    packed, factors = torch.geqrf(axes)
-    reflections = packed.tril(-1) + torch.eye(steps, dtype=packed.dtype)
-    reflections = torch.where(factors.unsqueeze(-2) == 0, 0.0, reflections).transpose(-1, -2)
-    most = max(vectors.shape[2], steps)
-    wide = vectors.new_zeros(count, vectors.shape[1], most, size)
+    covariance = covariance_of(eigenvalues[:, -1:], vectors[:, -1:])[:, :, :steps, :steps]
+    roots, reflections = decompose(covariance)
+    wide = vectors.new_zeros(count, vectors.shape[1], max(vectors.shape[2], steps), size)
     wide[:, :-1, : vectors.shape[2]] = vectors[:, :-1]
-    wide[:, -1, :steps, :steps] = reflections
+    wide[:, -1:, :steps, :steps] = reflections
     values = eigenvalues.clone()
-    values[:, -1, :steps] = squares.clamp_min(0.0).sqrt()
+    values[:, -1:, :steps] = roots
     return values, wide
+
+
+def covariance_of(
+    eigenvalues: Tensor,  # (N, patches, p)
+    vectors: Tensor,  # (N, patches, R, p)
+) -> Tensor:  # (N, patches, p, p)
+    """A² of each patch."""
+    values, rotations = (part.flatten(0, 1).unsqueeze(1) for part in (eigenvalues, vectors))
+    alone = Ellipsoid(values, None, rotations, base_variance=1.0, eigenvalue_floor=NARROWEST, validate_args=False)
+    covariance: Tensor = alone.covariance_matrix
+    return covariance.view(*eigenvalues.shape, -1)
+
+
+def decompose(covariance: Tensor) -> tuple[Tensor, Tensor]:  # (..., p, p) -> (..., p), (..., p, p)
+    """The eigenvalues of A = √covariance = V D Vᵀ, and V as p reflections."""
+    squares, axes = torch.linalg.eigh(covariance)
+    packed, factors = torch.geqrf(axes)
+    reflections = packed.tril(-1) + torch.eye(packed.shape[-1], dtype=packed.dtype)
+    reflections = torch.where(factors.unsqueeze(-2) == 0, 0.0, reflections).transpose(-1, -2)
+    return squares.clamp_min(0.0).sqrt(), reflections
 
 
 def _next_block(network: Network, contexts: Contexts, *, flip: bool) -> Block:
