@@ -197,15 +197,19 @@ class HeldOutWindows:
         )
 
 
-def choose_blend(held: HeldOut) -> tuple[Blend, dict[float, float]]:
-    """The blend that scores best on held-out windows, and the losses of the weights that were tried."""
+def choose_blend(held: HeldOut, *, share: float | None = None) -> tuple[Blend, dict[float, float]]:
+    """The blend that scores best on held-out windows, and the losses of the weights that were tried.
+
+    ``share`` is that of the pretrained network where other windows have chosen it.
+    """
     if not len(held.scale):
         return Blend(0.0), {}
     losses: dict[float, float] = {}
     costs: dict[Blend, float] = {}
+    shares = WEIGHTS if share is None else (share,)
     for weight in WEIGHTS if held.model is not None else (0.0,):
-        for share in WEIGHTS if held.pretrained is not None and weight < 1 else (0.0,):
-            blend = Blend(weight, share=share)
+        for own in shares if held.pretrained is not None and weight < 1 else (0.0,):
+            blend = Blend(weight, share=own)
             costs[blend] = loss(held, held.blended(blend))
             losses[weight] = min(losses.get(weight, inf), costs[blend])
     floor = max(min(losses.values()), 1e-12)

@@ -32,6 +32,10 @@ MOST_VALUES = 60_000
 MOST_ALONE = 4
 """Windows of a series that the model does not forecast, at most."""
 
+EARLIER = 8
+"""Stretches of time on which classical models and the pretrained network, which learn nothing from a series, are
+judged where the model's own windows lie in fewer: over long horizons these are one or two."""
+
 TUNING_HANDICAP = 0.005
 """By which share of the loss a tuned network must be better than the one of the package."""
 
@@ -83,8 +87,16 @@ def choose_combination(
     windows = by_model or by_partner
     if windows is None:
         return Combination(partner=Partner(season=plan.season), positive=positive, floors=floors), [], None
-    partner, made, losses = choose_partner(windows.histories, windows.bare, season=plan.season)
+    earlier = None
+    if pretrained and by_model is not None and len(np.unique(by_model.bare.times)) < EARLIER:
+        earlier = _partner_windows(series, range(len(series)), plan, floors, most=EARLIER)
+    judges = earlier or windows
+    partner, made, losses = choose_partner(judges.histories, judges.bare, season=plan.season)
     notes = _describe_partner(partner, losses)
+    share = None
+    if earlier is not None:
+        share = choose_blend(earlier.held_out(made, partner))[0].share
+        made = partner.forecast(windows.histories, plan.horizon)
     if pretrained and tune:
         partner, note = _tune(partner, series, windows, made, plan, seed)
         notes += note
@@ -94,14 +106,14 @@ def choose_combination(
         held = by_model.held_out(made, network)
         if combine:
             some = held.take(~made.stepped) if not made.stepped.all() else held
-            learnt, by_weight = choose_blend(some)
+            learnt, by_weight = choose_blend(some, share=share)
             zeros = choose_blend(held.take(made.stepped))[0] if made.stepped.any() else learnt
             notes.append(_describe_blend(learnt, by_weight))
         without = replace(held, model=None)
     if by_partner is not None:
         own = made if by_model is None else partner.forecast(by_partner.histories, plan.horizon)
         without = by_partner.held_out(own, network)
-    alone, _ = choose_blend(without)
+    alone, _ = choose_blend(without, share=None if by_partner is not None else share)
     if by_partner is not None and alone.share > 0:
         notes.append(f"where no model forecasts, the pretrained network has a weight of {100 * alone.share:.0f} %")
     combination = Combination(partner, learnt, zeros, alone, positive, floors)
@@ -241,19 +253,19 @@ def _model_windows(
 
 
 def _partner_windows(
-    series: Sequence[Series], chosen: Sequence[int], plan: Plan, floors: dict[str, Floats]
+    series: Sequence[Series], chosen: Sequence[int], plan: Plan, floors: dict[str, Floats], *, most: int = MOST_ALONE
 ) -> _Windows | None:
-    """The last windows of these series, several of each where rows allow, the newest first."""
+    """The last windows of these series, up to ``most`` of each where rows allow, the newest first."""
     channels = series[0].values.shape[1]
     entries = []
-    for back in range(1, MOST_ALONE + 1):
+    for back in range(1, most + 1):
         for number in chosen:
             row = len(series[number].values) - back * plan.horizon
             if row >= (FEWEST_ROWS if back == 1 else 2 * plan.season + FEWEST_ROWS):
                 entries.append((number, row))
-    most = max(1, min(MOST_WINDOWS, MOST_VALUES // plan.horizon) // channels)
-    if len(entries) > most:
-        entries = entries[:: -(-len(entries) // most)]
+    fitting = max(1, min(MOST_WINDOWS, MOST_VALUES // plan.horizon) // channels)
+    if len(entries) > fitting:
+        entries = entries[:: -(-len(entries) // fitting)]
     return _collect(series, entries, plan, floors, None) if entries else None
 
 
