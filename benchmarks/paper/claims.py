@@ -101,9 +101,10 @@ def _numbers(rows: Sequence[RunResult]) -> str:
 **{verdict}.** The model as the author's code has it (preset `paper`: standard deviation 0.1 of the noise,
 five-layer features, deep heads, residual couplings, a clamp that leaks, three decoder layers) stays within {NEAR:g} ×
 the printed MSE on {counts[CODE]} rows that were run, one as the text alone describes it (`paper-compact`, a quarter
-of the parameters) on {counts[TEXT]}. "his" are the paper's own rows, see [the data](#the-data); "ours" are those of the task
-`shock`. Means over the seeds that were run: 7 for the code, on {len(apart)} rows 1955 too, 7 and 1955 for the text; the
-printed numbers are averages over seeds too (his list calls them AVG of ALL), which is said nowhere in the paper.
+of the parameters) on {counts[TEXT]}. "his" are the paper's own rows, see [the data](#the-data); "ours" are those of
+the task `shock`. Means over the seeds that were run: 7 for the code, on {len(apart)} rows 1955 too, 7 and 1955 for the
+text; the printed numbers are averages over seeds too (his list calls them AVG of ALL), which is said nowhere in the
+paper.
 Errors of the two seeds on one trajectory differ by up to a factor of
 {", ".join(f"{apart[name]:.1f} ({name})" for name in widest)}: patience is five epochs, so chance decides when a
 run stops. Commands: `fern bench run author --models fern --out benchmarks/runs`, `fern bench run shock --models
