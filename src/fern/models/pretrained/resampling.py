@@ -8,12 +8,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numba import njit, types
 
+from fern.caching import kernel
 from fern.metrics.probabilistic import gaussian_crps
 from fern.models.pretrained.forecasting import Contexts, covariance_of, decompose, forecast_distribution
 from fern.models.pretrained.network import Network
-from fern.models.pretrained.periods import Array, Whole, find_seasons
+from fern.models.pretrained.periods import INTEGERS, Array, Whole, find_seasons
 from fern.models.pretrained.representation import HORIZON
+from fern.systems.integrate import MATRIX
 from fern.transport import Ellipsoid
 
 FACTORS = (1, 2, 4)
@@ -56,71 +59,91 @@ def forecast_resampled(
         count, width = newest.values.shape
         places = np.arange(count), np.full(count, width, dtype=np.int64), newest.lengths
         some = Contexts(some.values, some.lengths, find_seasons(newest.values, *places).short)
-    weights = _weigh(network, some, horizon, flip=flip, factors=factors)
+    weights = _weigh(network, some, horizon, factors)
     mean, stddev = plain.mean.numpy().copy(), plain.stddev.numpy()
     wanted = stddev[several] * weights[:, :1]
     mean[several] *= weights[:, :1]
-    for k, factor in enumerate(factors[1:], start=1):
-        coarse_mean, coarse_stddev = _forecast_coarsely(network, some, horizon, factor, flip=flip)
+    coarser = _forecast_coarsely(network, [(some, factor) for factor in factors[1:]], horizon, flip=flip)
+    for k, (coarse_mean, coarse_stddev) in enumerate(coarser, start=1):
         mean[several] += weights[:, k : k + 1] * coarse_mean
         wanted += weights[:, k : k + 1] * coarse_stddev
     return _moved(plain, mean, several, wanted / stddev[several])
 
 
-def _weigh(
-    network: Network, contexts: Contexts, horizon: int, *, flip: bool, factors: Sequence[int]
-) -> Array:  # (N, factors)
-    """The weight of each factor for each context."""
-    steps = int(min(horizon, contexts.lengths.min() // 4))
-    errors = np.zeros((len(contexts), len(factors)))
-    for window in range(1, TRIED + 1):
-        rows = window * steps
-        before = Contexts(np.ascontiguousarray(contexts.values[:, :-rows]), contexts.lengths - rows, contexts.season)
-        truth = contexts.values[:, contexts.values.shape[1] - rows :][:, :steps]
-        for k, factor in enumerate(factors):
-            if factor == 1:
-                ahead = forecast_distribution(network, before, steps, flip=flip)
-                mean, stddev = ahead.mean.numpy(), ahead.stddev.numpy()
-            else:
-                mean, stddev = _forecast_coarsely(network, before, steps, factor, flip=flip)
-            crps = gaussian_crps(torch.from_numpy(truth - mean), torch.from_numpy(stddev))
-            errors[:, k] += crps.mean(1).numpy()
-    errors += 1e-3 * errors.max(1, keepdims=True) + 1e-300
-    weights = (errors / errors.min(1, keepdims=True)) ** -SHARPNESS
-    if horizon > LONG:
-        weights *= factors
-    shares: Array = weights / weights.sum(1, keepdims=True)
+def _weigh(network: Network, contexts: Contexts, horizon: int, factors: Sequence[int]) -> Array:  # (N, factors)
+    """The weight of each factor for each context, which does not depend on the others."""
+    shares = np.empty((len(contexts), len(factors)))
+    steps = np.minimum(horizon, contexts.lengths // (4 * HORIZON) * HORIZON)
+    for number in np.unique(steps).tolist():
+        chosen = np.flatnonzero(steps == number)
+        errors = _try(network, contexts.chosen(chosen), number, factors)
+        errors += 1e-3 * errors.max(1, keepdims=True) + 1e-300
+        weights = (errors / errors.min(1, keepdims=True)) ** -SHARPNESS
+        if horizon > LONG:
+            weights *= factors
+        shares[chosen] = weights / weights.sum(1, keepdims=True)
     return shares
 
 
+def _try(network: Network, contexts: Contexts, steps: int, factors: Sequence[int]) -> Array:  # (N, factors)
+    """The CRPS of each factor, summed over the newest windows of so many steps."""
+    tried, truths = [], []
+    for window in range(1, TRIED + 1):
+        rows = window * steps
+        known = Contexts(np.ascontiguousarray(contexts.values[:, :-rows]), contexts.lengths - rows, contexts.season)
+        tried += [(known, factor) for factor in factors]
+        truths += [contexts.values[:, contexts.values.shape[1] - rows :][:, :steps]] * len(factors)
+    errors = np.zeros((len(contexts), len(factors)))
+    for place, (mean, stddev) in enumerate(_forecast_coarsely(network, tried, steps, flip=False)):
+        crps = gaussian_crps(torch.from_numpy(truths[place] - mean), torch.from_numpy(stddev))
+        errors[:, place % len(factors)] += crps.mean(1).numpy()
+    return errors
+
+
 def _forecast_coarsely(
-    network: Network, contexts: Contexts, horizon: int, factor: int, *, flip: bool
-) -> tuple[Array, Array]:  # (N, horizon) each
-    """The mean and the deviation of each row, by a forecast of means of ``factor`` rows.
+    network: Network, wanted: Sequence[tuple[Contexts, int]], horizon: int, *, flip: bool
+) -> list[tuple[Array, Array]]:  # (N, horizon) each
+    """The mean and the deviation of each row, by forecasts of means of so many rows; of all pairs at once.
 
     What the rows do within a mean is taken from the context: their mean course by the phase of the season, where there
     is one; the deviation of what is left, by phase too, adds to that of the means.
     """
-    coarse = _coarsen(contexts, factor)
-    ahead = forecast_distribution(network, coarse, -(-horizon // factor), flip=flip)
-    mean = _refine(ahead.mean.numpy(), coarse.values[:, -1], factor, horizon)
-    spread = np.repeat(ahead.stddev.numpy(), factor, axis=1)[:, :horizon]
-    within = np.empty((len(contexts), horizon))
-    seasons = np.ones(len(contexts), np.int64) if contexts.season is None else contexts.season
-    for i, (values, n, season) in enumerate(zip(contexts.values, contexts.lengths, seasons, strict=True)):
-        rows = int(n // factor * factor)
-        own = values[len(values) - rows :]
-        apart = own - _refine(own.reshape(1, -1, factor).mean(2), own[:1], factor, rows)[0]
-        within[i] = apart.std()
-        if season > 1 and rows >= 2 * season:
-            phase, ahead_phase = np.arange(-rows, 0) % season, np.arange(horizon) % season
-            count = np.bincount(phase, minlength=season)
-            pattern = np.bincount(phase, apart, season) / np.maximum(count, 1)
-            apart = apart - pattern[phase]
-            squares = np.bincount(phase, apart**2, season) + PRIOR_ROWS * apart.var()
-            mean[i] += pattern[ahead_phase]
-            within[i] = np.sqrt(squares / (count + PRIOR_ROWS))[ahead_phase]
-    return mean, np.hypot(spread, within)
+    coarse = [contexts if factor == 1 else _coarsen(contexts, factor) for contexts, factor in wanted]
+    made = []
+    moments = _forecast_moments(network, coarse, [-(-horizon // factor) for _, factor in wanted], flip=flip)
+    for (contexts, factor), means, (mean, stddev) in zip(wanted, coarse, moments, strict=True):
+        if factor > 1:
+            points = np.concatenate([means.values[:, -1:], mean], axis=1)
+            seasons = np.ones(len(contexts), np.int64) if contexts.season is None else contexts.season
+            mean = np.empty((len(contexts), horizon))
+            stddev = np.repeat(stddev, factor, axis=1)[:, :horizon].copy()
+            _refine(contexts.values, contexts.lengths, seasons, np.int64(factor), points, mean, stddev)
+        made.append((mean, stddev))
+    return made
+
+
+def _forecast_moments(
+    network: Network, several: Sequence[Contexts], steps: Sequence[int], *, flip: bool
+) -> list[tuple[Array, Array]]:  # (N, steps) each
+    """Means and deviations; contexts that take one block are forecast together."""
+    size, most = network.config.patch_size, max(steps)
+    if most > HORIZON:
+        parts = [forecast_distribution(network, *pair, flip=flip) for pair in zip(several, steps, strict=True)]
+        return [(part.mean.numpy(), part.stddev.numpy()) for part in parts]
+    together = forecast_distribution(network, _joined(several), -(-most // size) * size, flip=flip)  # whole patches
+    ends = np.cumsum([len(contexts) for contexts in several])[:-1]
+    moments = (np.split(part.numpy(), ends) for part in (together.mean, together.stddev))
+    return [(mean[:, :own], stddev[:, :own]) for mean, stddev, own in zip(*moments, steps, strict=True)]
+
+
+def _joined(several: Sequence[Contexts]) -> Contexts:
+    """All contexts in one."""
+    newest = [contexts.newest() for contexts in several]
+    width = max(contexts.values.shape[1] for contexts in newest)
+    values = [np.pad(one.values, ((0, 0), (width - one.values.shape[1], 0))) for one in newest]
+    lengths = np.concatenate([contexts.lengths for contexts in newest])
+    seasons = [np.zeros(len(one), np.int64) if one.season is None else one.season for one in newest]
+    return Contexts(np.concatenate(values), lengths, np.concatenate(seasons))
 
 
 def _coarsen(contexts: Contexts, factor: int) -> Contexts:
@@ -134,14 +157,56 @@ def _coarsen(contexts: Contexts, factor: int) -> Contexts:
     return Contexts(np.ascontiguousarray(means), contexts.lengths // factor, season)
 
 
-def _refine(means: Array, last: Array, factor: int, horizon: int) -> Array:  # (N, steps), (N,) -> (N, horizon)
-    """Values on a line through the centres of the means, from the mean before them on."""
-    places = (np.arange(horizon) + 0.5) / factor + 0.5  # 0 at the mean before
-    points = np.concatenate([last[:, None], means], axis=1)
-    low = np.minimum(places.astype(np.int64), points.shape[1] - 2)
-    part = np.minimum(places - low, 1.0)
-    values: Array = points[:, low] * (1 - part) + points[:, low + 1] * part
-    return values
+@njit(cache=True, nogil=True)
+def _on_line(points: Array, row: int, factor: int) -> float:
+    """The value of a row on the line through the centres of means; ``points`` begins with the mean before the rows."""
+    place = (row + 0.5) / factor + 0.5
+    low = min(int(place), len(points) - 2)
+    part = min(place - low, 1.0)
+    return float(points[low] * (1 - part) + points[low + 1] * part)
+
+
+@kernel(MATRIX, INTEGERS, INTEGERS, types.int64, MATRIX, MATRIX, MATRIX)
+def _refine(
+    values: Array,  # (N, rows)
+    lengths: Whole,  # (N,)
+    seasons: Whole,  # (N,)
+    factor: int,
+    points: Array,  # (N, 1 + steps), the last mean of each context and those forecast
+    mean: Array,  # (N, horizon), filled
+    stddev: Array,  # (N, horizon), that of the means; that of the rows in the end
+) -> None:
+    """Rows in place of means."""
+    for i in range(len(values)):
+        count = lengths[i] // factor
+        rows = count * factor
+        own = values[i, values.shape[1] - rows :]
+        known = np.empty(count + 1)
+        known[0] = own[0]
+        for k in range(count):
+            known[k + 1] = own[k * factor : (k + 1) * factor].mean()
+        season = seasons[i] if seasons[i] > 1 and rows >= 2 * seasons[i] else 1
+        apart = np.empty(rows)
+        pattern, counts = np.zeros(season), np.zeros(season)
+        for t in range(rows):
+            apart[t] = own[t] - _on_line(known, t, factor)
+            phase = (t - rows) % season
+            pattern[phase] += apart[t]
+            counts[phase] += 1
+        squares, total = np.zeros(season), 0.0
+        pattern /= counts
+        for t in range(rows):
+            phase = (t - rows) % season
+            square = (apart[t] - pattern[phase]) ** 2
+            squares[phase] += square
+            total += square / rows
+        for h in range(mean.shape[1]):
+            phase = h % season
+            within = (squares[phase] + PRIOR_ROWS * total) / (counts[phase] + PRIOR_ROWS)
+            mean[i, h] = _on_line(points[i], h, factor)
+            if season > 1:
+                mean[i, h] += pattern[phase]
+            stddev[i, h] = np.sqrt(stddev[i, h] ** 2 + within)
 
 
 def _moved(
