@@ -3,9 +3,11 @@
 import faulthandler
 import gc
 import importlib
+import itertools
 import logging
 import multiprocessing
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -36,8 +38,20 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A folder for one test, as pytest's own, which reads the names of all others to find a free one."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}-{next(_NUMBERS)}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def _in_a_scratch_folder(tmp_path: "os.PathLike[str]", monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative paths written by a test land in its own scratch folder."""
     monkeypatch.chdir(tmp_path)
 
