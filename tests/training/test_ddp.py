@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from tests.training.support import program
 
-pytestmark = pytest.mark.xdist_group("ddp")  # its fixtures are dear: one worker makes them
-
 RIG = Path(__file__).with_name("ddp_rig.py")
 
 Outcomes = dict[str, dict[str, Any]]

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from tests.training.support import program
 
-pytestmark = pytest.mark.xdist_group("kill")  # its fixtures are dear: one worker makes them
-
 RIG = Path(__file__).with_name("kill_rig.py")
 KILLS = 2
 
