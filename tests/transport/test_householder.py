@@ -1,7 +1,7 @@
 """The reflections and the fused push against dense matrices, plain autograd and finite differences."""
 
-import subprocess
-import sys
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -332,22 +332,20 @@ def test_the_number_of_threads_does_not_change_a_bit(threads, monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
 
 
-def test_a_fork_after_threads_were_used_does_not_hang():
-    script = """
-import os, signal, torch
-from fern.transport import _compiled, spd_push
-_compiled.WORTH_A_THREAD = 1
-torch.get_num_threads = lambda: 2
-v, e, x = torch.ones(32, 2, 3), torch.ones(32, 3), torch.ones(32, 3)
-reference = spd_push(v, e, x)
-child = os.fork()
-if child == 0:
-    signal.alarm(20)
-    os._exit(0 if torch.equal(spd_push(v, e, x), reference) else 1)
-raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_after_threads_were_used_does_not_hang(monkeypatch):
+    monkeypatch.setattr(_compiled, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    arguments = torch.ones(32, 2, 3), torch.ones(32, 3), torch.ones(32, 3)
+    reference = spd_push(*arguments)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends it where it hangs
+        try:
+            os._exit(0 if torch.equal(spd_push(*arguments), reference) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # by torch itself
