@@ -147,7 +147,7 @@ def test_a_killed_worker_is_told_and_the_next_run_gets_a_new_one(store, forked):
     assert not alive(worker)
 
 
-def test_local_processes_give_the_rows_of_this_process(store, tmp_path):
+def test_local_processes_give_the_rows_of_this_process(store, tmp_path, forked):
     plan = tiny_plan(models=["dlinear", "last-value", "oracle"])
     run_sweep(plan, store, LocalEngine(store.folder, slots=1, threads=1))
     here = Store(tmp_path / "here")
