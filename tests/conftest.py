@@ -1,6 +1,7 @@
 """What every test shares."""
 
 import faulthandler
+import functools
 import gc
 import importlib
 import itertools
@@ -80,6 +81,14 @@ class Ran:
     err: str
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _commands_made_once() -> Iterator[None]:
+    """Typer makes all commands anew whenever one is called, which takes longer than most of them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("typer.main.get_command", functools.cache(importlib.import_module("typer.main").get_command))
+        yield
+
+
 @pytest.fixture
 def fern(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """``fern("simulate", "OU_BASE", "-o", "out.csv")`` runs that command line."""
@@ -97,6 +106,21 @@ def fern(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         return Ran(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings take few steps and fits are judged on few windows: for documents that are followed to their end."""
+    from fern.training.runtime import EpochOrder
+
+    def order(*arguments: Any, most_steps: int | None, **options: Any) -> EpochOrder:
+        return EpochOrder(*arguments, most_steps=min(most_steps or 8, 8), **options)
+
+    monkeypatch.setattr("fern.training.trainer.EpochOrder", order)
+    few = {"LEAST_STEPS": 24, "STEPS": 24, "MOST_STEPS_PER_EPOCH": 4, "PRETRAINED_WINDOWS": 32}
+    for name, value in few.items():
+        monkeypatch.setattr(f"fern.forecaster.fit.{name}", value)
+    monkeypatch.setattr("fern.forecaster.held_out.MOST_WINDOWS", 60)
 
 
 @pytest.fixture

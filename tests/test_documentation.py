@@ -70,6 +70,7 @@ def pages_with(*languages):
     return [page for page in PAGES if page != TASKS and blocks(page, *languages)]
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize(
     "page", [page for page in pages_with("python") if page not in (README, START)], ids=lambda page: page.name
 )
@@ -114,6 +115,7 @@ def _bound(names):
     return {name: id(value) for name, value in names.items()}
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("page", pages_with("bash"), ids=lambda page: page.name)
 def test_shell_blocks_run_in_order(page, fern, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
@@ -151,6 +153,7 @@ def test_the_readme_is_read_to_the_end():
     assert 3 <= len(re.findall(r"^\| ", table, re.M)) <= 7  # a heading and at most six rows
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_the_readme_prints_the_frame_that_it_shows():
     (code,), (shown,) = blocks(README, "python"), blocks(README, "text")
     assert len(code.strip().splitlines()) <= 7  # two imports and at most five lines

@@ -32,6 +32,7 @@ def test_a_task_takes_less_than_two_minutes_to_read_and_type(title):
     assert TASKS[title].seconds < MOST
 
 
+@pytest.mark.usefixtures("short_fits", "forked")
 @pytest.mark.parametrize("title", TASKS)
 def test_a_task_is_done_by_following_the_page(title, fern, monkeypatch, tmp_path):
     monkeypatch.setattr("fern.benchmark.engines.open_engine", lambda name, plan, out, **options: InlineEngine(out))

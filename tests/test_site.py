@@ -23,6 +23,7 @@ def extension(name):
     return made
 
 
+@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom(path):
     cells = list(extension("notebooks").run(path))
