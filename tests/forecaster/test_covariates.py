@@ -60,6 +60,12 @@ def fitted(past) -> FernForecaster:
     return forecaster().fit(past)
 
 
+@pytest.fixture(scope="module")
+def plain(past) -> FernForecaster:
+    """Fitted without the column."""
+    return forecaster(futr_exog_list=None, ignore_columns=True).fit(past)
+
+
 def test_a_known_driver_brings_the_error_near_the_noise():
     frame = driven(1500)
     made = forecaster().cross_validation(frame, n_windows=8)
@@ -143,11 +149,11 @@ def test_a_comparison_is_the_difference_of_two_forecasts(fitted, future):
     assert (fitted.compare(up, up).iloc[:, 2:] == 0).to_numpy().all()
 
 
-def test_the_interval_of_a_comparison_is_wide_where_the_effect_is_hard_to_tell(past, future):
+def test_the_interval_of_a_comparison_is_wide_where_the_effect_is_hard_to_tell(fitted, past, future):
+    noisy = past.assign(y=past["y"] + 2.0 * np.random.default_rng(3).standard_normal(len(past)))
     sizes = []
-    for noise in (0.0, 2.0):
-        rows = past.assign(y=past["y"] + noise * np.random.default_rng(3).standard_normal(len(past)))
-        difference = forecaster().fit(rows).compare(future.assign(x=1.0), future.assign(x=0.0))
+    for model in (fitted, forecaster().fit(noisy)):
+        difference = model.compare(future.assign(x=1.0), future.assign(x=0.0))
         sizes.append((difference["DLinear-hi-80"] - difference["DLinear-lo-80"]).mean())
     assert sizes[1] > 3 * sizes[0] > 0
 
@@ -368,10 +374,9 @@ def test_static_columns_that_are_wrong_are_refused(past, statics):
         forecaster(futr_exog_list=None, stat_exog_list=["size"]).fit(past.drop(columns="x"), static_df=statics)
 
 
-def test_static_frames_and_future_frames_that_nobody_asked_for_are_refused(past, future):
+def test_static_frames_and_future_frames_that_nobody_asked_for_are_refused(past, plain, future):
     with raises_error("static_df"):
         forecaster().fit(past, static_df=pd.DataFrame({"unique_id": ["a"]}))
-    plain = forecaster(futr_exog_list=None, ignore_columns=True).fit(past)
     with raises_error("futr_df"):
         plain.predict(futr_df=future)
 
@@ -388,11 +393,9 @@ def test_fewer_steps_are_the_first_of_all(fitted, future):
     assert len(paths) == 2 * 3 * 2
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_file_has_covariates_as_a_frame_has(past, fitted, future, tmp_path, suffix):
-    path = tmp_path / f"sales{suffix}"
-    past.to_csv(path, index=False) if suffix == ".csv" else past.to_parquet(path)
-    made = forecaster().fit(path).predict(futr_df=future)
+def test_a_file_has_covariates_as_a_frame_has(past, fitted, future):
+    past.to_csv("sales.csv", index=False)
+    made = forecaster().fit("sales.csv").predict(futr_df=future)
     np.testing.assert_allclose(made["DLinear"], fitted.predict(futr_df=future)["DLinear"], rtol=1e-5)
 
 
@@ -469,8 +472,7 @@ def test_a_future_file_that_lacks_something_is_refused_and_nothing_is_written(fi
     assert not Path("out.parquet").exists()
 
 
-def test_a_future_file_that_nobody_asked_for_and_one_that_is_none_are_refused(files, fitted, past):
-    plain = forecaster(futr_exog_list=None, ignore_columns=True).fit(past)
+def test_a_future_file_that_nobody_asked_for_and_one_that_is_none_are_refused(files, fitted, plain):
     with raises_error("futr_df"):
         plain.predict_file("past.parquet", "out.parquet", futr_df="future.parquet")
     Path("text.parquet").write_text("load, wind")
@@ -500,12 +502,11 @@ def test_ray_gives_the_rows_of_the_local_engine(files, fitted, needs):
     pd.testing.assert_frame_equal(pd.read_parquet("ray.parquet"), pd.read_parquet("local.parquet"), rtol=1e-5)
 
 
-def test_importance_is_drawn_and_on_the_page(fitted, past, future):
+def test_importance_is_drawn_and_on_the_page(fitted, plain, future):
     table, drawn = fitted.importance(), fitted.plot_importance()
     assert len(drawn.axes[0].patches) == len(table) == 1
     page = str(fitted.report(futr_df=future))
     assert 'id="covariates"' in page and "importance-figure" in page
-    plain = forecaster(futr_exog_list=None, ignore_columns=True).fit(past)
     assert len(plain.importance()) == 0 and 'id="covariates"' not in str(plain.report())
     with raises_error():
         plain.plot_importance()
