@@ -12,7 +12,7 @@ from fern.errors import FernError
 from fern.forecaster import FernForecaster
 from fern.training.trainer import Loop
 
-QUICK: dict[str, Any] = {"epochs": 2, "progress": "silent", "threads": 1}
+QUICK: dict[str, Any] = {"epochs": 2, "progress": "silent", "threads": 1, "classical": False}
 
 
 class Killed(BaseException):
