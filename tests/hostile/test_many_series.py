@@ -106,12 +106,12 @@ def test_a_series_that_begins_again_is_named_with_its_row(folder: Path) -> None:
     assert "'3'" in str(caught.value) and "data row 81" in str(caught.value)
 
 
-def test_millions_of_series_of_one_row_take_little_memory() -> None:
-    names = pa.array(np.arange(3_000_000)).cast(pa.string())
+def test_many_series_of_one_row_take_little_memory() -> None:
+    names = pa.array(np.arange(600_000)).cast(pa.string())
     pq.write_table(pa.table({"unique_id": names}), "many.parquet")
     before = pa.total_allocated_bytes()
     chunks = find_chunks(Path("many.parquet"), id_col="unique_id", series_at_once=512)
-    assert len(chunks) == 5860 and chunks[-1].first + chunks[-1].rows == 3_000_000
+    assert len(chunks) == 1172 and chunks[-1].first + chunks[-1].rows == 600_000
     assert pa.total_allocated_bytes() - before < 10**6
 
 

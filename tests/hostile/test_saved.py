@@ -55,7 +55,7 @@ def update_many(count: int, folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("count", [1, 3000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, 300, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_an_updated_forecaster_forecasts_the_same_bits_after_it_was_saved(count: int, tmp_path: Path) -> None:
     update_many(count, tmp_path / "saved")
 

@@ -12,7 +12,7 @@ LITERATURE = {"lorenz63": 0.9056, "rossler": 0.0714}
 
 @pytest.mark.parametrize(("name", "dt"), [("lorenz63", 0.01), ("rossler", 0.05)])
 def test_the_largest_lyapunov_exponent_is_that_of_the_literature_within_5_percent(name, dt):
-    found = largest_lyapunov_exponent(get_system(name), dt=dt, steps=400_000, renormalise_every=50)
+    found = largest_lyapunov_exponent(get_system(name), dt=dt, steps=400_000, renormalise_every=100)
     assert found == pytest.approx(LITERATURE[name], rel=0.05)
 
 
@@ -23,7 +23,7 @@ def test_the_exponent_a_system_states_is_that_of_the_literature(name):
 
 @pytest.mark.parametrize(("name", "dt"), [("chua", 0.005), ("lorenz96", 0.007)])
 def test_an_exponent_that_is_not_in_the_literature_is_the_measured_one(name, dt):
-    found = largest_lyapunov_exponent(get_system(name), dt=dt, steps=400_000, renormalise_every=50)
+    found = largest_lyapunov_exponent(get_system(name), dt=dt, steps=400_000, renormalise_every=100)
     assert get_system(name).lyapunov_exponent == pytest.approx(found, rel=0.05)
 
 
