@@ -106,6 +106,7 @@ run("import fern.cli.app")
 run("import fern.benchmark, fern.benchmark.stress, fern.benchmark.tables")
 run("import fern.plot.attractor")
 run("import fern.data")
+run("import fern.synthetic; fern.synthetic.generate(8, length=32, seed=1)")
 sys.argv = ["fern", "report", "--help"]
 from fern.cli.app import main
 try: main()
