@@ -34,12 +34,9 @@ seeds = [7]
 epochs = 1
 """
 
-pytestmark = [
-    pytest.mark.skipif(
-        importlib.util.find_spec("hatchling") is None, reason="hatchling, of the extra dev, is not installed"
-    ),
-    pytest.mark.xdist_group("installed"),  # its fixtures are dear: one worker makes them
-]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("hatchling") is None, reason="hatchling, of the extra dev, is not installed"
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +74,7 @@ def installed(wheel, tmp_path_factory):
     venv.create(folder, symlinks=True)
     python = str(folder / "bin" / "python")
     install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
+    install.append("--no-compile")  # what runs is compiled as it is imported
     done = subprocess.run([*install, str(wheel)], env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     # Only now the dependencies, so that pip never meets another fern. Of the folders that a .pth file names no .pth
@@ -112,20 +110,41 @@ def test_the_wheel_holds_the_task_files_and_the_papers_numbers(wheel):
     assert "fern/py.typed" in names
 
 
+# One interpreter for many commands: prints where the package lies and what each command says, as JSON.
+IN_TURN = """
+import contextlib, io, json, sys
+import fern
+from fern.cli.app import main
+
+said = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["fern", *words]
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        try:
+            main()
+        except SystemExit as ended:
+            assert not ended.code, (words, shown.getvalue())
+    said.append(shown.getvalue())
+print(json.dumps([fern.__file__, *said]))
+"""
+
+
 def test_every_command_runs_from_an_empty_folder(installed, tmp_path):
-    def fern(*words):
-        return installed.run("fern", *words, cwd=tmp_path)
-
-    where = installed.run("python", "-c", "import fern; print(fern.__file__)", cwd=tmp_path)
-    assert Path(where.strip()).is_relative_to(installed.folder)
-
-    assert "quick" in fern("bench", "tasks")
     (tmp_path / "mine.toml").write_text(TASK)
-    alone = ("--jobs", "1", "--threads", "1")  # the suite has a worker on every core already
-    fern("bench", "run", "mine.toml", "--out", "runs", *alone)
-    assert "OU_PARAM" in fern("bench", "table", "mine.toml", "--runs", "runs")
-
-    fern("simulate", "OU_PARAM", "--steps", "2000", "-o", "series.csv")
-    assert json.loads(fern("audit", "series.csv", "--json"))["rows"] == 2000
-
-    assert "OU_PARAM" in fern("stress", "last-value", "--scenario", "OU_PARAM", "--windows", "4")
+    # The suite has a worker on every core already.
+    alone = ("--jobs", "1", "--threads", "1")
+    installed.run("fern", "bench", "run", "mine.toml", "--out", "runs", *alone, cwd=tmp_path)
+    commands = (
+        "bench tasks",
+        "bench table mine.toml --runs runs",
+        "simulate OU_PARAM --steps 2000 -o series.csv",
+        "audit series.csv --json",
+        "stress last-value --scenario OU_PARAM --windows 4",
+    )
+    words = json.dumps([command.split() for command in commands])
+    where, tasks, table, _, audit, stress = json.loads(installed.run("python", "-c", IN_TURN, words, cwd=tmp_path))
+    assert Path(where).is_relative_to(installed.folder)
+    assert "quick" in tasks
+    assert "OU_PARAM" in table
+    assert json.loads(audit)["rows"] == 2000
+    assert "OU_PARAM" in stress
