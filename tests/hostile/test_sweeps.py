@@ -1,12 +1,11 @@
 """Sweeps that are told to end, and others on the same folder: what they have is given back, or waited for."""
 
-import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -17,40 +16,38 @@ from tests.hostile.support import SCENARIO, run, write_files
 from fern.benchmark.locks import Claims
 
 TASK = 'schema = 1\nmodels = ["last-value"]\ndatasets = ["s.toml"]\nhorizons = [4]\nseeds = [7]\ncontext_length = 6\n'
-
-
-def _hold(folder: Path, pipe: Connection) -> None:
-    with Claims(folder) as mine:
-        pipe.send(mine.take("ab"))
-        time.sleep(60)
+HOLD = """
+import sys, time
+from pathlib import Path
+from fern.benchmark.locks import Claims
+with Claims(Path(sys.argv[1])) as mine:
+    print(mine.take("ab"), flush=True)
+    time.sleep(60)
+"""
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[BaseProcess]:
+def elsewhere(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that has claimed ``ab``."""
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_hold, args=(tmp_path, theirs))
-    process.start()
-    assert ours.poll(60)
-    assert ours.recv() is True
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "True\n"
     yield process
     process.kill()
-    process.join()
+    process.wait()
+    process.stdout.close()
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize(
     ("what", "free"), [(None, False), (signal.SIGSTOP, False), (signal.SIGKILL, True), (signal.SIGTERM, True)]
 )
 def test_a_claim_lives_as_long_as_its_process(
-    what: signal.Signals | None, free: bool, elsewhere: BaseProcess, tmp_path: Path
+    what: signal.Signals | None, free: bool, elsewhere: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     if what is not None:
-        assert elsewhere.pid is not None
-        os.kill(elsewhere.pid, what)
+        elsewhere.send_signal(what)
     if free:
-        elsewhere.join(60)
+        elsewhere.wait(60)
     with Claims(tmp_path) as mine:
         assert mine.take("ab") is free
         assert mine.take("cd")
