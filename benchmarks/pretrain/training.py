@@ -4,7 +4,7 @@ import json
 import math
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,8 @@ from fern.metrics.probabilistic import gaussian_crps
 from fern.models.pretrained.forecasting import Contexts, forecast_distribution
 from fern.models.pretrained.network import Network, NetworkConfig
 from fern.models.pretrained.representation import HORIZON, LARGEST, LONGEST, SHORTEST, represent
-from fern.models.pretrained.weights import write_weights
+from fern.models.pretrained.weights import FORMAT, write_weights
+from fern.models.storage import read_tensors
 from fern.settings import from_mapping
 from fern.synthetic import FAMILIES, stream
 from fern.synthetic.mixture import BLOCK
@@ -40,6 +41,7 @@ class PretrainConfig:
                     that is used up first, so that a busy machine ends a run in time.
     ``blocks``      of 256 series that are drawn anew each time, with ``windows`` windows of each series.
     ``mixed``       the share of series that are a sum of two.
+    ``start``       the weights to start from, of a network with the first of these inputs; none for new ones.
     ``evened``      β of the weight σ^-β of a window, σ its own predicted deviation: 0 counts errors in scales, 1 in σ.
     """
 
@@ -54,6 +56,7 @@ class PretrainConfig:
     windows: int = 12
     mixed: float = 0.2
     evened: float = 0.5
+    start: str = ""
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
 
@@ -155,6 +158,8 @@ def train(config: PretrainConfig, folder: Path, *, judge_every: float = 600.0, s
         progress = restore(folder, network, optimiser)
         note(folder, f"goes on at step {progress.steps}, {progress.seconds:.0f} s")
     else:
+        if config.start:
+            widen(network, read_tensors(Path(config.start), format_=FORMAT)[1])
         (folder / "config.json").write_text(json.dumps(asdict(config) | {"commit": commit()}, indent=1) + "\n")
     network.train()
     start = time.monotonic() - progress.seconds
@@ -190,6 +195,24 @@ def train(config: PretrainConfig, folder: Path, *, judge_every: float = 600.0, s
         if over:
             break
     return network
+
+
+def widen(network: Network, tensors: Mapping[str, Tensor]) -> None:
+    """Fill a network from the weights of one with fewer inputs so that it forecasts the same: new inputs weigh nothing.
+
+    Inputs are the columns of most matrices; the maps back to them have a block of scales and one of shifts.
+    """
+    own = network.state_dict()
+    for name, value in own.items():
+        blocks = 2 if name.startswith("fern.heads_z") else 1
+        rows, mine = (part.float().view(blocks, -1, *part.shape[1:]) for part in (tensors[name], value))
+        if mine.dim() > 2:
+            mine[..., rows.shape[-1] :] = 0.0
+            mine[:, : rows.shape[1], : rows.shape[2]] = rows
+        else:
+            mine[:, : rows.shape[1]] = rows
+        own[name] = mine.flatten(0, 1)
+    network.load_state_dict(own)
 
 
 @cache
@@ -277,7 +300,8 @@ def export(folder: Path, path: Path) -> None:
     record = {
         "generator": "fern.synthetic",
         "families": {name: family.weight for name, family in FAMILIES.items()},
-        "settings": {name: value for name, value in asdict(config).items() if name != "network"},
+        "settings": {name: value for name, value in asdict(config).items() if name not in ("network", "start")},
+        "start": describe_start(config.start),
         "commit": json.loads((folder / "config.json").read_text())["commit"],
         "steps": progress.steps,
         "windows": progress.steps * config.batch,
@@ -288,6 +312,14 @@ def export(folder: Path, path: Path) -> None:
         "numpy": np.__version__,
     }
     write_weights(network, path, record)
+
+
+def describe_start(start: str) -> dict[str, Any] | None:
+    """The name and the record of the weights that a run started from."""
+    if not start:
+        return None
+    described, _, _ = read_tensors(Path(start), format_=FORMAT)
+    return {"weights": Path(start).stem, **described["training"]}
 
 
 def note(folder: Path, text: str) -> None:

@@ -49,6 +49,16 @@ def test_noise_has_deviation_one_and_some_heavy_tails():
     assert 0.1 < (kurtosis > 4).mean() < 0.3
 
 
+def test_some_noise_varies_with_the_phase_of_the_season():
+    factors = families.draw_deviations_by_phase(RNG(6), np.full(400, 24.0), 2400)
+    plain = (factors == 1).all(1)
+    assert 0.5 < plain.mean() < 0.8
+    assert np.allclose((factors**2).mean(1), 1.0, atol=1e-6)
+    assert np.allclose(factors[:, 24:], factors[:, :-24], atol=1e-9)
+    assert 0.2 < (factors[~plain] == 0).any(1).mean() < 0.5
+    assert (families.draw_deviations_by_phase(RNG(6), np.ones(50), 100) == 1).all()  # without a season
+
+
 def test_autoregressions_are_stationary():
     values = draw("arma")
     first, second = values[:, :1024].std(1), values[:, 1024:].std(1)

@@ -161,16 +161,38 @@ def draw_correlated_noise(rng: Generator, count: int, length: int) -> Array:  # 
     return out
 
 
+def draw_deviations_by_phase(rng: Generator, periods: Array, length: int) -> Array:  # (count, length)
+    """What noise is multiplied by at each row: 1, or for a third a factor by the phase of the season.
+
+    The factor is exp(a cos + b cos) of the season and its half, at some phases 0, with mean square 1: loads vary more
+    by day, rain and wind in the afternoon, sunshine not at all at night.
+    """
+    count = len(periods)
+    moving = np.flatnonzero((rng.random(count) < 0.35) & (periods >= 4))
+    out = np.ones((count, length))
+    angle = 2 * np.pi * (np.arange(length)[None] + rng.uniform(0, 400, (len(moving), 1))) / periods[moving, None]
+    first = np.cos(angle)
+    factor = np.exp(
+        rng.uniform(0.2, 1.5, (len(moving), 1)) * first
+        + rng.normal(0, 0.3, (len(moving), 1)) * np.cos(2 * angle + rng.uniform(0, 2 * np.pi, (len(moving), 1)))
+    )
+    quiet = rng.random(len(moving)) < 0.35
+    factor[quiet] *= first[quiet] > rng.uniform(-0.7, 0.5, (int(quiet.sum()), 1))
+    out[moving] = factor / np.sqrt((factor**2).mean(1, keepdims=True) + 1e-12)
+    return out
+
+
 def draw_noise_levels(rng: Generator, count: int) -> Array:  # (count,)
     """The deviation of the noise beside a season of about 1: two in five nearly clean."""
     return np.where(rng.random(count) < 0.4, log_uniform(rng, 0.01, 0.12, count), log_uniform(rng, 0.1, 1.2, count))
 
 
 def trend_seasons(rng: Generator, count: int, length: int) -> Array:
-    """A broken trend, one or two seasons and correlated noise, added up."""
-    seasons, _ = draw_seasons(rng, count, length, share=0.85)
+    """A broken trend, one or two seasons and correlated noise, for a third by the phase of the season; added up."""
+    seasons, periods = draw_seasons(rng, count, length, share=0.85)
     values = seasons * rng.uniform(0.2, 2.0, count)[:, None] + draw_trends(rng, count, length)
-    values += draw_correlated_noise(rng, count, length) * draw_noise_levels(rng, count)[:, None]
+    noise = draw_correlated_noise(rng, count, length) * draw_deviations_by_phase(rng, periods, length)
+    values += noise * draw_noise_levels(rng, count)[:, None]
     walks = np.flatnonzero(rng.random(count) < 0.35)
     steps = rng.standard_normal((len(walks), length)) * log_uniform(rng, 0.003, 0.1, (len(walks), 1))
     values[walks] += np.cumsum(steps, axis=1)
@@ -411,7 +433,7 @@ def intermittent(rng: Generator, count: int, length: int) -> Array:
             rng.uniform(0.03, 0.5, count),
             rng.uniform(-0.5, 4.0, count),
             rng.uniform(0.1, 1.0, count),
-            np.where(rng.random(count) < 0.4, rng.uniform(0, 0.5, count), 0.0),
+            np.where(rng.random(count) < 0.5, rng.uniform(0, 0.95, count), 0.0),
             rng.uniform(0, 0.8, count),
         ],
         axis=1,
@@ -447,7 +469,13 @@ def sensors(rng: Generator, count: int, length: int) -> Array:
     phi = 1.0 - 1.0 / (day * log_uniform(rng, 0.2, 5.0, count))
     noise = rng.standard_normal((count, length)) * np.sqrt(1 - phi**2)[:, None]
     loops.filter_arma(noise, phi[:, None].copy(), np.zeros((count, 0)), weather)
-    cloud = 1.0 / (1.0 + np.exp(-2.0 * weather - 1.0))
+    # Clouds: the weather of days, and for half of the series broken ones that pass within the hour.
+    passing = np.empty((count, length))
+    phi = 1.0 - 1.0 / log_uniform(rng, 1.2, 12.0, count)
+    noise = rng.standard_normal((count, length)) * np.sqrt(1 - phi**2)[:, None]
+    loops.filter_arma(noise, phi[:, None].copy(), np.zeros((count, 0)), passing)
+    broken = (rng.random(count) < 0.5) * rng.uniform(0.3, 2.5, count)
+    cloud = 1.0 / (1.0 + np.exp(-2.0 * weather - broken[:, None] * passing - 1.0))
     out: Array = np.where(
         cut, np.maximum(wave, 0.0) * cloud, wave + weather * log_uniform(rng, 0.2, 3.0, count)[:, None]
     )

@@ -19,8 +19,10 @@ from benchmarks.pretrain.training import (
     read_config,
     share_done,
     train,
+    widen,
 )
 
+from fern.models.pretrained import network as networks
 from fern.models.pretrained.network import Network, NetworkConfig
 from fern.models.pretrained.representation import LARGEST
 from fern.models.pretrained.weights import FORMAT
@@ -106,3 +108,15 @@ def test_a_run_goes_on_where_it_stopped_and_can_be_exported(tmp_path, monkeypatc
     assert described["training"]["settings"]["seed"] == TINY.seed
     assert {value.dtype for value in tensors.values()} == {torch.float16}
     assert json.dumps(described)
+
+
+def test_a_wider_network_starts_with_the_forecasts_of_a_narrower_one(monkeypatch, chunk):
+    width = networks.WIDTH
+    monkeypatch.setattr(networks, "WIDTH", width - 10)
+    narrow = Network(TINY.network).eval()
+    monkeypatch.setattr(networks, "WIDTH", width)
+    wide = Network(TINY.network).eval()
+    widen(wide, narrow.state_dict())
+    first, second = narrow(chunk.inputs[:, :-10], chunk.paths), wide(chunk.inputs, chunk.paths)
+    assert torch.allclose(first.mean, second.mean, atol=1e-5)
+    assert torch.allclose(first.stddev, second.stddev, rtol=1e-5)

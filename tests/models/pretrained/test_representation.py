@@ -72,3 +72,10 @@ def test_a_constant_context_has_no_movement():
     seen = seen_of(np.full(64, 5.0))
     assert np.allclose(seen.paths, 0.0)
     assert seen.level[0] == 5.0
+
+
+def test_the_spread_at_each_phase_is_read():
+    values = 20 * np.sin(np.arange(960) * np.pi / 12) + RNG.normal(size=960) * (np.arange(960) % 24 < 12)
+    spreads = seen_of(values, season=np.array([24])).inputs[0, -HORIZON // 4 :]
+    restless = np.arange(HORIZON // 4) % 6 < 3
+    assert spreads[restless].min() > spreads[~restless].max() + 1.0

@@ -1,8 +1,9 @@
 """What the pretrained network reads of a context, and the plain forecasts it may mix.
 
 Of a context of 8 to 2,048 rows the newest 192 are kept as they are and the older ones averaged over ever longer
-blocks; beside them stand how the season goes on, and numbers about length, seasons, scale and how well the plain
-forecasts did on the rows before the last. All are relative to the level and the scale of the context itself.
+blocks; beside them stand how the season goes on, numbers about length, seasons, scale and how well the plain
+forecasts did on the rows before the last, and how much cycles differ at the phases of the next steps. All are relative
+to the level and the scale of the context itself.
 """
 
 from dataclasses import dataclass
@@ -37,9 +38,12 @@ TESTED = 6
 ORIGINS = (6, 18, 48)
 """Rows before the end from which plain forecasts are tried on what followed."""
 
+COMPARED = 12
+"""Cycles, at most, over which the spread at each phase is measured."""
+
 NUMBERS = 32 + TESTED * len(ORIGINS)
 OLDER = sum(count for count, _ in BLOCKS)
-WIDTH = RECENT + OLDER + HORIZON + HORIZON // 4 + NUMBERS
+WIDTH = RECENT + OLDER + HORIZON + HORIZON // 4 + NUMBERS + HORIZON // 4
 """Inputs of the network."""
 
 LARGEST = 60.0
@@ -121,6 +125,23 @@ def _tried(y: Array, n: int, back: int, short: int, long: int, which: int, path:
             value = y[m - 1]
         total += abs(y[m + h] - value)
     return total / steps
+
+
+@njit(cache=True, nogil=True)
+def _phase_spreads(y: Array, n: int, short: int, scale: float, out: Array) -> None:
+    """log deviation of the newest cycles from the one before each, at the phases of the next steps, four by four."""
+    cycles = min(n // short - 1, COMPARED)
+    for part in range(HORIZON // 4):
+        square, count = 0.0, 0
+        for j in range(4):
+            # The newest row of the phase of this step, and those before it.
+            row = n - short + (4 * part + j) % short
+            for _ in range(cycles):
+                if row >= short:
+                    square += (y[row] - y[row - short]) ** 2
+                    count += 1
+                row -= short
+        out[part] = np.log(np.sqrt(square / count) / scale + 0.03) if count > 0 else 0.0
 
 
 @kernel(MATRIX, INTEGERS, INTEGERS, INTEGERS, INTEGERS, INTEGERS, MATRIX, SINGLE, SINGLES, VECTOR, VECTOR)
@@ -244,6 +265,10 @@ def _represent(
                 error = _tried(y, n, ORIGINS[o], short, long, k, path)
                 inputs[i, place] = np.log(error / scale + 0.03) if error >= 0 else 0.0
                 place += 1
+        _phase_spreads(y, n, short, scale, path)
+        for k in range(HORIZON // 4):
+            inputs[i, place] = path[k]
+            place += 1
         for j in range(place - first):
             inputs[i, first + j] = min(max(inputs[i, first + j], -6.0), 6.0)
 
