@@ -31,10 +31,13 @@ def write_card(public: Sequence[Mapping[str, Any]], ablations: Sequence[Mapping[
             mase, wql, cover = mean_relative({task: Score(**score) for task, score in scores.items()})
             parts.append([name, f"{mase:.4f}", f"{wql:.4f}", percent(cover)])
         told += [*draw_table(["", "MASE", "WQL", "80 % intervals cover"], parts), ""]
-    record = training_record()
+    runs = [training_record()]
+    while runs[-1].get("start"):  # each from the weights of the one before
+        runs.append(runs[-1]["start"])
+    hours, steps, windows = (sum(run[name] for run in runs) for name in ("processor_hours", "steps", "windows"))
+    how = "one run" if len(runs) == 1 else f"{len(runs)} runs"
     told += [
-        f"Trained for {record['processor_hours']:.1f} processor hours: {record['steps']:,} steps, "
-        f"{record['windows'] / 1e6:.1f} million windows.",
+        f"Trained for {hours:.1f} processor hours in {how}: {steps:,} steps, {windows / 1e6:.1f} million windows.",
         "",
     ]
     return "\n".join(told)
