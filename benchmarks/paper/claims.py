@@ -161,11 +161,11 @@ def _beside(rows: Sequence[RunResult], name: str, metric: str, reached: list[boo
 
 def _starts(rows: Sequence[RunResult]) -> str:
     """How far the error of one model depends on the initial state of a trajectory."""
-    spread = [row for row in rows if row.task == "spread"]
+    spread = [(f"fern:{row.preset}" if row.model == "fern" else row.model, row) for row in rows if row.task == "spread"]
     lines = []
     for dataset in dict.fromkeys(choice.dataset for choice in read_task("spread").datasets):
-        for model in sorted({row.model for row in spread}):
-            errors = [row.metrics["mse"] for row in spread if (row.dataset, row.model) == (dataset, model)]
+        for model in sorted({name for name, _ in spread}):
+            errors = [row.metrics["mse"] for name, row in spread if (row.dataset, name) == (dataset, model)]
             if len(errors) < 2:
                 continue
             figures = f"{fmean(errors):.3g} | {stdev(errors):.2g} | {min(errors):.3g} | {max(errors):.3g}"
@@ -173,8 +173,8 @@ def _starts(rows: Sequence[RunResult]) -> str:
     return f"""## How much of it is the trajectory
 
 The paper has one trajectory of each chaotic flow. From other initial states of the same system the same forecast, by
-the same protocol, has other errors, so a ratio to the paper's on one trajectory is read beside this spread. Fern itself
-is not run from all of them yet. Command: `fern bench run spread --out benchmarks/runs`.
+the same protocol, has other errors, so a ratio to the paper's on one trajectory is read beside this spread. Not every
+model is run from all of them yet. Command: `fern bench run spread --out benchmarks/runs`.
 
 | system | model | initial states | mean MSE | standard deviation | lowest | highest | highest / lowest |
 |---|---|---|---|---|---|---|---|
