@@ -22,7 +22,7 @@ from torch import Generator
 from fern.errors import FernError, require_flag, require_memory, require_number, require_whole, show_value
 from fern.models.pretrained.forecasting import READ, Contexts
 from fern.models.pretrained.representation import HORIZON, SHORTEST
-from fern.models.pretrained.resampling import FACTORS, forecast_resampled
+from fern.models.pretrained.resampling import forecast_resampled
 from fern.models.pretrained.weights import NEWEST, read_weights
 from fern.transport import Ellipsoid
 
@@ -125,9 +125,8 @@ def forecast(
         require_flag(name, value)
     several, single = _read(series)
     network, _ = read_weights()
-    factors = FACTORS if resample else FACTORS[:1]
     try:
-        ahead = forecast_resampled(network, Contexts.of(several, season=season), horizon, flip=flip, factors=factors)
+        ahead = forecast_resampled(network, Contexts.of(several, season=season), horizon, flip=flip, resample=resample)
         finite = bool(ahead.mean.isfinite().all() and ahead.stddev.isfinite().all())
     except FernError:  # what was read is finite: its sums are not
         finite = False

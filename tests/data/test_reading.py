@@ -160,7 +160,7 @@ BAD = {
         "line 2 has 5 fields, the header has 3",
     ),
     "thousands": (lambda: write("f.csv", "date;a\n2020-01-01;1,234\n"), "thousands separator"),
-    "ragged": (lambda: write("f.csv", "date,a\n2020-01-01,1\n2020-01-02\n"), "line 3 has 1 fields, the header has 2"),
+    "ragged": (lambda: write("f.csv", "date,a\n2020-01-01,1\n2020-01-02\n"), "line 3 has 1 field, the header has 2"),
     "only time": (lambda: write("f.csv", "date\n2020-01-01\n2020-01-02\n"), "no value column"),
     "second time column": (
         lambda: write("f.csv", "date,a,end\n2020-01-01,1,2020-01-02\n2020-01-02,1,2020-01-03\n"),

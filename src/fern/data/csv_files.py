@@ -224,7 +224,11 @@ def _separator(lines: list[str], *, name: str) -> str:
     if separator == "," and len(row) > len(rows[0]):
         hint = "; if its decimals are commas, save it with another separator or decimal points"
     separated = f"{len(rows[0])} (separated by {SEPARATORS[separator]})"
-    raise FernError(f"line {number} has {len(row)} fields, the header has {separated}{hint}", where=name)
+    raise FernError(f"line {number} has {_count_fields(len(row))}, the header has {separated}{hint}", where=name)
+
+
+def _count_fields(number: int) -> str:
+    return f"{number:,} field" + "s" * (number != 1)
 
 
 def _check_header(header: list[str], *, name: str) -> None:
@@ -359,7 +363,7 @@ def _explain(path: Path, error: Exception, names: Sequence[str]) -> FernError:
     if width:
         row, expected, got = width.groups()
         where = f"line {int(row):,}" if row else "a line"
-        return FernError(f"{where} has {got} fields, the header has {expected}", where=path)
+        return FernError(f"{where} has {_count_fields(int(got))}, the header has {expected}", where=path)
     return FernError(f"cannot be read as CSV ({first_line(error)})", where=path)
 
 

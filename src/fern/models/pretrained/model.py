@@ -9,7 +9,7 @@ from fern.errors import FernError, require_whole
 from fern.models.base import Forecast, Forecaster, ModelConfig
 from fern.models.pretrained.forecasting import NARROWEST, Contexts
 from fern.models.pretrained.representation import SHORTEST
-from fern.models.pretrained.resampling import FACTORS, forecast_resampled
+from fern.models.pretrained.resampling import forecast_resampled
 from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
@@ -66,8 +66,7 @@ class PretrainedFern(Forecaster):
         season = None if config.season is None else np.full(count, config.season, dtype=np.int64)
         contexts = Contexts(np.ascontiguousarray(rows), np.full(count, length, dtype=np.int64), season).newest()
         network, _ = read_weights(config.weights)  # when first asked: an outline of the model has no use for them
-        factors = FACTORS if config.resample else FACTORS[:1]
-        ahead = forecast_resampled(network, contexts, config.horizon, flip=config.flip, factors=factors)
+        ahead = forecast_resampled(network, contexts, config.horizon, flip=config.flip, resample=config.resample)
         ellipsoid = _reshape(ahead, (batch, channels), past)
         drawn = None
         if samples:

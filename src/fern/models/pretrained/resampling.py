@@ -26,7 +26,7 @@ LONG_FACTORS, LONG = (*FACTORS, 8), 2 * HORIZON
 ENOUGH = 384
 """Rows of a context from which coarser ones are tried."""
 
-TRIED, SHARPNESS = 2, 4.0
+BACKTESTS, SHARPNESS = 2, 4.0
 """A factor is weighed by its CRPS on the newest windows of the context, so many, to this power, inverted; where the
 horizon is long, by itself too: what is rolled on over fewer blocks goes less astray."""
 
@@ -40,7 +40,7 @@ def forecast_resampled(
     horizon: int,
     *,
     flip: bool = True,
-    factors: Sequence[int] = FACTORS,
+    resample: bool = True,
 ) -> Ellipsoid:  # of batch (N,), float64
     """`forecast_distribution`, averaged over time steps of one row and of several.
 
@@ -49,105 +49,124 @@ def forecast_resampled(
     """
     plain = forecast_distribution(network, contexts, horizon, flip=flip)
     several = np.flatnonzero(contexts.lengths >= ENOUGH)
-    if len(factors) == 1 or not len(several):
+    if not resample or not len(several):
         return plain
-    if horizon > LONG and tuple(factors) == FACTORS:
-        factors = LONG_FACTORS
+    factors = LONG_FACTORS if horizon > LONG else FACTORS
     some = contexts.chosen(several)
     if some.season is None:
         newest = some.newest()
         count, width = newest.values.shape
         places = np.arange(count), np.full(count, width, dtype=np.int64), newest.lengths
         some = Contexts(some.values, some.lengths, find_seasons(newest.values, *places).short)
-    weights = _weigh(network, some, horizon, factors)
     mean, stddev = plain.mean.numpy().copy(), plain.stddev.numpy()
-    wanted = stddev[several] * weights[:, :1]
-    mean[several] *= weights[:, :1]
-    coarser = _forecast_coarsely(network, [(some, factor) for factor in factors[1:]], horizon, flip=flip)
-    for k, (coarse_mean, coarse_stddev) in enumerate(coarser, start=1):
-        mean[several] += weights[:, k : k + 1] * coarse_mean
-        wanted += weights[:, k : k + 1] * coarse_stddev
-    return _moved(plain, mean, several, wanted / stddev[several])
+    share = np.empty((len(several), horizon))
+    tested = np.minimum(horizon, some.lengths // (4 * HORIZON) * HORIZON)
+    for steps in np.unique(tested).tolist():
+        chosen = np.flatnonzero(tested == steps)
+        weights, coarser = _forecast_and_weigh(network, some.chosen(chosen), horizon, steps, factors)
+        rows = several[chosen]
+        wanted = weights[:, :1] * stddev[rows]
+        mean[rows] *= weights[:, :1]
+        for k, (coarse_mean, coarse_stddev) in enumerate(coarser, start=1):
+            mean[rows] += weights[:, k : k + 1] * coarse_mean
+            wanted += weights[:, k : k + 1] * coarse_stddev
+        share[chosen] = wanted / stddev[rows]
+    return _moved(plain, mean, several, share)
 
 
-def _weigh(network: Network, contexts: Contexts, horizon: int, factors: Sequence[int]) -> Array:  # (N, factors)
-    """The weight of each factor for each context, which does not depend on the others."""
-    shares = np.empty((len(contexts), len(factors)))
-    steps = np.minimum(horizon, contexts.lengths // (4 * HORIZON) * HORIZON)
-    for number in np.unique(steps).tolist():
-        chosen = np.flatnonzero(steps == number)
-        errors = _try(network, contexts.chosen(chosen), number, factors)
-        errors += 1e-3 * errors.max(1, keepdims=True) + 1e-300
-        weights = (errors / errors.min(1, keepdims=True)) ** -SHARPNESS
-        if horizon > LONG:
-            weights *= factors
-        shares[chosen] = weights / weights.sum(1, keepdims=True)
-    return shares
+Moments = tuple[Array, Array]
+"""The mean and the deviation of each row, (N, steps) each."""
 
 
-def _try(network: Network, contexts: Contexts, steps: int, factors: Sequence[int]) -> Array:  # (N, factors)
-    """The CRPS of each factor, summed over the newest windows of so many steps."""
-    tried, truths = [], []
-    for window in range(1, TRIED + 1):
-        rows = window * steps
-        known = Contexts(np.ascontiguousarray(contexts.values[:, :-rows]), contexts.lengths - rows, contexts.season)
-        tried += [(known, factor) for factor in factors]
-        truths += [contexts.values[:, contexts.values.shape[1] - rows :][:, :steps]] * len(factors)
+def _forecast_and_weigh(
+    network: Network, contexts: Contexts, horizon: int, steps: int, factors: Sequence[int]
+) -> tuple[Array, list[Moments]]:  # (N, factors)
+    """The weight of each factor by its CRPS on the newest windows of ``steps`` rows, and the coarser forecasts."""
+    wanted = [(contexts, factor, horizon) for factor in factors[1:]]
+    truths = []
+    for window in range(1, BACKTESTS + 1):
+        end = contexts.values.shape[1] - window * steps
+        known = Contexts(contexts.values[:, :end], contexts.lengths - window * steps, contexts.season)
+        wanted += [(known, factor, steps) for factor in factors]
+        truths.append(contexts.values[:, end : end + steps])
+    made = _forecast_coarsely(network, wanted)
+    coarser, backtests = made[: len(factors) - 1], made[len(factors) - 1 :]
     errors = np.zeros((len(contexts), len(factors)))
-    for place, (mean, stddev) in enumerate(_forecast_coarsely(network, tried, steps, flip=False)):
-        crps = gaussian_crps(torch.from_numpy(truths[place] - mean), torch.from_numpy(stddev))
-        errors[:, place % len(factors)] += crps.mean(1).numpy()
-    return errors
+    for place, (mean, stddev) in enumerate(backtests):
+        window, factor = divmod(place, len(factors))
+        crps = gaussian_crps(torch.from_numpy(truths[window] - mean), torch.from_numpy(stddev))
+        errors[:, factor] += crps.mean(1).numpy()
+    errors += 1e-3 * errors.max(1, keepdims=True) + 1e-300
+    weights = (errors / errors.min(1, keepdims=True)) ** -SHARPNESS
+    if horizon > LONG:
+        weights *= factors
+    return weights / weights.sum(1, keepdims=True), coarser
 
 
-def _forecast_coarsely(
-    network: Network, wanted: Sequence[tuple[Contexts, int]], horizon: int, *, flip: bool
-) -> list[tuple[Array, Array]]:  # (N, horizon) each
-    """The mean and the deviation of each row, by forecasts of means of so many rows; of all pairs at once.
+def _forecast_coarsely(network: Network, wanted: Sequence[tuple[Contexts, int, int]]) -> list[Moments]:
+    """Forecasts by means of so many rows, for so many rows; of all contexts, factors and horizons at once.
 
     What the rows do within a mean is taken from the context: their mean course by the phase of the season, where there
     is one; the deviation of what is left, by phase too, adds to that of the means.
     """
-    coarse = [contexts if factor == 1 else _coarsen(contexts, factor) for contexts, factor in wanted]
+    coarse = [(_coarsen(contexts, factor), -(-horizon // factor)) for contexts, factor, horizon in wanted]
     made = []
-    moments = _forecast_moments(network, coarse, [-(-horizon // factor) for _, factor in wanted], flip=flip)
-    for (contexts, factor), means, (mean, stddev) in zip(wanted, coarse, moments, strict=True):
+    for (contexts, factor, horizon), (means, _), (mean, stddev) in zip(
+        wanted, coarse, _forecast_moments(network, coarse), strict=True
+    ):
         if factor > 1:
             points = np.concatenate([means.values[:, -1:], mean], axis=1)
             seasons = np.ones(len(contexts), np.int64) if contexts.season is None else contexts.season
             mean = np.empty((len(contexts), horizon))
             stddev = np.repeat(stddev, factor, axis=1)[:, :horizon].copy()
-            _refine(contexts.values, contexts.lengths, seasons, np.int64(factor), points, mean, stddev)
+            values = np.ascontiguousarray(contexts.values)
+            _refine(values, contexts.lengths, seasons, np.int64(factor), points, mean, stddev)
         made.append((mean, stddev))
     return made
 
 
-def _forecast_moments(
-    network: Network, several: Sequence[Contexts], steps: Sequence[int], *, flip: bool
-) -> list[tuple[Array, Array]]:  # (N, steps) each
-    """Means and deviations; contexts that take one block are forecast together."""
-    size, most = network.config.patch_size, max(steps)
-    if most > HORIZON:
-        parts = [forecast_distribution(network, *pair, flip=flip) for pair in zip(several, steps, strict=True)]
-        return [(part.mean.numpy(), part.stddev.numpy()) for part in parts]
-    together = forecast_distribution(network, _joined(several), -(-most // size) * size, flip=flip)  # whole patches
-    ends = np.cumsum([len(contexts) for contexts in several])[:-1]
-    moments = (np.split(part.numpy(), ends) for part in (together.mean, together.stddev))
-    return [(mean[:, :own], stddev[:, :own]) for mean, stddev, own in zip(*moments, steps, strict=True)]
+def _forecast_moments(network: Network, wanted: Sequence[tuple[Contexts, int]]) -> list[Moments]:
+    """Means and deviations of so many steps, without the sign flip; what takes one block is forecast together."""
+    made: list[Moments] = [(np.empty(0), np.empty(0))] * len(wanted)
+    short = [place for place, (_, steps) in enumerate(wanted) if steps <= HORIZON]
+    for place, (contexts, steps) in enumerate(wanted):
+        if steps > HORIZON:
+            made[place] = _moments(forecast_distribution(network, contexts, steps, flip=False))
+    if short:
+        size, most = network.config.patch_size, max(wanted[place][1] for place in short)
+        joined = _joined([wanted[place][0] for place in short])
+        together = _moments(
+            forecast_distribution(network, joined, -(-most // size) * size, flip=False)
+        )  # whole patches
+        ends = np.cumsum([len(wanted[place][0]) for place in short])[:-1]
+        for place, mean, stddev in zip(short, *(np.split(part, ends) for part in together), strict=True):
+            steps = wanted[place][1]
+            made[place] = mean[:, :steps], stddev[:, :steps]
+    return made
+
+
+def _moments(ahead: Ellipsoid) -> Moments:
+    return ahead.mean.numpy(), ahead.stddev.numpy()
 
 
 def _joined(several: Sequence[Contexts]) -> Contexts:
     """All contexts in one."""
     newest = [contexts.newest() for contexts in several]
     width = max(contexts.values.shape[1] for contexts in newest)
-    values = [np.pad(one.values, ((0, 0), (width - one.values.shape[1], 0))) for one in newest]
+    values = np.zeros((sum(len(contexts) for contexts in newest), width))
+    end = 0
+    for contexts in newest:
+        start, end = end, end + len(contexts)
+        values[start:end, width - contexts.values.shape[1] :] = contexts.values
     lengths = np.concatenate([contexts.lengths for contexts in newest])
     seasons = [np.zeros(len(one), np.int64) if one.season is None else one.season for one in newest]
-    return Contexts(np.concatenate(values), lengths, np.concatenate(seasons))
+    return Contexts(values, lengths, np.concatenate(seasons))
 
 
 def _coarsen(contexts: Contexts, factor: int) -> Contexts:
     """Means of ``factor`` rows, from the end backwards; older rows that fill no mean are left out."""
+    if factor == 1:
+        return contexts
     count, width = contexts.values.shape
     kept = width // factor
     means = contexts.values[:, width - kept * factor :].reshape(count, kept, factor).mean(2)
