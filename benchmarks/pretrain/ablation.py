@@ -20,17 +20,18 @@ VARIANTS: Mapping[str, Mapping[str, bool]] = {
     "as it is": {},
     "season told": {"told": True},
     "without sign flip": {"flip": False},
+    "without logarithms": {"log": False},
     "without coarser time steps": {"resample": False},
-    "without both": {"flip": False, "resample": False},
+    "without all three": {"flip": False, "log": False, "resample": False},
 }
 
 
-def variant_of(*, told: bool = False, flip: bool = True, resample: bool = True) -> Moments:
+def variant_of(*, told: bool = False, flip: bool = True, log: bool = True, resample: bool = True) -> Moments:
     """The forecasts of one variant."""
 
     def moments(series: list[Array], horizon: int, season: int) -> tuple[Array, Array]:
         known = season if told and season > 1 else None
-        ahead = forecast(series, horizon, season=known, flip=flip, resample=resample)
+        ahead = forecast(series, horizon, season=known, flip=flip, log=log, resample=resample)
         return ahead.mean, ahead.stddev
 
     return moments

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Generator
 
 from fern.errors import FernError, require_flag, require_memory, require_number, require_whole, show_value
+from fern.models.pretrained.averaging import forecast_averaged
 from fern.models.pretrained.forecasting import READ, Contexts
 from fern.models.pretrained.representation import HORIZON, SHORTEST
-from fern.models.pretrained.resampling import forecast_resampled
 from fern.models.pretrained.weights import NEWEST, read_weights
 from fern.transport import Ellipsoid
 
@@ -94,6 +94,7 @@ def forecast(
     *,
     season: int | None = None,
     flip: bool = True,
+    log: bool = True,
     resample: bool = True,
 ) -> PretrainedForecast:
     """Forecast one series, or many of any lengths, without a fit.
@@ -104,6 +105,7 @@ def forecast(
         horizon: steps to forecast, at most 96,000; beyond 96 the distribution is rolled on.
         season: the period in rows where it is known; without it each series tells.
         flip: average with the forecast of the series upside down.
+        log: average with the forecast of the logarithm, where all values of a series are well above zero.
         resample: average with forecasts at coarser time steps, weighed by how each did on the series itself.
 
     Example:
@@ -121,12 +123,13 @@ def forecast(
     if season is not None:
         require_whole("season", season, 1)
         season = min(season, READ)  # a longer one is not seen
-    for name, value in (("flip", flip), ("resample", resample)):
+    for name, value in (("flip", flip), ("log", log), ("resample", resample)):
         require_flag(name, value)
     several, single = _read(series)
     network, _ = read_weights()
+    contexts = Contexts.of(several, season=season)
     try:
-        ahead = forecast_resampled(network, Contexts.of(several, season=season), horizon, flip=flip, resample=resample)
+        ahead = forecast_averaged(network, contexts, horizon, flip=flip, log=log, resample=resample)
         finite = bool(ahead.mean.isfinite().all() and ahead.stddev.isfinite().all())
     except FernError:  # what was read is finite: its sums are not
         finite = False

@@ -94,7 +94,7 @@ def test_what_is_no_series_is_not_forecast(series: Any) -> None:
 ODD_FORECASTS: list[tuple[str, Any]] = [
     *(("horizon", value) for value in (0, -1, 2.5, "5", None, True, 10**7, 10**30)),
     *(("season", value) for value in (0, 2.5, "7", [7, 7], True, float("nan"))),
-    *((name, value) for name in ("flip", "resample") for value in (1, "no", None)),
+    *((name, value) for name in ("flip", "log", "resample") for value in (1, "no", None)),
 ]
 
 

@@ -11,10 +11,10 @@ from fern.errors import unknown_name
 from fern.forecaster.combination import Blend, HeldOut, losses_of, under
 from fern.models.classical import ClassicalSettings, QuantileForecast, forecast_panel
 from fern.models.classical.intermittent import is_intermittent
+from fern.models.pretrained.averaging import forecast_averaged
 from fern.models.pretrained.forecasting import READ, Contexts
 from fern.models.pretrained.network import Network
 from fern.models.pretrained.representation import SHORTEST
-from fern.models.pretrained.resampling import forecast_resampled
 from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights, rebuild_network
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ class Partner:
             return classical
         network = read_weights(self.weights)[0] if self.network is None else self.network
         contexts = Contexts.of([histories[place] for place in able.tolist()])
-        ahead = forecast_resampled(network, contexts, classical.mean.shape[1])
+        ahead = forecast_averaged(network, contexts, classical.mean.shape[1])
         own = QuantileForecast.normal(ahead.mean.numpy(), ahead.stddev.numpy(), classical.response[able])
         finite = np.isfinite(own.table).all(axis=(1, 2))
         mean, table = classical.mean.copy(), classical.table.copy()

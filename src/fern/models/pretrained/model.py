@@ -7,9 +7,9 @@ from torch import Generator, Tensor
 
 from fern.errors import FernError, require_whole
 from fern.models.base import Forecast, Forecaster, ModelConfig
+from fern.models.pretrained.averaging import forecast_averaged
 from fern.models.pretrained.forecasting import NARROWEST, Contexts
 from fern.models.pretrained.representation import SHORTEST
-from fern.models.pretrained.resampling import forecast_resampled
 from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
@@ -21,12 +21,14 @@ class PretrainedFernConfig(ModelConfig):
 
     ``season``   the period in rows where it is known; None lets each context tell.
     ``flip``     average the forecast with that of the context upside down.
+    ``log``      average it with the forecast of the logarithm, where all values are well above zero.
     ``resample``  average it with forecasts at coarser time steps, weighed by how each did on the context itself.
     ``weights``  the name of the weights.
     """
 
     season: int | None = None
     flip: bool = True
+    log: bool = True
     resample: bool = True
     weights: str = NEWEST
 
@@ -66,7 +68,8 @@ class PretrainedFern(Forecaster):
         season = None if config.season is None else np.full(count, config.season, dtype=np.int64)
         contexts = Contexts(np.ascontiguousarray(rows), np.full(count, length, dtype=np.int64), season).newest()
         network, _ = read_weights(config.weights)  # when first asked: an outline of the model has no use for them
-        ahead = forecast_resampled(network, contexts, config.horizon, flip=config.flip, resample=config.resample)
+        options = {"flip": config.flip, "log": config.log, "resample": config.resample}
+        ahead = forecast_averaged(network, contexts, config.horizon, **options)
         ellipsoid = _reshape(ahead, (batch, channels), past)
         drawn = None
         if samples:

@@ -1,10 +1,13 @@
-"""Forecasts at coarser time steps, brought back to the rows, weighed by how each did on the context itself.
+"""What forecasts are averaged with: those at coarser time steps, and those of the logarithms of positive series.
 
 A season that is long in rows, or a horizon of several blocks, lies better in what the network was trained on when
-several rows are taken together.
+several rows are taken together; how each did on the context itself tells its weight. Of two scales on which a positive
+series may be regular, the average is never far from the better one.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import torch
@@ -30,52 +33,95 @@ BACKTESTS, SHARPNESS = 2, 4.0
 """A factor is weighed by its CRPS on the newest windows of the context, so many, to this power, inverted; where the
 horizon is long, by itself too: what is rolled on over fewer blocks goes less astray."""
 
+LEAST_OF_MEDIAN = 0.02
+"""The share of its median that the least value of a context must exceed for its logarithm to be forecast too."""
+
+MOST_GROWTH, WIDEST = 2.0, 1.0
+"""Bounds of what is forecast of logarithms: the median above the highest value of the context, and the deviation."""
+
+DECILE = NormalDist().inv_cdf(0.9)
+
 PRIOR_ROWS = 4
 """The deviation at a phase of the season is pulled towards that of all rows as by so many."""
 
 
-def forecast_resampled(
+Moments = tuple[Array, Array]
+"""The mean and the deviation of each row, (N, steps) each."""
+
+
+def forecast_averaged(
     network: Network,
     contexts: Contexts,
     horizon: int,
     *,
     flip: bool = True,
+    log: bool = True,
     resample: bool = True,
 ) -> Ellipsoid:  # of batch (N,), float64
-    """`forecast_distribution`, averaged over time steps of one row and of several.
+    """`forecast_distribution`, averaged with that of the logarithms of positive contexts and over several time steps.
 
-    The weights come from forecasts of the newest rows of each context, at most a quarter of it at a time, by the rows
-    before them. Contexts below `ENOUGH` rows are forecast as they are.
+    The weights of time steps come from forecasts of the newest rows of each context, at most a quarter of it at a time,
+    by the rows before them. Contexts below `ENOUGH` rows are forecast at their own alone.
     """
     plain = forecast_distribution(network, contexts, horizon, flip=flip)
-    several = np.flatnonzero(contexts.lengths >= ENOUGH)
-    if not resample or not len(several):
-        return plain
+    mean, stddev = (part.copy() for part in _moments(plain))
+    positive = _find_positive(contexts) if log else np.empty(0, np.int64)
+    if len(positive):
+        log_mean, log_stddev = _forecast_logarithms(network, contexts.chosen(positive), horizon)
+        mean[positive] = 0.5 * (mean[positive] + log_mean)
+        stddev[positive] = 0.5 * (stddev[positive] + log_stddev)
+    several = np.flatnonzero(contexts.lengths >= ENOUGH) if resample else np.empty(0, np.int64)
+    if len(several):
+        _average_time_steps(network, contexts.chosen(several), horizon, several, mean, stddev)
+    changed = np.union1d(positive, several)
+    return _moved(plain, mean, changed, stddev[changed] / plain.stddev.numpy()[changed]) if len(changed) else plain
+
+
+def _find_positive(contexts: Contexts) -> Whole:
+    """The contexts whose logarithm is forecast: no value is far below the median, nor zero."""
+    width = contexts.values.shape[1]
+    known = np.arange(width) >= (width - contexts.lengths)[:, None]
+    lowest = np.where(known, contexts.values, np.inf).min(1)
+    chosen = np.flatnonzero(lowest > 0)
+    medians = np.array([np.median(contexts.values[row, width - contexts.lengths[row] :]) for row in chosen])
+    above: Whole = chosen[lowest[chosen] > LEAST_OF_MEDIAN * medians]
+    return above
+
+
+def _forecast_logarithms(network: Network, contexts: Contexts, horizon: int) -> Moments:
+    """The median of each row by its logarithm, and the deviation of a normal variable with the same 80 % interval."""
+    width = contexts.values.shape[1]
+    known = np.arange(width) >= (width - contexts.lengths)[:, None]
+    logs = np.log(np.where(known, contexts.values, 1.0))
+    mean, stddev = _moments(forecast_distribution(network, replace(contexts, values=logs), horizon, flip=False))
+    highest = np.where(known, logs, -np.inf).max(1, keepdims=True)
+    median = np.exp(np.minimum(mean, highest + MOST_GROWTH))
+    return median, median * np.sinh(DECILE * np.minimum(stddev, WIDEST)) / DECILE
+
+
+def _average_time_steps(
+    network: Network,
+    contexts: Contexts,
+    horizon: int,
+    rows: Whole,  # (n,), the place of each context in the next two
+    mean: Array,  # (N, H), changed
+    stddev: Array,  # (N, H), changed
+) -> None:
+    """Average the forecasts of these rows with those at coarser time steps."""
     factors = LONG_FACTORS if horizon > LONG else FACTORS
-    some = contexts.chosen(several)
-    if some.season is None:
-        newest = some.newest()
+    if contexts.season is None:
+        newest = contexts.newest()
         count, width = newest.values.shape
         places = np.arange(count), np.full(count, width, dtype=np.int64), newest.lengths
-        some = Contexts(some.values, some.lengths, find_seasons(newest.values, *places).short)
-    mean, stddev = plain.mean.numpy().copy(), plain.stddev.numpy()
-    share = np.empty((len(several), horizon))
-    tested = np.minimum(horizon, some.lengths // (4 * HORIZON) * HORIZON)
+        contexts = replace(contexts, season=find_seasons(newest.values, *places).short)
+    tested = np.minimum(horizon, contexts.lengths // (4 * HORIZON) * HORIZON)
     for steps in np.unique(tested).tolist():
         chosen = np.flatnonzero(tested == steps)
-        weights, coarser = _forecast_and_weigh(network, some.chosen(chosen), horizon, steps, factors)
-        rows = several[chosen]
-        wanted = weights[:, :1] * stddev[rows]
-        mean[rows] *= weights[:, :1]
-        for k, (coarse_mean, coarse_stddev) in enumerate(coarser, start=1):
-            mean[rows] += weights[:, k : k + 1] * coarse_mean
-            wanted += weights[:, k : k + 1] * coarse_stddev
-        share[chosen] = wanted / stddev[rows]
-    return _moved(plain, mean, several, share)
-
-
-Moments = tuple[Array, Array]
-"""The mean and the deviation of each row, (N, steps) each."""
+        weights, coarser = _forecast_and_weigh(network, contexts.chosen(chosen), horizon, steps, factors)
+        for own, others in zip((mean, stddev), zip(*coarser, strict=True), strict=True):
+            own[rows[chosen]] *= weights[:, :1]
+            for k, other in enumerate(others, start=1):
+                own[rows[chosen]] += weights[:, k : k + 1] * other
 
 
 def _forecast_and_weigh(
