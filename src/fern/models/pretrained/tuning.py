@@ -60,7 +60,7 @@ def tune_network(
     shares = np.sqrt(free)
     rng = np.random.default_rng(seed)
     tuned = copy.deepcopy(network).requires_grad_(True)  # in evaluation mode: nothing is drawn but windows
-    optimiser = torch.optim.AdamW(tuned.parameters(), lr=RATE, weight_decay=DECAY)
+    optimiser = torch.optim.AdamW(tuned.parameters(), lr=RATE, weight_decay=DECAY, fused=True)
     for step in range(steps):
         for group in optimiser.param_groups:
             group["lr"] = RATE * min(1.0, (step + 1) / WARM) * 0.5 * (1 + math.cos(math.pi * step / steps))
