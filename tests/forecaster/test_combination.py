@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.errors import raises_error
 
+from fern import FernForecaster
+from fern.forecaster import held_out as module
 from fern.forecaster.combination import Blend, HeldOut, average, blocks_of, choose_blend, loss, naive_scales
 from fern.forecaster.partner import Combination, Partner, choose_partner, find_absurd, find_floor, hold_back
 from fern.models.classical import KNOTS, QuantileForecast
@@ -190,6 +193,25 @@ def test_two_forecasts_that_have_not_seen_the_series_are_averaged_until_windows_
     assert choose_blend(alike)[0].share == 0.5
     assert choose_blend(with_pretrained(replace(held_out(rng, classical=3.0), model=None), 0.0))[0].share == 1.0
     assert choose_blend(with_pretrained(alike, 5.0))[0].share == 0.0
+
+
+def test_a_share_that_other_windows_chose_is_kept(rng):
+    held = with_pretrained(held_out(rng, model=1.0, classical=3.0), 0.0)
+    assert choose_blend(held)[0].share == 1.0
+    assert choose_blend(held, share=0.25)[0].share == 0.25
+
+
+def test_over_long_horizons_the_networks_share_is_chosen_further_back_than_the_model_has_windows(rng, monkeypatch):
+    stretches = {}
+
+    def spy(held, *, share=None):
+        stretches[held.model is not None] = max(len(np.unique(held.times)), stretches.get(held.model is not None, 0))
+        return choose_blend(held, share=share)
+
+    monkeypatch.setattr(module, "choose_blend", spy)
+    rows = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=900, freq="h"), "y": rng.standard_normal(900)})
+    FernForecaster(horizon=60, epochs=1, progress="silent").fit(rows)
+    assert stretches[True] < module.EARLIER == stretches[False]
 
 
 def test_the_model_the_network_and_classical_models_share_the_weight(rng):
