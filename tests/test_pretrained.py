@@ -6,7 +6,7 @@ from tests.errors import raises_error
 
 from fern.errors import FernError
 from fern.models import build_model
-from fern.models.pretrained.weights import FOLDER, WEIGHTS
+from fern.models.pretrained.network import FOLDER, WEIGHTS
 from fern.pretrained import forecast, training_record
 from fern.synthetic import generate
 

@@ -22,8 +22,8 @@ from torch import Generator
 from fern.errors import FernError, require_flag, require_memory, require_number, require_whole, show_value
 from fern.models.pretrained.averaging import forecast_averaged
 from fern.models.pretrained.forecasting import READ, Contexts
+from fern.models.pretrained.network import NEWEST, read_weights
 from fern.models.pretrained.representation import HORIZON, SHORTEST
-from fern.models.pretrained.weights import NEWEST, read_weights
 from fern.transport import Ellipsoid
 
 Array = NDArray[np.float64]

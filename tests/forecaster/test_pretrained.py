@@ -10,8 +10,8 @@ from tests.errors import raises_error
 
 from fern.forecaster import FernForecaster
 from fern.forecaster.combination import Blend
+from fern.models.pretrained.network import read_weights
 from fern.models.pretrained.tuning import tune_network
-from fern.models.pretrained.weights import read_weights
 
 
 def hourly(series=3, rows=600, seed=1):

@@ -18,8 +18,8 @@ from fern.models import Forecaster
 from fern.models.classical import KNOTS, QuantileForecast
 from fern.models.kernel_regression import MOST_PHASES
 from fern.models.pretrained.forecasting import READ
+from fern.models.pretrained.network import read_weights
 from fern.models.pretrained.tuning import tune_network
-from fern.models.pretrained.weights import read_weights
 
 Floats = NDArray[np.float64]
 

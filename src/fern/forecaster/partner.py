@@ -13,9 +13,8 @@ from fern.models.classical import ClassicalSettings, QuantileForecast, forecast_
 from fern.models.classical.intermittent import is_intermittent
 from fern.models.pretrained.averaging import forecast_averaged
 from fern.models.pretrained.forecasting import READ, Contexts
-from fern.models.pretrained.network import Network
+from fern.models.pretrained.network import NEWEST, WEIGHTS, Network, read_weights, rebuild_network
 from fern.models.pretrained.representation import SHORTEST
-from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights, rebuild_network
 
 Floats = NDArray[np.float64]
 Transform = Literal["none", "log1p", "asinh", "average"]

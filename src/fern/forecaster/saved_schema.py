@@ -19,7 +19,7 @@ from fern.forecaster.partner import Transform
 from fern.forecaster.state import MOST_STEPS
 from fern.models.kernel_regression import KernelRegressionConfig
 from fern.models.lag_regression import LagRegressionConfig
-from fern.models.pretrained.weights import NEWEST
+from fern.models.pretrained.network import NEWEST
 from fern.settings import STRICT, from_mapping
 
 MOST_ROWS = 2**48

@@ -23,9 +23,8 @@ from benchmarks.pretrain.training import (
 )
 
 from fern.models.pretrained import network as networks
-from fern.models.pretrained.network import Network, NetworkConfig
+from fern.models.pretrained.network import FORMAT, Network, NetworkConfig
 from fern.models.pretrained.representation import LARGEST
-from fern.models.pretrained.weights import FORMAT
 from fern.models.storage import read_tensors
 from fern.synthetic import generate
 

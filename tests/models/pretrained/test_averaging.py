@@ -7,7 +7,7 @@ import torch
 from fern.models.pretrained import averaging
 from fern.models.pretrained.averaging import ENOUGH, LONG, forecast_averaged
 from fern.models.pretrained.forecasting import Contexts, forecast_distribution
-from fern.models.pretrained.weights import read_weights
+from fern.models.pretrained.network import read_weights
 
 NETWORK = read_weights()[0]
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from fern.models.pretrained.forecasting import Contexts, _cut, forecast_distribution
+from fern.models.pretrained.network import read_weights
 from fern.models.pretrained.representation import HORIZON
-from fern.models.pretrained.weights import read_weights
 from fern.transport import Ellipsoid
 
 RNG = np.random.default_rng(8)

@@ -5,8 +5,8 @@ import torch
 from tests.errors import raises_error
 
 from fern.models.pretrained.forecasting import Contexts, forecast_distribution
+from fern.models.pretrained.network import NEWEST, read_weights, rebuild_network
 from fern.models.pretrained.tuning import FEWEST_WINDOWS, count_windows, tune_network
-from fern.models.pretrained.weights import NEWEST, read_weights, rebuild_network
 
 
 def saws(count: int, rows: int = 160) -> list[np.ndarray]:

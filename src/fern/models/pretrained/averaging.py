@@ -17,8 +17,7 @@ from fern.caching import kernel
 from fern.metrics.probabilistic import gaussian_crps
 from fern.models.pretrained.forecasting import Contexts, covariance_of, decompose, forecast_distribution
 from fern.models.pretrained.network import Network
-from fern.models.pretrained.periods import INTEGERS, Array, Whole, find_seasons
-from fern.models.pretrained.representation import HORIZON
+from fern.models.pretrained.representation import HORIZON, INTEGERS, Array, Whole, find_seasons
 from fern.systems.integrate import MATRIX
 from fern.transport import Ellipsoid
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from fern.models.pretrained.network import Network
-from fern.models.pretrained.periods import Array, Whole
-from fern.models.pretrained.representation import HORIZON, LONGEST, represent
+from fern.models.pretrained.representation import HORIZON, LONGEST, Array, Whole, represent
 from fern.transport import Ellipsoid
 
 READ = 4 * LONGEST

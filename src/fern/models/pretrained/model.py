@@ -9,8 +9,8 @@ from fern.errors import FernError, require_whole
 from fern.models.base import Forecast, Forecaster, ModelConfig
 from fern.models.pretrained.averaging import forecast_averaged
 from fern.models.pretrained.forecasting import NARROWEST, Contexts
+from fern.models.pretrained.network import NEWEST, WEIGHTS, read_weights
 from fern.models.pretrained.representation import SHORTEST
-from fern.models.pretrained.weights import NEWEST, WEIGHTS, read_weights
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from fern.metrics.probabilistic import gaussian_crps
 from fern.models.pretrained.network import Network
-from fern.models.pretrained.periods import Array
-from fern.models.pretrained.representation import HORIZON, LARGEST, LONGEST, SHORTEST, represent
+from fern.models.pretrained.representation import HORIZON, LARGEST, LONGEST, SHORTEST, Array, represent
 
 STEPS, BATCH, RATE, DECAY, WARM = 600, 64, 5e-4, 1e-2, 20
 """Of AdamW, with half a cosine after a short rise."""
@@ -40,7 +39,7 @@ def tune_network(
     windows, contexts are all that lies before a window.
 
     Example:
-        >>> from fern.models.pretrained.weights import read_weights
+        >>> from fern.models.pretrained.network import read_weights
         >>> rng = np.random.default_rng(0)
         >>> waves = [np.sin(np.arange(300) / k) + 0.1 * rng.standard_normal(300) for k in (2, 3, 5)]
         >>> tuned = tune_network(read_weights()[0], waves, 12, seed=0, steps=2)

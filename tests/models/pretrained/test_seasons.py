@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fern.models.pretrained.periods import find_seasons
+from fern.models.pretrained.representation import find_seasons
 
 
 @pytest.fixture(autouse=True)
