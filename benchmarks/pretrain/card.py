@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.pretrain.fits import draw_fits
 from benchmarks.pretrain.validation import Score, mean_relative
 from benchmarks.sections import draw_table, percent
 from fern.pretrained import training_record
@@ -10,8 +11,9 @@ from fern.pretrained import training_record
 MODEL, NAIVE = "fern-pretrained", "seasonal-naive"
 
 
-def write_card(public: Sequence[Mapping[str, Any]], ablations: Sequence[Mapping[str, Any]]) -> str:
-    """The tables: public tasks without a fit, what each trick of inference is worth, and how long it was trained."""
+def write_card(public: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[str, Any]]) -> str:
+    """The tables: public tasks without a fit, what each trick of inference is worth, what the network adds to a default
+    fit, and how long it was trained."""
     rows = {(row["task"], row["model"]): row["metrics"] for row in public if row["seed"] == 0 and "metrics" in row}
     lines = []
     for task in sorted({task for task, model in rows if model == MODEL}):
@@ -20,7 +22,16 @@ def write_card(public: Sequence[Mapping[str, Any]], ablations: Sequence[Mapping[
         lines.append([f"`{task}`", *figures, percent(own["coverage_80"])])
     head = ["task", "MASE", "seasonal naive", "WQL", "seasonal naive", "80 % intervals cover"]
     told = ["", *draw_table(head, lines), ""]
-    for result in ablations:
+    for result in measured:
+        if "fits" in result:
+            told += [
+                "What the network adds to a default fit, on two windows *before* the test parts; MASE / WQL / processor",
+                f"seconds of the fit relative to the default's (`{result['command']}`):",
+                "",
+                *draw_fits(result["fits"]),
+                "",
+            ]
+            continue
         told += [
             "What the tricks of inference are worth, on the windows *before* the test parts, relative to the",
             f"seasonal naive (`{result['command']}`):",

@@ -19,9 +19,8 @@ from torch import Tensor
 from benchmarks.pretrain.validation import judge_all
 from fern.metrics.probabilistic import gaussian_crps
 from fern.models.pretrained.forecasting import Contexts, forecast_distribution
-from fern.models.pretrained.network import Network, NetworkConfig
+from fern.models.pretrained.network import FORMAT, Network, NetworkConfig, write_weights
 from fern.models.pretrained.representation import HORIZON, LARGEST, LONGEST, SHORTEST, represent
-from fern.models.pretrained.weights import FORMAT, write_weights
 from fern.models.storage import read_tensors
 from fern.settings import from_mapping
 from fern.synthetic import FAMILIES, stream

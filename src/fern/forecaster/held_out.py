@@ -95,15 +95,15 @@ def choose_combination(
     notes = _describe_partner(partner, losses)
     share = None
     if earlier is not None:
-        share = choose_blend(earlier.held_out(made, partner))[0].share
+        share = choose_blend(earlier.held_out(made, partner.forecast_pretrained(earlier.longer, made)))[0].share
         made = partner.forecast(windows.histories, plan.horizon)
-    if pretrained and tune:
-        partner, note = _tune(partner, series, windows, made, plan, seed)
+    by_network = partner.forecast_pretrained(windows.longer, made) if pretrained else None
+    if by_network is not None and tune:
+        partner, by_network, note = _tune(partner, series, windows, made, by_network, plan, seed)
         notes += note
-    network = partner if pretrained else None
     learnt = zeros = Blend(1.0)
     if by_model is not None:
-        held = by_model.held_out(made, network)
+        held = by_model.held_out(made, by_network)
         if combine:
             some = held.take(~made.stepped) if not made.stepped.all() else held
             learnt, by_weight = choose_blend(some, share=share)
@@ -111,8 +111,11 @@ def choose_combination(
             notes.append(_describe_blend(learnt, by_weight))
         without = replace(held, model=None)
     if by_partner is not None:
-        own = made if by_model is None else partner.forecast(by_partner.histories, plan.horizon)
-        without = by_partner.held_out(own, network)
+        own = made
+        if by_model is not None:
+            own = partner.forecast(by_partner.histories, plan.horizon)
+            by_network = None if by_network is None else partner.forecast_pretrained(by_partner.longer, own)
+        without = by_partner.held_out(own, by_network)
     alone, _ = choose_blend(without, share=None if by_partner is not None else share)
     if by_partner is not None and alone.share > 0:
         notes.append(f"where no model forecasts, the pretrained network has a weight of {100 * alone.share:.0f} %")
@@ -123,7 +126,9 @@ def choose_combination(
     if in_phase and candidate is not None and 1 < plan.season <= MOST_PHASES:
         again = _model_windows(series, scales, plan, candidate, floors, in_phase=True)
         if again is not None and len(again.longer) >= FEWEST_IN_PHASE:
-            judged = again.held_out(partner.forecast(again.histories, plan.horizon), network)
+            own = partner.forecast(again.histories, plan.horizon)
+            by_network = None if by_network is None else partner.forecast_pretrained(again.longer, own)
+            judged = again.held_out(own, by_network)
     return combination, notes, _judge(judged, blend, series)
 
 
@@ -144,9 +149,18 @@ def _judge(held: HeldOut, blend: Blend, series: Sequence[Series]) -> HeldOutWind
 
 
 def _tune(
-    partner: Partner, series: Sequence[Series], windows: "_Windows", made: QuantileForecast, plan: Plan, seed: int
-) -> tuple[Partner, list[str]]:
-    """The partner with the network tuned to the rows before held-out windows, where that forecasts them better."""
+    partner: Partner,
+    series: Sequence[Series],
+    windows: "_Windows",
+    made: QuantileForecast,
+    untuned: QuantileForecast,
+    plan: Plan,
+    seed: int,
+) -> tuple[Partner, QuantileForecast, list[str]]:
+    """The partner with the network tuned to the rows before held-out windows, where that forecasts them better.
+
+    With its forecasts of these windows, which are ``untuned`` where it is left as it was.
+    """
     back = np.full(len(series), MOST_ALONE * plan.horizon)
     np.maximum.at(back, windows.bare.series, windows.bare.ends)
     rows = []
@@ -158,14 +172,14 @@ def _tune(
         read_weights(partner.weights)[0], [part for part in rows if len(part)], plan.horizon, seed=seed
     )
     if network is None:
-        return partner, []
+        return partner, untuned, []
     tuned = replace(partner, network=network)
-    held = windows.held_out(made, None)
-    losses = [loss(held, one.forecast_pretrained(windows.longer, made)) for one in (partner, tuned)]
+    after = tuned.forecast_pretrained(windows.longer, made)
+    losses = [loss(windows.held_out(made, None), forecast) for forecast in (untuned, after)]
     if not losses[1] < (1 - TUNING_HANDICAP) * losses[0]:
-        return partner, []
+        return partner, untuned, []
     said = f"the pretrained network was tuned to these series (scaled CRPS of held-out windows {losses[1]:.3g}"
-    return tuned, [f"{said}, before {losses[0]:.3g})"]
+    return tuned, after, [f"{said}, before {losses[0]:.3g})"]
 
 
 def _describe_partner(partner: Partner, losses: dict[str, float]) -> list[str]:
@@ -206,12 +220,11 @@ class _Windows:
     model: tuple[Floats, Floats] | None  # means (n, H) and tables (n, H, KNOTS)
     bare: HeldOut  # without any forecast
 
-    def held_out(self, classical: QuantileForecast, partner: Partner | None) -> HeldOut:
-        """With the pretrained network's forecasts by a partner, if one is given."""
+    def held_out(self, classical: QuantileForecast, pretrained: QuantileForecast | None) -> HeldOut:
+        """With the forecasts of the others."""
         model = None
         if self.model is not None:
             model = QuantileForecast(*self.model, classical.response, np.zeros(len(self.longer), dtype=np.bool_))
-        pretrained = None if partner is None else partner.forecast_pretrained(self.longer, classical)
         return replace(self.bare, model=model, classical=classical, pretrained=pretrained)
 
 

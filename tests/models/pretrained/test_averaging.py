@@ -95,5 +95,5 @@ def test_the_deviation_within_a_coarse_step_follows_the_phase_of_the_season():
     rng = np.random.default_rng(5)
     restless = np.where(np.arange(1200) % 24 < 12, 3.0, 0.05)
     contexts = Contexts.of([rng.normal(size=1200) * restless], season=24)
-    ((_, stddev),) = averaging._forecast_coarsely(NETWORK, [(contexts, 4, 24)])
+    ((_, stddev),) = averaging._forecast_coarsely(NETWORK, [averaging._Wanted(contexts, 4, 24)])
     assert stddev[0, :12].min() > 1.5 * stddev[0, 12:].max()

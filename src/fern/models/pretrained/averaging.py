@@ -6,7 +6,7 @@ series may be regular, the average is never far from the better one.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -15,7 +15,14 @@ from numba import njit, types
 
 from fern.caching import kernel
 from fern.metrics.probabilistic import gaussian_crps
-from fern.models.pretrained.forecasting import Contexts, covariance_of, decompose, forecast_distribution
+from fern.models.pretrained.forecasting import (
+    PATHS_OF_BACKTESTS,
+    PATHS_ROLLED,
+    Contexts,
+    covariance_of,
+    decompose,
+    forecast_distribution,
+)
 from fern.models.pretrained.network import Network
 from fern.models.pretrained.representation import HORIZON, INTEGERS, Array, Whole, find_seasons
 from fern.systems.integrate import MATRIX
@@ -123,16 +130,31 @@ def _average_time_steps(
                 own[rows[chosen]] += weights[:, k : k + 1] * other
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """A forecast of contexts by means of ``factor`` rows."""
+
+    contexts: Contexts
+    factor: int
+    horizon: int
+    paths: int = PATHS_ROLLED
+
+    @property
+    def steps(self) -> int:
+        """Of the means."""
+        return -(-self.horizon // self.factor)
+
+
 def _forecast_and_weigh(
     network: Network, contexts: Contexts, horizon: int, steps: int, factors: Sequence[int]
 ) -> tuple[Array, list[Moments]]:  # (N, factors)
     """The weight of each factor by its CRPS on the newest windows of ``steps`` rows, and the coarser forecasts."""
-    wanted = [(contexts, factor, horizon) for factor in factors[1:]]
+    wanted = [_Wanted(contexts, factor, horizon) for factor in factors[1:]]
     truths = []
     for window in range(1, BACKTESTS + 1):
         end = contexts.values.shape[1] - window * steps
         known = Contexts(contexts.values[:, :end], contexts.lengths - window * steps, contexts.season)
-        wanted += [(known, factor, steps) for factor in factors]
+        wanted += [_Wanted(known, factor, steps, PATHS_OF_BACKTESTS) for factor in factors]
         truths.append(contexts.values[:, end : end + steps])
     made = _forecast_coarsely(network, wanted)
     coarser, backtests = made[: len(factors) - 1], made[len(factors) - 1 :]
@@ -148,46 +170,44 @@ def _forecast_and_weigh(
     return weights / weights.sum(1, keepdims=True), coarser
 
 
-def _forecast_coarsely(network: Network, wanted: Sequence[tuple[Contexts, int, int]]) -> list[Moments]:
-    """Forecasts by means of so many rows, for so many rows; of all contexts, factors and horizons at once.
+def _forecast_coarsely(network: Network, wanted: Sequence[_Wanted]) -> list[Moments]:
+    """All forecasts that are wanted, brought back to the rows.
 
     What the rows do within a mean is taken from the context: their mean course by the phase of the season, where there
     is one; the deviation of what is left, by phase too, adds to that of the means.
     """
-    coarse = [(_coarsen(contexts, factor), -(-horizon // factor)) for contexts, factor, horizon in wanted]
+    coarse = [_coarsen(one.contexts, one.factor) for one in wanted]
     made = []
-    for (contexts, factor, horizon), (means, _), (mean, stddev) in zip(
-        wanted, coarse, _forecast_moments(network, coarse), strict=True
-    ):
-        if factor > 1:
+    for one, means, (mean, stddev) in zip(wanted, coarse, _forecast_moments(network, wanted, coarse), strict=True):
+        if one.factor > 1:
             points = np.concatenate([means.values[:, -1:], mean], axis=1)
-            seasons = np.ones(len(contexts), np.int64) if contexts.season is None else contexts.season
-            mean = np.empty((len(contexts), horizon))
-            stddev = np.repeat(stddev, factor, axis=1)[:, :horizon].copy()
+            contexts, seasons = one.contexts, one.contexts.season
+            seasons = np.ones(len(contexts), np.int64) if seasons is None else seasons
+            mean = np.empty((len(contexts), one.horizon))
+            stddev = np.repeat(stddev, one.factor, axis=1)[:, : one.horizon].copy()
             values = np.ascontiguousarray(contexts.values)
-            _refine(values, contexts.lengths, seasons, np.int64(factor), points, mean, stddev)
+            _refine(values, contexts.lengths, seasons, np.int64(one.factor), points, mean, stddev)
         made.append((mean, stddev))
     return made
 
 
-def _forecast_moments(network: Network, wanted: Sequence[tuple[Contexts, int]]) -> list[Moments]:
-    """Means and deviations of so many steps, without the sign flip; what takes one block is forecast together."""
-    made: list[Moments] = [(np.empty(0), np.empty(0))] * len(wanted)
-    short = [place for place, (_, steps) in enumerate(wanted) if steps <= HORIZON]
-    for place, (contexts, steps) in enumerate(wanted):
-        if steps > HORIZON:
-            made[place] = _moments(forecast_distribution(network, contexts, steps, flip=False))
+def _forecast_moments(network: Network, wanted: Sequence[_Wanted], coarse: Sequence[Contexts]) -> list[Moments]:
+    """Means and deviations of coarse contexts, without the sign flip; what takes one block is forecast together."""
+    made: dict[int, Moments] = {}
+    short = [place for place, one in enumerate(wanted) if one.steps <= HORIZON]
+    for place, one in enumerate(wanted):
+        if one.steps > HORIZON:
+            ahead = forecast_distribution(network, coarse[place], one.steps, flip=False, paths=one.paths)
+            made[place] = _moments(ahead)
     if short:
-        size, most = network.config.patch_size, max(wanted[place][1] for place in short)
-        joined = _joined([wanted[place][0] for place in short])
-        together = _moments(
-            forecast_distribution(network, joined, -(-most // size) * size, flip=False)
-        )  # whole patches
-        ends = np.cumsum([len(wanted[place][0]) for place in short])[:-1]
+        size, most = network.config.patch_size, max(wanted[place].steps for place in short)
+        steps = -(-most // size) * size  # whole patches
+        joined = _joined([coarse[place] for place in short])
+        together = _moments(forecast_distribution(network, joined, steps, flip=False))
+        ends = np.cumsum([len(coarse[place]) for place in short])[:-1]
         for place, mean, stddev in zip(short, *(np.split(part, ends) for part in together), strict=True):
-            steps = wanted[place][1]
-            made[place] = mean[:, :steps], stddev[:, :steps]
-    return made
+            made[place] = mean[:, : wanted[place].steps], stddev[:, : wanted[place].steps]
+    return [made[place] for place in range(len(wanted))]
 
 
 def _moments(ahead: Ellipsoid) -> Moments:

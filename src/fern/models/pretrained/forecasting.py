@@ -19,8 +19,8 @@ READ = 4 * LONGEST
 AT_ONCE = 1024
 """Contexts that are forecast together: bounds the memory."""
 
-PATHS_ROLLED = 16
-"""Sample paths that a forecast beyond `HORIZON` steps is rolled on with."""
+PATHS_ROLLED, PATHS_OF_BACKTESTS = 16, 4
+"""Sample paths that a forecast beyond `HORIZON` steps is rolled on with; fewer where it only tells weights."""
 
 NARROWEST = 1e-12
 """The least width, in units of the data: that of a constant context. Its square is still a number in float32."""
@@ -76,13 +76,19 @@ class Contexts:
 
 
 def forecast_distribution(
-    network: Network, contexts: Contexts, horizon: int, *, flip: bool = True, seed: int = 0
+    network: Network,
+    contexts: Contexts,
+    horizon: int,
+    *,
+    flip: bool = True,
+    paths: int = PATHS_ROLLED,
+    seed: int = 0,
 ) -> Ellipsoid:  # of batch (N,), float64
     """The distribution of the next steps of each context, in the units of the data.
 
-    ``flip`` averages the forecast with that of the contexts upside down. Beyond `HORIZON` steps sample paths are rolled
-    on: a later patch has the mean of the paths' forecasts, and the shape of one of them, widened to their variance and
-    that between them.
+    ``flip`` averages the forecast with that of the contexts upside down. Beyond `HORIZON` steps ``paths`` sample paths
+    are rolled on: a later patch has the mean of the paths' forecasts, and the shape of one of them, widened to their
+    variance and that between them.
     """
     contexts = contexts.newest()
     parts = []
@@ -90,7 +96,7 @@ def forecast_distribution(
         some = contexts.chosen(slice(first, first + AT_ONCE))
         blocks = [_next_block(network, some, flip=flip)]
         if horizon > HORIZON:
-            blocks += _rolled(network, some, blocks[0], -(-horizon // HORIZON) - 1, seed)
+            blocks += _rolled(network, some, blocks[0], -(-horizon // HORIZON) - 1, paths, seed)
         parts.append([torch.cat([block[k] for block in blocks], dim=1) for k in range(3)])
     eigenvalues, vectors, offset = (torch.cat(part) for part in zip(*parts, strict=True))
     patches = -(-horizon // eigenvalues.shape[-1])
@@ -175,11 +181,10 @@ def _next_block(network: Network, contexts: Contexts, *, flip: bool) -> Block:
     return eigenvalues * scale.clamp_min(NARROWEST), vectors, offset * scale + level
 
 
-def _rolled(network: Network, contexts: Contexts, first: Block, blocks: int, seed: int) -> list[Block]:
+def _rolled(network: Network, contexts: Contexts, first: Block, blocks: int, paths: int, seed: int) -> list[Block]:
     """The blocks after the first one."""
     generator = Generator().manual_seed(seed)
-    count, paths = len(contexts), PATHS_ROLLED
-    several = contexts.repeated(paths)
+    count, several = len(contexts), contexts.repeated(paths)
     drawn = _draw(network, tuple(part.repeat_interleave(paths, dim=0) for part in first), generator)
     later: list[Block] = []
     for _ in range(blocks):
