@@ -25,8 +25,8 @@ def write_card(public: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[s
     for result in measured:
         if "fits" in result:
             told += [
-                "What the network adds to a default fit, on two windows *before* the test parts; MASE / WQL / processor",
-                f"seconds of the fit relative to the default's (`{result['command']}`):",
+                "What the network adds to a default fit, on two windows *before* the test parts; MASE / WQL /",
+                f"processor seconds of the fit relative to the default's (`{result['command']}`):",
                 "",
                 *draw_fits(result["fits"]),
                 "",
