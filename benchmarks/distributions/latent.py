@@ -19,7 +19,7 @@ from benchmarks.distributions.compare import series_before_test
 from benchmarks.rows import save_row
 from fern.data import Part, Windows
 from fern.models import Fern, build_model
-from fern.models.fern import _Seen
+from fern.models.fern import _Inputs
 from fern.training import TrainConfig, train
 
 RESULTS = Path(__file__).parent / "results" / "latent"
@@ -31,7 +31,7 @@ EPOCHS, STEPS_PER_EPOCH = 12, 200
 class _HalfAtZero(Fern):
     """Fern whose training takes z = 0, where evaluation stands, for a random half of the series of each batch."""
 
-    def _latent(self, seen: _Seen, generator: Generator | None) -> Tensor:
+    def _latent(self, seen: _Inputs, generator: Generator | None) -> Tensor:
         z = super()._latent(seen, generator)
         if not self.training:
             return z
@@ -98,7 +98,7 @@ def _error(model: Fern, windows: Windows, *, draws: int) -> float:
 
 def _drawn(model: Fern, past: Tensor, draws: int, generator: torch.Generator) -> Tensor:
     """The mean over ``draws`` of the distribution's mean given z."""
-    seen = model._seen(past)
+    seen = model._read(past)
     size = (seen.rows.shape[0], model.config.latent)
     total = torch.zeros(past.shape[0], past.shape[2], model.config.horizon)
     for _ in range(draws):

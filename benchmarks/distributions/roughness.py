@@ -19,7 +19,7 @@ from torch import Tensor
 from fern.benchmark.problem import Problem, load_dataset
 from fern.benchmark.tasks import DatasetChoice
 from fern.cli.demo import CONTEXT_LENGTH, HORIZON, SCENARIO
-from fern.cli.demo_page import strided
+from fern.cli.demo_page import gather_strided
 from fern.models import Forecaster, build_model
 from fern.training import TrainConfig, train
 
@@ -74,7 +74,7 @@ def built(problem: Problem, name: str, width: int) -> Forecaster:
 @torch.no_grad()
 def judged(model: Forecaster, problem: Problem, part: str) -> tuple[float, dict[str, float]]:
     """The error on a part, and the roughness of the forecasts there."""
-    past, future, _ = strided(getattr(problem, part))
+    past, future, _ = gather_strided(getattr(problem, part))
     mean = model(past).mean
     return float((mean - future).square().mean()), roughness(mean, future)
 

@@ -67,7 +67,7 @@ def measured(forecaster: FernForecaster, frame: pd.DataFrame, *, windows: int) -
         frame, n_windows=windows, step_size=horizon, level=list(LEVELS), use_fitted=True
     )
     first = found["cutoff"] <= found["cutoff"].min() + (FIRST - 1) * horizon
-    calibration = forecaster._fitted().calibration
+    calibration = forecaster._require_fitted().calibration
     assert calibration is not None
     own = np.abs(calibration.shape.margins(calibration.kept.standardised))  # (n, C, H)
     blocks = blocks_of(calibration.horizon)

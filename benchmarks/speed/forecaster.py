@@ -75,7 +75,7 @@ def _forecasts(effort: Effort) -> list[Measurement]:
     rows = effort.size(3_000, least=1_400)
     wide = pd.DataFrame(_waves(rows, CHANNELS), columns=list("abc"))
     fitted = FernForecaster(HORIZON, context_length=LENGTH, epochs=1, progress="silent", threads=1).fit(wide)
-    past, state = wide.to_numpy()[-LENGTH:], fitted._fitted()
+    past, state = wide.to_numpy()[-LENGTH:], fitted._require_fitted()
     assert state.model is not None
     model, window = state.model, torch.from_numpy(past[None].astype(np.float32))
 

@@ -161,7 +161,7 @@ def repair() -> "Figure":
     table = faulty_table()
     raw = table["load"].to_numpy()
     cleaned, log = clean(table)
-    model = forecaster()._fitted()
+    model = forecaster()._require_fitted()
     profile, scale = model.findings.profiled[0].profile, next(iter(model.scales.values()))  # type: ignore[union-attr]
     made = np.full(len(raw), np.nan)
     made[profile.first_row : profile.first_row + len(profile)] = scale.invert(profile.forecast)[:, 0]

@@ -34,23 +34,23 @@ def cached_njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
-            made = njit(cache=True, **options)(function)
+            compiled = njit(cache=True, **options)(function)
         except RuntimeError:  # no folder for it
             return njit(**options)(function)
-        keep = made._cache.save_overload
+        keep = compiled._cache.save_overload
 
         def save(*arguments: Any) -> None:
             with suppress(OSError):
                 keep(*arguments)
 
-        made._cache.save_overload = save
-        return made
+        compiled._cache.save_overload = save
+        return compiled
 
     return decorate
 
 
 @cache
-def compiled(function: Callable[..., None], signature: Any) -> Any:
+def compile_function(function: Callable[..., None], signature: Any) -> Any:
     """``function`` compiled for ``signature``, from Numba's cache on disk where its source is a file.
 
     Example:
@@ -60,7 +60,7 @@ def compiled(function: Callable[..., None], signature: Any) -> Any:
         >>> out = np.empty(1)
         >>> from numba import float64, void
         >>> signature = void(float64[::1], float64[::1], float64[::1])
-        >>> compiled(decay, signature)(np.array([3.0]), np.array([2.0]), out)
+        >>> compile_function(decay, signature)(np.array([3.0]), np.array([2.0]), out)
         >>> float(out[0])
         -6.0
     """
@@ -85,7 +85,7 @@ def kernel(*arguments: Any) -> Callable[[Callable[..., None]], Callable[..., Non
         def call(*values: Any) -> None:
             from numba import types
 
-            compiled(function, types.void(*arguments))(*values)
+            compile_function(function, types.void(*arguments))(*values)
 
         call.__doc__ = function.__doc__
         call.__name__ = function.__name__

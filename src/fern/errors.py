@@ -73,9 +73,9 @@ class FernError(ValueError):
         """
         problem = self.problem or ("" if self.got is ABSENT else f"got {show_value(self.got)}")
         needs = f"needs {self.expected}" if self.expected else ""
-        said = ", ".join(part for part in (problem, needs) if part)
-        named = self.argument if argument is None else argument
-        return ": ".join(part for part in (self.where, named, said) if part)
+        text = ", ".join(part for part in (problem, needs) if part)
+        argument = self.argument if argument is None else argument
+        return ": ".join(part for part in (self.where, argument, text) if part)
 
     def within(self, where: str) -> Self:
         """The same error, found inside of ``where``.
@@ -140,7 +140,7 @@ def suggest_arguments(synonyms: Mapping[str, str]) -> Callable[[Callable[P, None
         known = [name for name in inspect.signature(constructor).parameters if name != "self"]
 
         @wraps(constructor)
-        def checked(*args: P.args, **values: P.kwargs) -> None:
+        def construct(*args: P.args, **values: P.kwargs) -> None:
             for name in values:
                 if name in synonyms:
                     raise FernError(f"unknown argument, did you mean {synonyms[name]!r}?", argument=name)
@@ -148,7 +148,7 @@ def suggest_arguments(synonyms: Mapping[str, str]) -> Callable[[Callable[P, None
                     raise unknown_name("argument", name, known)
             constructor(*args, **values)
 
-        return checked
+        return construct
 
     return decorate
 
@@ -333,10 +333,10 @@ def require_memory(what: str, needed: float) -> None:
     """
     if needed <= ALWAYS_THERE:
         return
-    there = memory_size()
-    if there is not None and needed > there:
+    memory = memory_size()
+    if memory is not None and needed > memory:
         raise FernError(
-            f"{what} would need about {format_bytes(needed)} of memory, this machine has {format_bytes(there)}"
+            f"{what} would need about {format_bytes(needed)} of memory, this machine has {format_bytes(memory)}"
         )
 
 

@@ -78,6 +78,6 @@ def import_modules(names: Iterable[str]) -> None:
         _named[name] = None
 
 
-def imported_modules() -> tuple[str, ...]:
+def list_imported_modules() -> tuple[str, ...]:
     """The modules that `import_modules` has imported: a worker process imports them too."""
     return tuple(_named)

@@ -90,11 +90,11 @@ def check_outputs(
         fern.errors.FernError: table.csv: is also an input; files are not changed in place, give another name
     """
     written = [Path(path) for path in outputs if path is not None]
-    read = [path for path in (Path(name) for name in inputs if name is not None) if _status(path) is not None]
+    sources = [path for path in (Path(name) for name in inputs if name is not None) if _status(path) is not None]
     folders = [Path(folder) for folder in kept if folder is not None]
     for path in written:
         check_writable(path)
-        if any(_same(path, other) for other in read):
+        if any(_same(path, source) for source in sources):
             raise FernError("is also an input; files are not changed in place, give another name", where=path)
         _refuse_standard(path)
         for folder in folders:
@@ -131,7 +131,9 @@ def check_folder(folder: Path) -> None:
         if status is None:
             continue
         if not stat.S_ISDIR(status.st_mode):
-            raise FernError(f"{_shown(place, folder)} is a file", expected="a folder", where=folder)
+            parts = (folder, *folder.parents)
+            shown = next((part for part in parts if part.absolute() == place), place)  # as the user wrote it
+            raise FernError(f"{shown} is a file", expected="a folder", where=folder)
         if not os.access(place, os.W_OK | os.X_OK):
             raise FernError(f"{place} is not writable (no permission)", where=folder)
         return
@@ -226,11 +228,6 @@ def _not_written(path: Path, error: OSError) -> FernError:
     if error.errno == errno.ENAMETOOLONG:
         return FernError(f"cannot be written ({error.strerror})", where=path)
     return NotWritten(f"was not written ({error.strerror or error})", where=path)
-
-
-def _shown(place: Path, wanted: Path) -> Path:
-    """A folder as the user wrote it, where that is a part of what was wanted."""
-    return next((part for part in (wanted, *wanted.parents) if part.absolute() == place), place)
 
 
 def _to_disk(path: Path) -> None:

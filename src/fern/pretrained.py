@@ -51,24 +51,24 @@ class PretrainedForecast:
     @property
     def mean(self) -> Array:  # (N, H), or (H,)
         """The point forecast."""
-        return self._given(self._bounded(self.distribution.mean.numpy()))
+        return self._drop_axis(self._clip_below(self.distribution.mean.numpy()))
 
     @property
     def stddev(self) -> Array:  # (N, H), or (H,)
         """The standard deviation of each step."""
         stddev: Array = self.distribution.stddev.numpy()
-        return self._given(stddev)
+        return self._drop_axis(stddev)
 
     def quantile(self, levels: Sequence[float] | Array) -> Array:  # (N, H, Q), or (H, Q)
         """The quantiles of each step on its own."""
-        given: Any = levels.tolist() if isinstance(levels, np.ndarray) else levels
-        if not isinstance(given, list | tuple) or not given:
+        probabilities: Any = levels.tolist() if isinstance(levels, np.ndarray) else levels
+        if not isinstance(probabilities, list | tuple) or not probabilities:
             raise FernError(argument="levels", got=levels, expected="a list of numbers between 0 and 1")
-        for level in given:
-            require_number("levels", level, "numbers between 0 and 1", lambda own: 0.0 < own < 1.0)
-        scores = np.array([NormalDist().inv_cdf(level) for level in given])
+        for level in probabilities:
+            require_number("levels", level, "numbers between 0 and 1", lambda value: 0.0 < value < 1.0)
+        scores = np.array([NormalDist().inv_cdf(level) for level in probabilities])
         mean, stddev = self.distribution.mean.numpy(), self.distribution.stddev.numpy()
-        return self._given(self._bounded(mean[..., None] + stddev[..., None] * scores))
+        return self._drop_axis(self._clip_below(mean[..., None] + stddev[..., None] * scores))
 
     def sample_paths(self, n_paths: int, *, seed: int = 0) -> Array:  # (paths, N, H), or (paths, H)
         """Joint paths over the steps: what sums and peaks over the horizon are read from."""
@@ -76,15 +76,15 @@ class PretrainedForecast:
         require_whole("seed", seed, 0)
         values = self.distribution.mean.numel()
         require_memory(f"n_paths: {show_value(n_paths)} paths", 24.0 * min(n_paths, 10**30) * values)
-        drawn = self.distribution.sample((n_paths,), generator=Generator().manual_seed(seed % 2**63)).numpy()
-        drawn = np.where(self.not_negative[:, None], np.maximum(drawn, 0.0), drawn)
-        return drawn[:, 0] if self.single else drawn
+        paths = self.distribution.sample((n_paths,), generator=Generator().manual_seed(seed % 2**63)).numpy()
+        paths = np.where(self.not_negative[:, None], np.maximum(paths, 0.0), paths)
+        return paths[:, 0] if self.single else paths
 
-    def _bounded(self, values: Array) -> Array:  # (N, H, ...)
+    def _clip_below(self, values: Array) -> Array:  # (N, H, ...)
         bound = self.not_negative.reshape(-1, *(1,) * (values.ndim - 1))
         return np.where(bound, np.maximum(values, 0.0), values)
 
-    def _given(self, values: Array) -> Array:
+    def _drop_axis(self, values: Array) -> Array:
         return values[0] if self.single else values
 
 
@@ -125,9 +125,9 @@ def forecast(
         season = min(season, READ)  # a longer one is not seen
     for name, value in (("flip", flip), ("log", log), ("resample", resample)):
         require_flag(name, value)
-    several, single = _read(series)
+    arrays, single = _read(series)
     network, _ = read_weights()
-    contexts = Contexts.of(several, season=season)
+    contexts = Contexts.of(arrays, season=season)
     try:
         ahead = forecast_averaged(network, contexts, horizon, flip=flip, log=log, resample=resample)
         finite = bool(ahead.mean.isfinite().all() and ahead.stddev.isfinite().all())
@@ -135,7 +135,7 @@ def forecast(
         finite = False
     if not finite:
         raise FernError("holds values beyond what the model can take", argument="series", expected="smaller ones")
-    return PretrainedForecast(ahead, np.array([bool((values >= 0).all()) for values in several]), single)
+    return PretrainedForecast(ahead, np.array([bool((values >= 0).all()) for values in arrays]), single)
 
 
 def training_record(weights: str = NEWEST) -> Mapping[str, Any]:
@@ -167,11 +167,11 @@ def _read(series: ArrayLike | Sequence[ArrayLike]) -> tuple[list[Array], bool]:
 
 def _clean(values: ArrayLike, name: str) -> Array:
     try:
-        given = np.asarray(values)
-        text = given.dtype.kind == "O" and any(isinstance(value, str) for value in given.flat)
-        if given.ndim != 1 or text or given.dtype.kind not in "biufO":
+        array = np.asarray(values)
+        text = array.dtype.kind == "O" and any(isinstance(value, str) for value in array.flat)
+        if array.ndim != 1 or text or array.dtype.kind not in "biufO":
             raise TypeError
-        rows = given[-READ:].astype(np.float64)
+        rows = array[-READ:].astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise FernError(argument=name, got=type(values).__name__, expected="numbers") from None
     if np.isinf(rows).any():

@@ -29,7 +29,7 @@ def spawn(
     that lies there would be executed. That is switched off; what the process starts itself is as it always is.
     """
     process = multiprocessing.get_context("spawn").Process(
-        target=_born, args=(target, *arguments), daemon=daemon, name=name
+        target=_run_target, args=(target, *arguments), daemon=daemon, name=name
     )
     safe = {} if os.environ.get(_SAFE_PATH) else {_SAFE_PATH: _OURS}
     with _environment(safe):
@@ -106,8 +106,9 @@ def _end_descendants(process_id: int) -> None:
                     children.setdefault(int(parent), []).append(int(entry.name))
         waiting, descendants = [process_id], []
         while waiting:
-            waiting += (own := children.get(waiting.pop(), []))
-            descendants += own
+            offspring = children.get(waiting.pop(), [])
+            waiting += offspring
+            descendants += offspring
         if not descendants:
             return
         for descendant in descendants:
@@ -126,7 +127,7 @@ def _end_marked(mark: str) -> int:
     return ended
 
 
-def _born(target: Callable[..., None], *arguments: Any) -> None:
+def _run_target(target: Callable[..., None], *arguments: Any) -> None:
     if os.environ.get(_SAFE_PATH) == _OURS:
         del os.environ[_SAFE_PATH]
     target(*arguments)
@@ -165,17 +166,17 @@ def raise_on_signals() -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> None:
         raise Terminated(number)
 
-    taken = []
+    numbers = []
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, leave)
-                taken.append(number)
+                numbers.append(number)
     try:
         yield
     finally:
-        for number in taken:
+        for number in numbers:
             signal.signal(number, signal.SIG_DFL)
 
 

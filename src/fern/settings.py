@@ -110,10 +110,10 @@ def _finite(digits: str) -> float:
 def _as_error(error: ValidationError) -> FernError:
     """What pydantic found: the error of the settings' own checks, or the place and value of a wrong type."""
     problems = error.errors()
-    own = problems[0].get("ctx", {}).get("error")
+    cause = problems[0].get("ctx", {}).get("error")
     place = ".".join(str(part) for part in problems[0]["loc"])
-    if isinstance(own, FernError):
-        return own.within(place)
+    if isinstance(cause, FernError):
+        return cause.within(place)
     if len(problems) == 1:
         got = problems[0]["input"]
         return FernError(f"{problems[0]['msg']}, got {show_value(got)}", argument=place or "settings", got=got)

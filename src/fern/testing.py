@@ -57,7 +57,7 @@ def assert_survives(
         ...
     """
     __tracebackhide__ = True  # pytest shows the caller's line, not this one
-    asked = requirements_from(bounds, options=_OPTIONS)
+    requirements = requirements_from(bounds, options=_OPTIONS)
     settings = StressSettings(
         context_length=context_length,
         horizon=horizon,
@@ -67,7 +67,7 @@ def assert_survives(
         takes=takes,
     )
     chosen = [scenarios] if isinstance(scenarios, str | Path | Scenario) else scenarios
-    report = stress_test(forecaster, chosen, requirements=asked, settings=settings)
+    report = stress_test(forecaster, chosen, requirements=requirements, settings=settings)
     if not report.survived:
         raise AssertionError(as_text(report))
     return report

@@ -73,7 +73,7 @@ def rewrite_figures():
 def frozen(monkeypatch):
     """Presets of the revision that a test may change."""
     contents = {f"dlinear:{preset}": dict(preset_contents("dlinear", preset)) for preset in ("default", "paper")}
-    monkeypatch.setattr(runs, "_frozen_presets", lambda: contents)
+    monkeypatch.setattr(runs, "_read_frozen_presets", lambda: contents)
     return contents
 
 
@@ -102,5 +102,5 @@ def test_a_preset_that_is_newer_than_the_revision_has_its_settings_in_its_key(fr
 
 
 def test_every_recorded_preset_is_as_it_was():
-    changed = [name for name in runs._frozen_presets() if code_version_of(*name.split(":")) != REVISION]
+    changed = [name for name in runs._read_frozen_presets() if code_version_of(*name.split(":")) != REVISION]
     assert not changed

@@ -25,7 +25,7 @@ def test_a_row_has_the_coverage_of_the_windows_after_the_rows_that_were_learnt(
     forecaster = FernForecaster(4, context_length=8, season=1, epochs=1, progress="silent", threads=1)
     frame = table(2, rows=400)
     row = measured(forecaster, frame, windows=5)
-    assert all(one.rows == 400 - 5 * 4 for one in forecaster._fitted().recent)
+    assert all(one.rows == 400 - 5 * 4 for one in forecaster._require_fitted().recent)
     learnt = frame.groupby("unique_id", sort=False).head(380)
     truth = frame.groupby("unique_id", sort=False).tail(20).groupby("unique_id", sort=False).head(4)
     first = forecaster.predict(learnt, level=list(LEVELS))

@@ -18,7 +18,7 @@ from fern.data.auditing.page import audit_page, find_repairs
 from fern.data.reading import table_source
 from fern.forecaster import FernForecaster
 from fern.html.figures import draw_live
-from fern.html.markup import Head, joined, listing
+from fern.html.markup import Head, join_html, listing
 from fern.html.page import Section, page
 from fern.plot import Attractor, CoverageOverTime, ErrorGrowth, Fan, Fans, Interval, Joint
 
@@ -72,7 +72,7 @@ def of_live():
     ]
     parts = [draw_live(one, name=f"live-{place}", alt=HOSTILE, caption=LINK) for place, one in enumerate(shown)]
     rows = listing([Head("name"), Head("n", numeric=True)], [["a", "1"], ["b", "2"]], caption="rows")
-    return page(HOSTILE, [Section("one", HOSTILE, joined([*parts, rows]))])
+    return page(HOSTILE, [Section("one", HOSTILE, join_html([*parts, rows]))])
 
 
 def of_forecast():

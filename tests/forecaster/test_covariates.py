@@ -84,7 +84,8 @@ def test_the_effect_of_a_column_does_not_depend_on_how_much_history_is_kept(fram
     calm = frame[frame["unique_id"] == "a"].copy()
     calm.loc[calm.index[: ROWS // 2], "y"] *= 3.0  # the early rows are wilder than the newest ones
     model = forecaster(futr_exog_list=["x"]).fit(calm.head(ROWS))
-    state = model._fitted()  # a kernel regression learns from what is kept: the ridge regression's effect is meant
+    state = model._require_fitted()
+    # A kernel regression learns from what is kept: the ridge regression's effect is meant.
     model._state = state = replace(state, covariates=replace(state.covariates, kernels=()))
     kept = replace(
         state,
@@ -116,7 +117,7 @@ def test_saved_and_loaded_it_forecasts_the_same(fitted, future, tmp_path):
 
 
 def test_a_kernel_of_an_earlier_version_is_read_without_what_it_no_longer_has(fitted):
-    state = fitted._fitted()
+    state = fitted._require_fitted()
     part = KernelPart(KernelRegressionConfig(horizon=H, season=1), np.ones(H), 0.5, 1.0, 3)
     channels = len(state.channel_names)
     plain, arrays = split_state(replace(state, covariates=replace(state.covariates, kernels=(part,) * channels)))
@@ -206,7 +207,7 @@ def test_columns_of_noise_cost_little(past):
 def test_covariates_that_gain_less_than_their_noise_leave_the_forecast_as_it_is(past, future, monkeypatch):
     monkeypatch.setattr("fern.forecaster.covariates._measure_gain", lambda held, blend: (0.01, 0.02))
     fitted = forecaster().fit(past)
-    assert fitted._fitted().covariates.blend.weight == 0
+    assert fitted._require_fitted().covariates.blend.weight == 0
     plain = forecaster(futr_exog_list=None).fit(past.drop(columns="x"))
     pd.testing.assert_frame_equal(fitted.predict(futr_df=future, level=[80]), plain.predict(level=[80]))
 
@@ -255,7 +256,7 @@ def test_without_covariates_nothing_changes(past, monkeypatch):
         monkeypatch.delattr(f"fern.forecaster.{place}")
     plain = FernForecaster(H, epochs=1, progress="silent").fit(past.drop(columns="x"))
     beside = FernForecaster(H, epochs=1, progress="silent", ignore_columns=True).fit(past)
-    assert plain._fitted().covariates is None and plain.notes_[1:] == beside.notes_[1:]
+    assert plain._require_fitted().covariates is None and plain.notes_[1:] == beside.notes_[1:]
     made = [one.predict(level=[80]) for one in (plain, beside)]
     pd.testing.assert_frame_equal(*made, check_exact=True)
 

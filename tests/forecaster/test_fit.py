@@ -87,7 +87,7 @@ def test_a_time_limit_is_kept_by_what_comes_after_training_too(monkeypatch: pyte
     began = time.process_time()
     limited.fit(wide)
     assert time.process_time() - began < 3.3
-    assert limited._fitted().calibration.windows >= 20  # type: ignore[union-attr]
+    assert limited._require_fitted().calibration.windows >= 20  # type: ignore[union-attr]
 
 
 def test_ctrl_c_while_recipes_are_tried_ends_the_fit_with_what_there_is(

@@ -225,7 +225,7 @@ def test_the_same_seed_gives_the_same_forecast(fitted: FernForecaster, panel: pd
 
 
 def test_a_fitted_forecaster_holds_the_newest_rows_and_not_the_table(fitted: FernForecaster) -> None:
-    state = fitted._fitted()
+    state = fitted._require_fitted()
     assert all(one.values.base is None for one in state.recent)
     assert state.findings is not None
     for profiled in state.findings.profiled:

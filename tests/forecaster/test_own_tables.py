@@ -100,7 +100,7 @@ def test_a_shop_that_is_closed_on_some_weekdays_has_the_calendar_of_the_others(
     ahead = forecaster.predict()["date"]
     every = pd.date_range(days[-1] + pd.Timedelta(days=1), periods=30)
     assert ahead.tolist() == every[~every.day_of_week.isin(closed)][:12].tolist()
-    assert forecaster._fitted().season == season
+    assert forecaster._require_fitted().season == season
     forecaster.save("saved")
     assert FernForecaster.load("saved").predict()["date"].tolist() == ahead.tolist()
 

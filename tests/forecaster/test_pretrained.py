@@ -98,7 +98,7 @@ def test_what_makes_no_sense_is_refused(settings):
 def test_a_tuned_network_is_saved_and_loaded_with_the_forecaster(tmp_path):
     frame = hourly(series=4, rows=300)
     forecaster = FernForecaster(horizon=12, epochs=1, progress="silent").fit(frame)
-    state = forecaster._fitted()
+    state = forecaster._require_fitted()
     rows = [values["y"].to_numpy() for _, values in frame.groupby("unique_id")]
     partner = replace(state.combination.partner, network=tune_network(read_weights()[0], rows, 12, seed=0, steps=3))
     plain = forecaster.predict(level=[80])

@@ -50,7 +50,7 @@ def test_the_fan_that_moves_is_the_forecast(fitted: FernForecaster, shown: str) 
 def test_the_course_is_that_of_the_coverage_and_stays_through_saving(
     fitted: FernForecaster, shown: str, copy: FernForecaster
 ) -> None:
-    before, after = fitted._fitted().findings, copy._fitted().findings
+    before, after = fitted._require_fitted().findings, copy._require_fitted().findings
     assert before is not None
     assert after is not None
     assert before.course is not None
@@ -65,7 +65,7 @@ def test_the_course_is_that_of_the_coverage_and_stays_through_saving(
 
 
 def test_a_forecaster_that_was_saved_without_its_course_is_read(fitted: FernForecaster) -> None:
-    state = fitted._fitted()
+    state = fitted._require_fitted()
     plain, arrays = split_state(state)
     del plain["findings"]["course"]
     read = join_state(plain, arrays, state.model)
@@ -75,7 +75,7 @@ def test_a_forecaster_that_was_saved_without_its_course_is_read(fitted: FernFore
 
 
 def test_what_was_not_measured_is_told(copy: FernForecaster) -> None:
-    copy._state = replace(copy._fitted(), findings=Findings())
+    copy._state = replace(copy._require_fitted(), findings=Findings())
     made = copy.report()
     seen = Seen(made)
     assert "There is no coverage to show" in seen.text

@@ -160,7 +160,7 @@ def test_an_update_is_saved_too(copy: FernForecaster, panel: pd.DataFrame, tmp_p
         warnings.simplefilter("error", FernWarning)
         expected, found = (one.predict(level=[80]) for one in (copy, FernForecaster.load(tmp_path / "model")))
     pd.testing.assert_frame_equal(expected, found, check_exact=True)
-    assert FernForecaster.load(tmp_path / "model")._fitted().online.keys() == {"mid"}
+    assert FernForecaster.load(tmp_path / "model")._require_fitted().online.keys() == {"mid"}
 
 
 FORMER = Path(__file__).parent / "fixtures"

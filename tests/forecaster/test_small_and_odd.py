@@ -148,7 +148,7 @@ def test_an_absurd_forecast_is_not_released():
     rng = np.random.default_rng(0)
     y = 300 + 10 * rng.standard_normal(160)
     forecaster = FernForecaster(4, epochs=1, classical=False, progress="silent", threads=1).fit(frame_of([y]))
-    state = forecaster._fitted()
+    state = forecaster._require_fitted()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(state.model), "forward", _shifted(type(state.model).forward, 50.0))
         with pytest.warns(FernWarning, match="far outside"):

@@ -50,7 +50,7 @@ def test_one_row_at_a_time_is_the_same_as_all_at_once(
 ) -> None:
     more = later(panel, "mid", 12)
     at_once = FernForecaster(**fitted.get_params())
-    at_once._state = fitted._fitted()  # states do not change: `update` makes a new one
+    at_once._state = fitted._require_fitted()  # states do not change: `update` makes a new one
     at_once.update(more)
     for row in range(12):
         copy.update(more.iloc[row : row + 1])
@@ -61,7 +61,7 @@ def test_one_row_at_a_time_is_the_same_as_all_at_once(
 
 def test_windows_of_rows_that_were_fitted_teach_nothing(copy: FernForecaster, panel: pd.DataFrame) -> None:
     copy.update(later(panel, "mid", 6))  # a patch is 7 rows: none is whole yet
-    assert not copy._fitted().online
+    assert not copy._require_fitted().online
     assert copy.predict()["ds"].iloc[-1] == later(panel, "mid", 13)["ds"].iloc[-1]
 
 
@@ -116,7 +116,7 @@ def test_thousands_of_updated_series_are_saved_and_loaded(tmp_path):
     frame = pd.concat([pd.DataFrame({"unique_id": name, "ds": days, "y": week + k}) for k, name in enumerate("ab")])
     model = FernForecaster(4, model="dlinear", epochs=1, context_length=8, progress="silent")
     model.fit(frame[frame["ds"] < days[60]]).update(frame[frame["ds"] >= days[60]])
-    state = model._fitted()
+    state = model._require_fitted()
     assert state.online
     names = [f"s{number}" for number in range(4000)]
     recent, online = state.recent[0], next(iter(state.online.values()))

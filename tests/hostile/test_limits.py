@@ -55,7 +55,7 @@ def test_one_series_is_forecast_as_it_is_among_others(kind: str, panel: pd.DataF
         early = panel["ds"] < DAYS[84]
         forecaster = FernForecaster(4, model="dlinear", epochs=1, context_length=8, progress="silent", threads=1)
         forecaster.fit(panel[early]).update(panel[~early & (panel["unique_id"] != "s3")])
-        assert len(forecaster._fitted().online) == 11
+        assert len(forecaster._require_fitted().online) == 11
     together = forecaster.predict(panel, level=[80])
     for name, rows in panel.groupby("unique_id"):
         alone = forecaster.predict(rows, level=[80]).drop(columns=["unique_id", "ds"]).to_numpy()

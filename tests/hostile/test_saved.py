@@ -48,7 +48,7 @@ def update_many(count: int, folder: Path) -> None:
     frame = make_panel([f"s{place}" for place in range(count)], rows=24)
     known = frame["ds"] < DAYS[20]
     forecaster = make_forecaster(classical=False).fit(frame[known]).update(frame[~known])
-    assert len(forecaster._fitted().online) == count
+    assert len(forecaster._require_fitted().online) == count
     forecaster.save(folder)
     pd.testing.assert_frame_equal(
         forecaster.predict(level=[80]), FernForecaster.load(folder).predict(level=[80]), check_exact=True
@@ -112,7 +112,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Saved]:
 def require_working(forecaster: FernForecaster) -> None:
     """Finite forecasts and paths, a diagnosis, and a state that can be saved and loaded."""
     future, _ = unwrap(forecaster.make_future_dataframe())
-    covariates = forecaster._fitted().covariates
+    covariates = forecaster._require_fitted().covariates
     names = () if covariates is None else covariates.encoding.names.known
     for name in names:
         future = future.set_column(future.column_names.index(name), name, pa.array(np.zeros(len(future))))

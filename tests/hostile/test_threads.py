@@ -34,7 +34,7 @@ def test_eight_threads_predict_what_one_does(forecaster: FernForecaster) -> None
 
 def test_a_forecast_during_an_update_is_that_of_before_or_that_of_after(forecaster: FernForecaster) -> None:
     changing = FernForecaster(**forecaster.get_params())
-    changing._state = forecaster._fitted()
+    changing._state = forecaster._require_fitted()
     rows = forecaster.predict().iloc[:, :2].assign(y=5.0)
     before = changing.predict(level=[80])
     with ThreadPoolExecutor(8) as pool:

@@ -12,7 +12,7 @@ from tests.html.support import Seen
 from fern.benchmark.page import benchmark_page
 from fern.benchmark.store import Store
 from fern.html.figures import draw_live
-from fern.html.markup import joined
+from fern.html.markup import join_html
 from fern.html.page import Section, page
 from fern.plot.forecasts import Fan, Fans
 from fern.plot.interactive import has_plotly, plotly_script
@@ -24,7 +24,7 @@ needs_plotly = pytest.mark.skipif(not has_plotly(), reason="needs the extra repo
 
 def page_of(*figures):
     parts = [draw_live(one, name=f"f{place}", alt="errors", caption="Errors.") for place, one in enumerate(figures)]
-    return page("One", [Section("one", "One", joined(parts))])
+    return page("One", [Section("one", "One", join_html(parts))])
 
 
 @needs_plotly
@@ -44,7 +44,7 @@ def test_a_page_of_a_live_figure_stays_below_its_limit():
 
 def test_a_page_without_a_live_figure_does_not_hold_the_bundle():
     made = page(
-        "One", [Section("one", "One", joined(["text that says <script type='application/json' class='live'>"]))]
+        "One", [Section("one", "One", join_html(["text that says <script type='application/json' class='live'>"]))]
     )
     assert len(made) < 40_000
     assert made.count("<script") == 1

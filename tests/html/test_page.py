@@ -25,7 +25,7 @@ from fern.diagnostics import Alarm, EigenProfile
 from fern.errors import FernError
 from fern.forecaster.report import Profile, render_coverage, render_diagnostics, render_forecast, render_importance
 from fern.html.figures import draw_live, drawing
-from fern.html.markup import Entry, Head, element, joined, listing
+from fern.html.markup import Entry, Head, element, join_html, listing
 from fern.html.page import Section, content_security_policy, page
 from fern.plot.attractor import Attractor
 from fern.plot.coverage import CoverageOverTime, Covered
@@ -108,7 +108,7 @@ def of_live(name):
         Fans((Fan(name, np.arange(8), cloud[:8, 0], np.arange(8, 12), cloud[:4, 1]),) * 2, label=name, left_out=3),
     ]
     parts = [draw_live(one, name=f"live-{place}", alt=name, caption=name) for place, one in enumerate(shown)]
-    return page(name, [Section("one", name, joined(parts))])
+    return page(name, [Section("one", name, join_html(parts))])
 
 
 PAGES = {

@@ -62,7 +62,7 @@ def test_forecasts_are_those_of_our_own_forecaster(Fern: Any, airline: Any) -> N
     np.testing.assert_allclose(inside.predict().to_numpy(), expected["y"].to_numpy())
     quantiles = inside.predict_quantiles(alpha=[0.1, 0.9]).to_numpy()
     np.testing.assert_allclose(quantiles, expected[["y-ql0.1", "y-ql0.9"]].to_numpy())
-    assert inside.forecaster_._fitted().season == 12  # from the months of the index
+    assert inside.forecaster_._require_fitted().season == 12  # from the months of the index
 
 
 def test_the_joint_distribution_draws_whole_paths(Fern: Any, airline: Any) -> None:
@@ -86,16 +86,16 @@ def test_panels_hierarchies_and_columns_are_learnt_by_one_model(Fern: Any) -> No
         last = rows.index.get_level_values(-1)[-1]
         stamps = made.loc[label].index
         assert [(stamp - last).days for stamp in stamps] == [1, 3]
-    assert forecaster.forecaster_._fitted().model is not None
+    assert forecaster.forecaster_._require_fitted().model is not None
     assert forecaster.predict_interval(coverage=0.8).shape == (8, 4)
 
 
 def test_pretraining_is_kept_by_fit_and_other_series_are_forecast_by_it(Fern: Any) -> None:
     forecaster = Fern(**SMALL).pretrain(panel(rows=60), fh=[1, 2, 3])
-    learnt = forecaster.pretrained_forecaster_._fitted().model.state_dict()
+    learnt = forecaster.pretrained_forecaster_._require_fitted().model.state_dict()
     other = panel((2,), rows=80) * 100
     forecaster.fit(other, fh=[1, 2, 3])
-    used = forecaster.forecaster_._fitted().model.state_dict()
+    used = forecaster.forecaster_._require_fitted().model.state_dict()
     assert all(np.array_equal(used[name], value) for name, value in learnt.items())
     assert (forecaster.predict().to_numpy() > 50).all()  # at the level of the other series
     forecaster.clone().pretrain(panel((4,), rows=60)).fit(other, fh=[1])  # a second panel is learnt with the first
@@ -107,13 +107,13 @@ def test_pretraining_is_kept_by_fit_and_other_series_are_forecast_by_it(Fern: An
 
 def test_update_moves_on_and_calibration_follows_only_where_parameters_may_change(Fern: Any, airline: Any) -> None:
     fitted = Fern(**SMALL).fit(airline[:-36], fh=[1, 2, 3])
-    still, moving = fitted.forecaster_._fitted(), pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    still, moving = fitted.forecaster_._require_fitted(), pickle.loads(pickle.dumps(fitted))  # noqa: S301
     moving.update(airline[-40:])  # four rows are known: they are not taken twice
     assert moving.cutoff[0] == airline.index[-1]
-    assert moving.forecaster_._fitted().recent[0].rows == len(airline)
-    assert moving.forecaster_._fitted().online and not still.online
+    assert moving.forecaster_._require_fitted().recent[0].rows == len(airline)
+    assert moving.forecaster_._require_fitted().online and not still.online
     fitted.update(airline[-36:], update_params=False)
-    assert not fitted.forecaster_._fitted().online
+    assert not fitted.forecaster_._require_fitted().online
     np.testing.assert_allclose(fitted.predict().to_numpy(), moving.predict().to_numpy())
     with raises_error("y"):
         fitted.update(airline[-3:].set_axis(airline.index[-3:] + 5))
@@ -212,7 +212,7 @@ def test_update_takes_X_along(Fern: Any) -> None:
 
 def test_the_model_of_the_package_forecasts_without_training(Fern: Any, airline: Any) -> None:
     forecaster = Fern(pretrained=True).fit(airline[:-12], fh=np.arange(1, 13))
-    assert forecaster.forecaster_._fitted().model_name == "fern-pretrained"
+    assert forecaster.forecaster_._require_fitted().model_name == "fern-pretrained"
     error = np.abs(forecaster.predict() - airline[-12:]).mean()
     assert error < np.abs(airline[-12:].to_numpy() - airline[-24:-12].to_numpy()).mean()
     y, X = driven()

@@ -27,7 +27,7 @@ from fern.metrics import (
     sphere_directions,
     w2_squared,
 )
-from fern.metrics.point import absolute_errors, exceeded_steps, squared_errors, w2_squared_per_window
+from fern.metrics.point import absolute_errors, first_exceeding_steps, squared_errors, w2_squared_per_window
 
 
 def accumulated(pred: Tensor, true: Tensor) -> None:
@@ -152,7 +152,7 @@ def test_blocks_of_any_size_give_the_same_value_and_gradient(
         squared_errors,
         absolute_errors,
         w2_squared_per_window,
-        lambda a, b: exceeded_steps(a, b, torch.tensor([1.0, 0.5])),
+        lambda a, b: first_exceeding_steps(a, b, torch.tensor([1.0, 0.5])),
     )
     expected = [score(pred, true) for score in scores]
     monkeypatch.setattr(point, "BLOCK_VALUES", block)

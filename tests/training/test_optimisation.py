@@ -243,7 +243,7 @@ def test_the_model_s_own_weights_come_back_to_the_bit_also_after_an_error() -> N
         layer.weight.add_(1.0)
     own, mean = layer.weight.detach().clone(), average.values[0].clone()
     try:
-        with average.applied():
+        with average.apply():
             assert torch.equal(layer.weight, mean)
             raise RuntimeError
     except RuntimeError:
@@ -276,7 +276,7 @@ def test_the_mean_of_narrow_weights_moves_by_less_than_their_rounding() -> None:
         average.update()
     # 2 - 0.999^500 = 1.394, where steps of 0.001 in bfloat16 (spacing 2^-7) would have left 1.
     assert abs(average.values[0].item() - (2 - 0.999**500)) < 1e-3
-    with average.applied():
+    with average.apply():
         assert layer.weight.dtype == torch.bfloat16
         assert abs(layer.weight.item() - (2 - 0.999**500)) < 2**-7
 

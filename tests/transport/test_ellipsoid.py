@@ -520,7 +520,7 @@ def test_few_sets_without_gradients_have_the_diagonal_of_many_with(
     eigenvalues = torch.logspace(-3, 3, size, dtype=dtype) * torch.rand(*sets, size, generator=rng, dtype=dtype)
     recorded = spd_square_diagonal(vectors, eigenvalues.clone().requires_grad_())
     with torch.no_grad():
-        assert module._takes(vectors, eigenvalues)
+        assert module._fits_kernel(vectors, eigenvalues)
         compiled = spd_square_diagonal(vectors, eigenvalues)
     assert recorded.requires_grad
     tolerance = 4 * torch.finfo(dtype).eps * float(recorded.detach().max())

@@ -70,9 +70,9 @@ class RunCache:
         place = (settings.data_fingerprint, *split)
         if place not in self._problems:
             if settings.data_fingerprint not in self._datasets:
-                loaded = load_dataset(run.source)
-                run.problem(loaded)  # refuses other values than the planned ones
-                self.add_dataset(loaded)
+                dataset = load_dataset(run.source)
+                run.problem(dataset)  # refuses other values than the planned ones
+                self.add_dataset(dataset)
             _keep(self._problems, place, run.problem(self._datasets[settings.data_fingerprint]))
         return self._problems[place]
 
@@ -95,11 +95,11 @@ def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
         ('done', 0.0)
     """
     began = time.perf_counter()
-    failed = partial(fail_run, run, context, began=began)
+    fail = partial(fail_run, run, context, began=began)
     try:
         present = code_version_of(run.settings.model, run.settings.preset)
     except FernError as problem:  # a model from outside that could be imported when it was planned
-        return failed(str(problem))
+        return fail(str(problem))
     if run.settings.code_version != present:
         raise FernError(
             f"this worker has code version {present}, but {run.settings.describe()} was planned with "
@@ -115,13 +115,13 @@ def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
     except NotWritten:
         raise  # a full disk is no fault of the run, whose result would say so for good
     except FernError as problem:
-        return failed(str(problem))
+        return fail(str(problem))
     except SystemExit as problem:
-        return failed(f"the model called sys.exit({problem.code!r})")
+        return fail(f"the model called sys.exit({problem.code!r})")
     except Exception as problem:  # noqa: BLE001  a defect in one model must not end the sweep; its result tells it
         frame = traceback.extract_tb(problem.__traceback__)[-1]
         place = f"{Path(frame.filename).name}, line {frame.lineno}"  # without the machine's paths
-        return failed(f"{type(problem).__name__}: {problem} ({place})")
+        return fail(f"{type(problem).__name__}: {problem} ({place})")
 
 
 def fail_run(run: Run, context: RunContext, reason: str, *, began: float | None = None) -> Outcome:
@@ -138,8 +138,8 @@ def _train_and_score(run: Run, context: RunContext, cache: RunCache, began: floa
         model = run.model(channels=len(problem.dataset.channel_names))
         trained = _train(model, run, problem, context)
         epochs = [record.seconds for record in trained.history if record.epoch > 0]
-        kept = ("epoch", "train_loss", "validation", "test", "judged")  # without timings
-        history = [{name: value for name, value in asdict(epoch).items() if name in kept} for epoch in trained.history]
+        names = ("epoch", "train_loss", "validation", "test", "judged")  # without timings
+        history = [{name: value for name, value in asdict(epoch).items() if name in names} for epoch in trained.history]
         fields = {
             "epochs": len(epochs),
             "best_epoch": trained.best_epoch,
@@ -168,12 +168,12 @@ def _train(model: Forecaster, run: Run, problem: Problem, context: RunContext) -
     config = run.train_config(threads=context.threads)
     test, last = (problem.test, problem.last_batch) if run.settings.epoch_figures == "test" else (None, None)
     folder = context.checkpoints if model.trainable else None
-    with ExitStack() as held:
+    with ExitStack() as locks:
         if folder is not None:
             if folder.is_symlink():
                 folder.unlink()  # what it points to is nobody's checkpoint
             make_folder(folder)
-            if not held.enter_context(hold_lock(folder / LOCK, patience=_LOCK_PATIENCE)):
+            if not locks.enter_context(hold_lock(folder / LOCK, patience=_LOCK_PATIENCE)):
                 folder = None  # an executor cut off from its sweep is still at it: leave its files alone
         validation = problem.validation
         if not model.chooses and run.settings.epoch_figures == "none":  # figures that nobody would read
@@ -202,8 +202,8 @@ def _make_result(
     )
 
 
-def _keep(kept: dict[Any, Any], name: object, value: object) -> None:
+def _keep(entries: dict[Any, Any], name: object, value: object) -> None:
     """Add an entry, and drop the oldest beyond a few: the runs of a dataset come one after another."""
-    kept[name] = value
-    while len(kept) > _KEPT:
-        del kept[next(iter(kept))]
+    entries[name] = value
+    while len(entries) > _KEPT:
+        del entries[next(iter(entries))]

@@ -55,7 +55,9 @@ def export_tasks(task: Task, folder: str | Path, *, windows: int = 20) -> list[d
     for choice in chosen:
         dataset = load_dataset(choice)
         label = _label(dataset, task=task, taken=tables)
-        tables[label] = _as_table(dataset)
+        rows = len(dataset.values)
+        channels = dict(zip(dataset.channel_names, np.ascontiguousarray(dataset.values.T), strict=True))
+        tables[label] = pa.table({"id": [dataset.name] * rows, "timestamp": START + HOUR * np.arange(rows), **channels})
         for horizon in choice.horizons or task.horizons:
             length = choice.context_length or task.context_length
             problem = Problem(dataset, choice.split or task.split, "none", length, horizon)
@@ -115,12 +117,6 @@ def _label(dataset: Dataset, *, task: Task, taken: Collection[str]) -> str:
 
 def _file(folder: Path, label: str) -> Path:
     return folder / label / "data.parquet"
-
-
-def _as_table(dataset: Dataset) -> pa.Table:
-    rows = len(dataset.values)
-    channels = dict(zip(dataset.channel_names, np.ascontiguousarray(dataset.values.T), strict=True))
-    return pa.table({"id": [dataset.name] * rows, "timestamp": START + HOUR * np.arange(rows), **channels})
 
 
 def _starts(problem: Problem, windows: int) -> "np.ndarray[Any, np.dtype[np.int64]]":

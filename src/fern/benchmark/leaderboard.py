@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from fern.benchmark.results import RunResult, direction_of, title_of
 from fern.benchmark.tables.build import KINDS, in_lyapunov_times, kind_of
 from fern.benchmark.tables.cells import Case, Cell, Grid, Spot, fill_grid, mark_best, means_of_case, score_cell
-from fern.benchmark.tables.labels import seen_by
+from fern.benchmark.tables.labels import channels_seen
 from fern.benchmark.tables.published import PAPER_TABLES, beside_paper, compared_figures
 from fern.benchmark.tables.ranking import AgainstBest, Standings
 from fern.benchmark.tables.rendering import cell_text
 from fern.benchmark.tasks import Task
 from fern.html.figures import drawing
-from fern.html.markup import Entry, Head, Html, element, figure_entry, joined, listing, number
+from fern.html.markup import Entry, Head, Html, element, figure_entry, join_html, listing, number
 from fern.plot.scores import critical_difference_figure
 
 _MARKS = {1: "best", 2: "second best"}
@@ -84,17 +84,17 @@ def standings_part(ranking: Standings, *, name: str) -> Html:
     parts = [listing(heads, rows, caption="Standings by MSE"), element("p", {}, ranking.words)]
     if ranking.critical_difference is not None:
         ranks = [(standing.model, standing.rank) for standing in ranking.models if standing.rank is not None]
-        drawn = critical_difference_figure(ranks, critical_difference=ranking.critical_difference, alike=ranking.alike)
+        fig = critical_difference_figure(ranks, critical_difference=ranking.critical_difference, alike=ranking.alike)
         ranks_text = ", ".join(f"{model} {rank:.2f}" for model, rank in ranks)
         parts.append(
             drawing(
-                drawn,
+                fig,
                 name=f"{name}-ranks",
                 alt=f"Critical-difference diagram. Average ranks: {ranks_text}.",
                 caption="Average ranks, best on the left. A thick bar joins models that the test cannot tell apart.",
             )
         )
-    return joined(parts)
+    return join_html(parts)
 
 
 def heat_map_part(board: Board, *, anchors: Mapping[str, str]) -> Html:
@@ -109,7 +109,7 @@ def heat_map_part(board: Board, *, anchors: Mapping[str, str]) -> Html:
         if len(means) < 2 or min(means) <= 0:
             continue
         link = element("a", {"href": f"#{anchors[case[0]]}"}, case[0])
-        line = [Entry(joined([link, f", {case[1]}"]), f"{case[0]}, {case[1]:06d}")]
+        line = [Entry(join_html([link, f", {case[1]}"]), f"{case[0]}, {case[1]:06d}")]
         for model in models:
             cell = board.cells.get(Spot(*case, model, metric))
             if cell is None or not (cell.done + cell.diverged + cell.failed):
@@ -125,7 +125,7 @@ def heat_map_part(board: Board, *, anchors: Mapping[str, str]) -> Html:
         return Html("")
     heads = [Head("dataset, steps"), *(Head(model, numeric=True) for model in models)]
     caption = f"{title_of(metric)} over the best of the case; the stronger the colour, the closer to it"
-    return joined([element("h3", {}, "At a glance"), listing(heads, rows, caption=caption, tall=len(rows) > 40)])
+    return join_html([element("h3", {}, "At a glance"), listing(heads, rows, caption=caption, tall=len(rows) > 40)])
 
 
 def leaderboard_part(
@@ -170,7 +170,7 @@ def _line(
         Entry(element("a", {"href": f"#{anchors[dataset]}"}, dataset), dataset),
         Entry(str(horizon)),
         Entry(model, kind="short"),
-        Entry((seen_by(runs[0]) if runs else None) or "–"),
+        Entry((channels_seen(runs[0]) if runs else None) or "–"),
     ]
     for metric in board.metrics:
         spot = Spot(dataset, horizon, model, metric)
@@ -222,4 +222,4 @@ def _ranks(board: Board, case: Case) -> dict[str, int]:
     direction = direction_of(metric)
     cells = {model: board.cells.get(Spot(*case, model, metric)) for model in board.grid.forecasters if direction}
     scores = {model: score for model, cell in cells.items() if (score := score_cell(cell, direction)) is not None}
-    return {model: 1 + sum(other < own for other in scores.values()) for model, own in scores.items()}
+    return {model: 1 + sum(rival < value for rival in scores.values()) for model, value in scores.items()}

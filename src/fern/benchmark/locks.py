@@ -58,15 +58,15 @@ class Claims:
             handle = _open_lock_file(path)
         except OSError as error:
             raise FernError(f"cannot be claimed ({error.strerror})", where=path) from None
-        mine = False
+        taken = False
         try:
-            mine = _lock(handle, path)
+            taken = _lock(handle, path)
         finally:
-            if not mine:
+            if not taken:
                 os.close(handle)
-        if mine:
+        if taken:
             self._held[key] = handle
-        return mine
+        return taken
 
     def release(self, key: str) -> None:
         """Give a claim back."""
@@ -91,9 +91,9 @@ def hold_lock(path: Path, *, patience: float = 0.0) -> Iterator[bool]:
     while True:
         handle = _open_lock_file(path)
         try:
-            mine = _lock(handle, path)
-            if mine or time.monotonic() >= until:
-                yield mine
+            taken = _lock(handle, path)
+            if taken or time.monotonic() >= until:
+                yield taken
                 return
         finally:
             os.close(handle)

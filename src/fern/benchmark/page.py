@@ -19,7 +19,7 @@ from fern.benchmark.tables.ranking import AgainstBest, against_best, standings
 from fern.benchmark.tasks import ORACLE, Task, is_outside, read_task, task_names
 from fern.errors import FernError
 from fern.html.figures import drawing
-from fern.html.markup import Entry, Head, Html, element, figure_entry, joined, listed, listing, number
+from fern.html.markup import Entry, Head, Html, bullet_list, element, figure_entry, join_html, listing, number
 from fern.html.page import Section, command, details, download, page
 from fern.plot.scores import (
     BY_TEST,
@@ -36,7 +36,7 @@ OUT = "runs"
 _USUAL = ("paper", "default")
 
 
-def built_in(name: str) -> Task | None:
+def builtin_task(name: str) -> Task | None:
     """The built-in task of that name; None where results are of a task of somebody's own."""
     return read_task(name) if name in task_names() else None
 
@@ -59,7 +59,7 @@ def command_for(results: Sequence[RunResult]) -> str:
     epochs = result.train_settings.get("epochs")
     if isinstance(epochs, int):
         words += ["--max-epochs", str(epochs)]
-    words += ["--seeds", ",".join(str(seed) for seed in sorted({other.seed for other in results})), "--out", OUT]
+    words += ["--seeds", ",".join(str(seed) for seed in sorted({entry.seed for entry in results})), "--out", OUT]
     return shlex.join(words)
 
 
@@ -119,15 +119,15 @@ def runs_part(board: Board, cases: Sequence[Case]) -> Html:
 def downloads_part(results: Sequence[RunResult], folder: str) -> Html:
     """The figures for a spreadsheet and the results whole; where they are too many for a link, where they lie."""
     whole = gzip.compress(b"".join(result_to_json(result) for result in results), mtime=0)
-    offered = (
+    downloads = (
         ("figures.csv, one line a run", "figures.csv", figures_csv(results).encode(), "text/csv;charset=utf-8"),
         ("rows.json.gz, everything", "rows.json.gz", whole, "application/gzip"),
     )
     most = _MOST_DATA * 3 // 4
-    links = [download(text, name, data, kind) for text, name, data, kind in offered if len(data) <= most]
-    left_out = ", ".join(name for _, name, data, _ in offered if len(data) > most)
+    links = [download(text, name, data, kind) for text, name, data, kind in downloads if len(data) <= most]
+    left_out = ", ".join(name for _, name, data, _ in downloads if len(data) > most)
     note = f"Too large for a page: {left_out}; the results lie in {folder}." if left_out else ""
-    return element("p", {}, "Data: ", joined(links, " "), note)
+    return element("p", {}, "Data: ", join_html(links, " "), note)
 
 
 def figures_csv(results: Sequence[RunResult]) -> str:
@@ -168,22 +168,22 @@ def benchmark_page(folder: Store | str) -> str:
         raise FernError(
             "is not a folder", expected="a results folder (fern bench run --out makes one)", where=store.folder
         )
-    there = (store.folder / "rows").is_dir()
-    contents = store.contents() if there else Contents((), ())
+    has_rows = (store.folder / "rows").is_dir()
+    contents = store.contents() if has_rows else Contents((), ())
     name = store.folder.resolve().name
     by_task: dict[str, list[RunResult]] = {}
     for result in contents.results:
         by_task.setdefault(result.task, []).append(result)
     problems = [entry.problem for entry in contents.damaged]
-    if not there:
+    if not has_rows:
         problems.append(f"{store.folder}: has no folder 'rows'")
     parts = [_missing(problems, contents.results, store)]
     if contents.results:
         parts.append(downloads_part(contents.results, str(store.folder)))
     tasks = sorted(by_task.items(), key=lambda task: (-len(task[1]), task[0]))
-    boards = [board_of(task, results, built_in(task)) for task, results in tasks]
+    boards = [board_of(task, results, builtin_task(task)) for task, results in tasks]
     verdicts = [f"{_title(board.name)}: {standings(board.grid).conclude()}" for board in boards]
-    summary = joined([_summary(contents.results), listed(verdicts), *parts])
+    summary = join_html([_summary(contents.results), bullet_list(verdicts), *parts])
     sections = [Section("summary", "Summary", summary)]
     for place, board in enumerate(boards, start=1):
         sections += _sections(board, by_task[board.name], store, prefix=f"t{place}")
@@ -213,29 +213,29 @@ def _summary(results: Sequence[RunResult]) -> Html:
 
 def _missing(problems: Sequence[str], results: Sequence[RunResult], store: Store) -> Html:
     """What is not as it should be: damaged files, other versions, errors of windows that were not kept."""
-    said = [f"Skipped: {problem}" for problem in problems[:_MOST_PROBLEMS]]
+    notes = [f"Skipped: {problem}" for problem in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:
-        said.append(f"… and {len(problems) - _MOST_PROBLEMS:,} more files that cannot be read.")
+        notes.append(f"… and {len(problems) - _MOST_PROBLEMS:,} more files that cannot be read.")
     if problems:
-        said.append("fern bench run --retry-failed does such runs again.")
-    others: dict[str, int] = {}
+        notes.append("fern bench run --retry-failed does such runs again.")
+    version_counts: dict[str, int] = {}
     for result in results:
         if not is_outside(result.model) and result.code_version != REVISION:
-            others[result.code_version] = others.get(result.code_version, 0) + 1
-    for version, count in sorted(others.items()):
-        said.append(f"{count:,} runs are of another version of fern ({version}; this one is {REVISION}).")
+            version_counts[result.code_version] = version_counts.get(result.code_version, 0) + 1
+    for version, count in sorted(version_counts.items()):
+        notes.append(f"{count:,} runs are of another version of fern ({version}; this one is {REVISION}).")
     done = [result for result in results if result.status == "done"]
     without = sum(not store.windows_path(result.key).is_file() for result in done)
     if without:
-        said.append(
+        notes.append(
             f"{without:,} of {len(done):,} runs come without the errors of each window ({store.folder / 'windows'}): "
             "for those no difference between two models on one dataset is tested."
         )
-    return joined([element("h3", {}, "What is missing"), listed(said, kind="notes")]) if said else Html("")
+    return join_html([element("h3", {}, "What is missing"), bullet_list(notes, kind="notes")]) if notes else Html("")
 
 
 def _title(task: str) -> str:
-    known = built_in(task)
+    known = builtin_task(task)
     return (known.title if known is not None else "") or f"Task {task}"
 
 
@@ -248,17 +248,17 @@ def _sections(board: Board, results: Sequence[RunResult], store: Store, *, prefi
     anchors = {
         dataset: f"{prefix}-{i}-{slug}" for i, (dataset, slug) in enumerate(zip(datasets, slugs, strict=True), 1)
     }
-    notes = list(build_table(results, task=built_in(task) or task, paper=True).notes)
+    notes = list(build_table(results, task=builtin_task(task) or task, paper=True).notes)
     if board.missing:
         notes.append(f"{board.missing:,} planned runs of these cases have no result yet; they are left blank.")
-    links = joined((element("a", {"href": f"#{anchors[dataset]}"}, dataset) for dataset in datasets), " · ")
+    links = join_html((element("a", {"href": f"#{anchors[dataset]}"}, dataset) for dataset in datasets), " · ")
     body = [
         element("p", {}, ranking.conclude()),
         standings_part(ranking, name=f"{prefix}-standings"),
         heat_map_part(board, anchors=anchors),
         element("h3", {}, "Every figure"),
         leaderboard_part(board, against, anchors=anchors),
-        listed(notes, kind="notes"),
+        bullet_list(notes, kind="notes"),
         element("p", {}, "Datasets: ", links),
     ]
     parts = [
@@ -266,24 +266,24 @@ def _sections(board: Board, results: Sequence[RunResult], store: Store, *, prefi
         for dataset, anchor in anchors.items()
     ]
     return [
-        Section(prefix, title, joined(body)),
-        Section(f"{prefix}-datasets", f"{title}: datasets", joined(parts)),
+        Section(prefix, title, join_html(body)),
+        Section(f"{prefix}-datasets", f"{title}: datasets", join_html(parts)),
     ]
 
 
 def _dataset(board: Board, dataset: str, against: Mapping[tuple[Case, str], AgainstBest], anchor: str) -> Html:
     cases = [case for case in board.grid.cases if case[0] == dataset]
-    drawn = [errors for case in cases if (errors := _errors(board, case)).models]
+    case_errors = [errors for case in cases if (errors := _errors(board, case)).models]
     parts: list[Html] = []
-    if drawn:
+    if case_errors:
         alt = "; ".join(
             f"{case.title}: " + ", ".join(f"{entry.model} {number(entry.mean)}" for entry in case.models)
             + (f", oracle {number(case.oracle)}" if case.oracle is not None else "")
-            for case in drawn
+            for case in case_errors
         )  # fmt: skip
         parts.append(
             drawing(
-                errors_figure(drawn),
+                errors_figure(case_errors),
                 name=f"{anchor}-errors",
                 alt=f"Test MSE on {dataset}. {alt}.",
                 caption="Test MSE: a dot is a seed, a bar the mean, a diamond the paper's number, the dashed line the "
@@ -298,12 +298,12 @@ def _dataset(board: Board, dataset: str, against: Mapping[tuple[Case, str], Agai
         details("Commands", commands_part(board, cases)),
         details("Runs and where they were computed", runs_part(board, cases)),
     ]
-    return joined(parts)
+    return join_html(parts)
 
 
 def _verdict(board: Board, cases: Sequence[Case], against: Mapping[tuple[Case, str], AgainstBest]) -> Html:
     """Who is best in each case, and who cannot be told from it."""
-    said = []
+    sentences = []
     for case in cases:
         done = means_of_case(board.cells, case, board.lines(case), "mse")
         if len(done) < 2:
@@ -315,8 +315,8 @@ def _verdict(board: Board, cases: Sequence[Case], against: Mapping[tuple[Case, s
         words = f"{case[1]} steps: {best} has the lowest MSE, {number(done[best])}"
         words += f"; not distinguishable from it: {', '.join(close)}" if close else ""
         words += f"; not tested: {', '.join(untested)}" if untested else ""
-        said.append(f"{words}.")
-    return listed(said)
+        sentences.append(f"{words}.")
+    return bullet_list(sentences)
 
 
 def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Html:
@@ -345,7 +345,7 @@ def _curves(board: Board, cases: Sequence[tuple[str, int]], *, name: str) -> Htm
                 "star the one with the least test error; the distance between them is the price of the choice.",
             )
         )
-    return joined(parts)
+    return join_html(parts)
 
 
 def _errors(board: Board, case: tuple[str, int]) -> CaseErrors:
@@ -354,8 +354,8 @@ def _errors(board: Board, case: tuple[str, int]) -> CaseErrors:
         model: [result.metrics for result in board.grid.runs(case, model) if result.status == "done"]
         for model in board.lines(case)
     }
-    errors = {model: tuple(metrics["mse"] for metrics in own) for model, own in done.items() if own}
-    said = [metrics["oracle_mse"] for own in done.values() for metrics in own if "oracle_mse" in metrics]
-    floors = [*errors.pop(ORACLE, ()), *said]
-    models = (ModelErrors(model, own, board.paper(Spot(*case, model, "mse"))) for model, own in errors.items())
+    errors = {model: tuple(metrics["mse"] for metrics in runs) for model, runs in done.items() if runs}
+    oracle_errors = [metrics["oracle_mse"] for runs in done.values() for metrics in runs if "oracle_mse" in metrics]
+    floors = [*errors.pop(ORACLE, ()), *oracle_errors]
+    models = (ModelErrors(model, values, board.paper(Spot(*case, model, "mse"))) for model, values in errors.items())
     return CaseErrors(f"{case[1]} steps", tuple(models), floors[0] if floors else None)

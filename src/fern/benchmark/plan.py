@@ -67,7 +67,7 @@ class IsolatedInspector:
         except (TimeoutError, EOFError) as late_or_dead:
             self.__exit__()
             late = f"was not ready within {self._limit:g} s of being asked"
-            return _in_trouble(text, str(late_or_dead) if isinstance(late_or_dead, EOFError) else late)
+            return _mark_unread(text, str(late_or_dead) if isinstance(late_or_dead, EOFError) else late)
         if isinstance(answer, FernError):
             raise answer
         return answer
@@ -84,11 +84,11 @@ def _serve_inspections(pipe: Connection) -> None:
             except FernError as error:
                 answer = FernError(str(error))
             except (SystemExit, KeyboardInterrupt) as error:
-                answer = _in_trouble(text, f"raised {error!r}")
+                answer = _mark_unread(text, f"raised {error!r}")
             pipe.send(answer)
 
 
-def _in_trouble(text: str, reason: str) -> Inspection:
+def _mark_unread(text: str, reason: str) -> Inspection:
     """Of a model whose source was not read; its name stands for it."""
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
     return Inspection(name, trouble=f"{reason} while the run was planned")
@@ -118,16 +118,16 @@ def make_plan(task: Task, *, max_epochs: int | None = None, inspect: Inspect = i
     if max_epochs is not None and max_epochs < 1:
         raise FernError(argument="max_epochs", got=max_epochs, expected="at least 1")
     resolver = _Resolver(task, max_epochs, inspect)
-    loaded = [(choice, load_dataset(choice)) for choice in task.datasets]
+    datasets = [(choice, load_dataset(choice)) for choice in task.datasets]
     runs: dict[str, Run] = {}
     for seed in task.seeds:
-        for source, dataset in loaded:
+        for source, dataset in datasets:
             for horizon in source.horizons or task.horizons:
                 for run in resolver.runs(source, dataset, horizon=horizon, seed=seed):
                     runs.setdefault(run.key, run)
     if not runs:
         raise FernError(f"task {task.name}: has no runs; only simulated datasets have an oracle")
-    return Plan(task, tuple(runs.values()), {dataset.fingerprint: dataset for _, dataset in loaded})
+    return Plan(task, tuple(runs.values()), {dataset.fingerprint: dataset for _, dataset in datasets})
 
 
 @dataclass(frozen=True)
@@ -187,9 +187,9 @@ class _Resolver:
         return runs
 
     def _resolve(self, choice: ModelChoice, sizes: dict[str, int]) -> _Resolved:
-        named: dict[str, Any] = {"model": choice.model, "preset": "default", "model_settings": choice.settings}
+        fields: dict[str, Any] = {"model": choice.model, "preset": "default", "model_settings": choice.settings}
         if choice.model == ORACLE:
-            return _Resolved(named)
+            return _Resolved(fields)
         train = {**self._task.train, **choice.train}
         computing = {name: value for name, value in train.items() if name in FREE_TO_CHANGE}
         settings, trouble = self._train_settings(train), None
@@ -199,12 +199,12 @@ class _Resolver:
             settings["start"] = "given"  # only its builder knows how its weights begin
         else:
             usual = self._task.model_preset
-            named["preset"] = choice.preset or (usual if usual in model_entry(choice.model).presets else "default")
-            model = outline_model(choice.model, **sizes, preset=named["preset"], **choice.settings)
-            trainable, version = model.trainable, code_version_of(choice.model, named["preset"])
+            fields["preset"] = choice.preset or (usual if usual in model_entry(choice.model).presets else "default")
+            model = outline_model(choice.model, **sizes, preset=fields["preset"], **choice.settings)
+            trainable, version = model.trainable, code_version_of(choice.model, fields["preset"])
         if trainable:
-            named["train_settings"] = settings
-        return _Resolved(named, computing, version, trouble)
+            fields["train_settings"] = settings
+        return _Resolved(fields, computing, version, trouble)
 
     def _train_settings(self, train: Mapping[str, Any]) -> dict[str, Any]:
         """The training settings that decide what is computed, where they are not neutral."""
@@ -218,8 +218,8 @@ class _Resolver:
                 "runs at once: use --jobs"
             )
         if self._max_epochs is not None and self._max_epochs < config.epochs:
-            capped = {"epochs": self._max_epochs, "grace": min(config.grace, self._max_epochs - 1)}
-            config = from_mapping(TrainConfig, {**train, **capped}, where=where)
+            limits = {"epochs": self._max_epochs, "grace": min(config.grace, self._max_epochs - 1)}
+            config = from_mapping(TrainConfig, {**train, **limits}, where=where)
         return {
             name: value
             for name, value in config.to_mapping().items()
@@ -236,8 +236,8 @@ def _require_model(choice: ModelChoice) -> None:
         return
     if choice.model not in model_names():
         problem = unknown_name("model", choice.model, [*model_names(), ORACLE])
-        own = f"; a model of your own: --with {choice.model}:{choice.preset}" if choice.preset else ""
-        raise FernError(f"{problem}{own}")
+        hint = f"; a model of your own: --with {choice.model}:{choice.preset}" if choice.preset else ""
+        raise FernError(f"{problem}{hint}")
     for name in ("name", "preset", "context_length", "horizon", "channels", "generator"):
         if name in choice.settings:
             raise FernError(f"got {name!r}", argument="settings", expected="settings of the model", where=choice.model)

@@ -74,11 +74,11 @@ def load_dataset(choice: DatasetChoice) -> Dataset:
         settings = {"steps": len(values), "cleaning": "none", TRAJECTORY: choice.trajectory}
         return Dataset(choice.dataset, values, author_channels(choice.dataset), settings)
     if plan is not None:
-        return _simulated(plan, choice)
-    for name, given in (("noise", choice.noise), ("start", choice.start), ("steps", choice.steps is not None)):
-        if given:
+        return _simulate_dataset(plan, choice)
+    for name, is_set in (("noise", choice.noise), ("start", choice.start), ("steps", choice.steps is not None)):
+        if is_set:
             raise FernError(f"{name} applies to scenarios only; this is a published dataset", argument=choice.dataset)
-    return _published(choice.dataset, choice.cleaning)
+    return _read_published(choice.dataset, choice.cleaning)
 
 
 def find_scenario(name: str) -> Scenario | None:
@@ -102,7 +102,7 @@ def dataset_name(choice: DatasetChoice) -> str:
     return open_scenario(choice.dataset).id or Path(choice.dataset).stem
 
 
-def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
+def _simulate_dataset(plan: Scenario, choice: DatasetChoice) -> Dataset:
     if choice.cleaning != "none":
         raise FernError(
             "cleaning applies to published datasets only; a simulated one has nothing to clean", argument=choice.dataset
@@ -114,7 +114,7 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
         settings["scenario"] = asdict(plan)
     if choice.start:
         settings[START] = choice.start
-        plan = _started_later(plan, choice.start)
+        plan = _start_later(plan, choice.start)
     trajectory = simulate(plan)
     values = np.asarray(trajectory.values, np.float32)
     if choice.noise:
@@ -123,7 +123,7 @@ def _simulated(plan: Scenario, choice: DatasetChoice) -> Dataset:
     return Dataset(dataset_name(choice), values, trajectory.channel_names, settings, trajectory)
 
 
-def _started_later(plan: Scenario, start: int) -> Scenario:
+def _start_later(plan: Scenario, start: int) -> Scenario:
     """The scenario from where its own trajectory is after ``start`` times its length, with noise of another seed."""
     if plan.shocks:
         raise FernError(
@@ -134,7 +134,7 @@ def _started_later(plan: Scenario, start: int) -> Scenario:
     return replace(plan, initial_state=tuple(map(float, before.states[-1])), seed=plan.seed + start)
 
 
-def _published(name: str, cleaning: Cleaning) -> Dataset:
+def _read_published(name: str, cleaning: Cleaning) -> Dataset:
     """A published dataset.
 
     Rows that cleaning removes leave no gap here: their neighbours are joined and windows run across the joint, as in
@@ -180,14 +180,14 @@ class Problem:
     @cached_property
     def values(self) -> Floats:  # (T, C)
         """What the model sees."""
-        return self._scaled(self.dataset.values)
+        return self._scale(self.dataset.values)
 
     @cached_property
     def truth(self) -> Floats:  # (T, C)
         """What forecasts are judged by: the values without observation noise."""
-        return self.values if self.dataset.truth is self.dataset.values else self._scaled(self.dataset.truth)
+        return self.values if self.dataset.truth is self.dataset.values else self._scale(self.dataset.truth)
 
-    def _scaled(self, values: Floats) -> Floats:
+    def _scale(self, values: Floats) -> Floats:
         scaled: Floats = values if self.scaling == "none" else self.scaler.apply(values)
         return scaled
 

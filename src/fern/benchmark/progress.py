@@ -121,7 +121,7 @@ class SweepProgress(Watcher):
         self.under_way.pop(run.key, None)
         self.done += 1
         self.pace.add(result)
-        parts = (f"[{self.done}/{self.total}]", _line(result, elsewhere), self.left())
+        parts = (f"[{self.done}/{self.total}]", _line(result, elsewhere), self.describe_remaining())
         self.say("  ".join(part for part in parts if part))
         if run.key in self._active:
             self.bars.remove_task(self._active.pop(run.key))
@@ -140,7 +140,7 @@ class SweepProgress(Watcher):
         """One line."""
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def left(self) -> str:
+    def describe_remaining(self) -> str:
         """The remaining time, in words."""
         now = time.monotonic()
         under_way = [(run, now - began) for run, began in self.under_way.values()]
@@ -149,7 +149,6 @@ class SweepProgress(Watcher):
 
 
 def _line(result: RunResult, elsewhere: bool) -> str:
-    """A finished run in one line."""
     whose = " (by another process)" if elsewhere else ""
     if result.status != "done":
         return f"{result.describe()}: {result.status}: {result.error}{whose}"

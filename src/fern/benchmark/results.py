@@ -196,5 +196,5 @@ def result_from_json(text: bytes, *, where: str) -> RunResult:
 
 def _checksum(whole: Mapping[str, Any]) -> str:
     """Of everything but timings and machine: results that agree have the same checksum."""
-    kept = {name: value for name, value in whole.items() if name not in ("checksum", *_CIRCUMSTANCES)}
-    return hashlib.sha256(canonical(kept)).hexdigest()
+    content = {name: value for name, value in whole.items() if name not in ("checksum", *_CIRCUMSTANCES)}
+    return hashlib.sha256(canonical(content)).hexdigest()

@@ -155,8 +155,8 @@ class RunSettings:
             >>> RunSettings(**settings, seed=7).key
             '201366fe8e25b604'
         """
-        own = {entry.name: getattr(self, entry.name) for entry in fields(RunSettings)}
-        return hashlib.sha256(canonical({"schema": SCHEMA, **own})).hexdigest()[:KEY_LENGTH]
+        values = {entry.name: getattr(self, entry.name) for entry in fields(RunSettings)}
+        return hashlib.sha256(canonical({"schema": SCHEMA, **values})).hexdigest()[:KEY_LENGTH]
 
     def describe(self) -> str:
         """The run in a few words.
@@ -243,10 +243,10 @@ def code_version_of(model: str, preset: str) -> str:
         return outside_version(source_fingerprint(model))
     if model == ORACLE:
         return REVISION
-    contents, frozen = preset_contents(model, preset), _frozen_presets().get(f"{model}:{preset}")
+    contents, frozen = preset_contents(model, preset), _read_frozen_presets().get(f"{model}:{preset}")
     if frozen is not None:
-        named = model_entry(model).presets[preset]
-        if named.keys() <= frozen.keys() and all(contents.get(name) == value for name, value in frozen.items()):
+        values = model_entry(model).presets[preset]
+        if values.keys() <= frozen.keys() and all(contents.get(name) == value for name, value in frozen.items()):
             return REVISION
     return f"{REVISION}+{hashlib.sha256(canonical(contents)).hexdigest()[:12]}"
 
@@ -260,13 +260,13 @@ def preset_contents(model: str, preset: str) -> dict[str, Any]:
     """
     sizes = {"context_length": 336, "horizon": 336, "channels": 3}
     settings = asdict(model_config(model, preset=preset, **sizes))
-    kept = {name: value for name, value in settings.items() if name not in sizes}
-    plain: dict[str, Any] = json.loads(json.dumps(kept, default=repr))
+    chosen = {name: value for name, value in settings.items() if name not in sizes}
+    plain: dict[str, Any] = json.loads(json.dumps(chosen, default=repr))
     return plain
 
 
 @cache
-def _frozen_presets() -> dict[str, dict[str, Any]]:
+def _read_frozen_presets() -> dict[str, dict[str, Any]]:
     text = files("fern.benchmark").joinpath(PRESETS_OF_REVISION).read_text(encoding="utf-8")
     frozen: dict[str, dict[str, Any]] = json.loads(text)
     return frozen

@@ -90,10 +90,10 @@ def score_model(model: Forecaster, problem: Problem, *, seed: int) -> Score:
     generator = torch.Generator().manual_seed(seed)
 
     def forecast(past: Tensor, _: NDArray[np.int64]) -> Forecast:
-        made: Forecast = model(past)
-        if made.ellipsoid is None and model.has_distribution:
-            made = model(past, samples=SAMPLES, generator=generator)
-        return made
+        prediction: Forecast = model(past)
+        if prediction.ellipsoid is None and model.has_distribution:
+            prediction = model(past, samples=SAMPLES, generator=generator)
+        return prediction
 
     model.eval()
     with torch.no_grad():
@@ -124,25 +124,25 @@ def find_references(problem: Problem) -> References:
 
 
 def _score(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Problem) -> Score:
-    score = _over(forecast, problem, problem.test)
+    score = _evaluate(forecast, problem, problem.test)
     if problem.last_batch is None:
         return score
-    last = _over(forecast, problem, problem.last_batch).metrics
+    last = _evaluate(forecast, problem, problem.last_batch).metrics
     return replace(score, metrics=score.metrics | {f"{LAST}{name}": last[name] for name in POINT.values()})
 
 
-def _over(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Problem, windows: Windows) -> Score:
+def _evaluate(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Problem, windows: Windows) -> Score:
     gathered: MetricAccumulator | None = None
     errors: list[Tensor] = []  # (2, B) each: squared and absolute
     for past, future, starts in _batches(windows):
-        made = forecast(past, starts)
-        mean = made.mean
+        prediction = forecast(past, starts)
+        mean = prediction.mean
         if not bool(torch.isfinite(mean).all()):
             raise FernError("a forecast of the test windows is not finite")
-        distribution = made.ellipsoid if made.ellipsoid is not None else made.samples
+        distribution = prediction.ellipsoid if prediction.ellipsoid is not None else prediction.samples
         if gathered is None:
             of_distribution: tuple[str, ...] = () if distribution is None else SAMPLED_DISTRIBUTION
-            if made.ellipsoid is not None:
+            if prediction.ellipsoid is not None:
                 of_distribution = ELLIPSOID_DISTRIBUTION
             gathered = MetricAccumulator([*POINT, *of_distribution], std=problem.train_std, levels=(90.0,))
         future = future.to(mean.dtype)

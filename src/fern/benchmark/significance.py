@@ -209,6 +209,6 @@ def _share_kept(horizon: int, length: int) -> float:
     Such means have autocovariances in proportion to 1 - k / horizon.
     """
     lags = np.arange(1, horizon)
-    made = 1.0 - lags / horizon
-    kept = made * (1.0 - lags / length)
-    return math.sqrt((1.0 + 2.0 * float(kept.sum())) / (1.0 + 2.0 * float(made.sum())))
+    correlations = 1.0 - lags / horizon
+    kept = correlations * (1.0 - lags / length)
+    return math.sqrt((1.0 + 2.0 * float(kept.sum())) / (1.0 + 2.0 * float(correlations.sum())))

@@ -56,8 +56,8 @@ class Contents:
         """What was left out and why, for people."""
         if not self.damaged:
             return ()
-        one = len(self.damaged) == 1
-        what = "1 damaged result file was" if one else f"{len(self.damaged):,} damaged result files were"
+        single = len(self.damaged) == 1
+        what = "1 damaged result file was" if single else f"{len(self.damaged):,} damaged result files were"
         again = f"{what} skipped; fern bench run --retry-failed does such runs again."
         return (*(f"Skipped: {entry.problem}" for entry in self.damaged), again)
 
@@ -157,9 +157,9 @@ class Store:
         The windows' errors come first: a result that is there has everything that belongs to it. Of a run that failed
         the checkpoints stay: done again, it goes on from there.
         """
-        for own in (self.windows_path(result.key), self.result_path(result.key)):
-            if own.is_symlink() or own.is_fifo():
-                own.unlink()  # a file that is linked belongs to somebody else, and nobody reads a pipe here
+        for target in (self.windows_path(result.key), self.result_path(result.key)):
+            if target.is_symlink() or target.is_fifo():
+                target.unlink()  # a file that is linked belongs to somebody else, and nobody reads a pipe here
         path = self.windows_path(result.key)
         if windows is None:
             path.unlink(missing_ok=True)

@@ -174,11 +174,11 @@ class Task:
         """
         changes: dict[str, Any] = {}
         if models is not None:
-            changes["models"] = tuple(choice for name in models for choice in self._models_named(name))
+            changes["models"] = tuple(choice for name in models for choice in self._find_models(name))
         if datasets is not None:
-            own = {name: [choice for choice in self.datasets if choice.dataset == name] for name in datasets}
+            choices = {name: [choice for choice in self.datasets if choice.dataset == name] for name in datasets}
             changes["datasets"] = tuple(
-                choice for name in datasets for choice in own[name] or [DatasetChoice(dataset=name)]
+                choice for name in datasets for choice in choices[name] or [DatasetChoice(dataset=name)]
             )
         if seeds is not None:
             changes["seeds"] = tuple(seeds)
@@ -198,21 +198,21 @@ class Task:
             >>> [choice.model for choice in read_task("quick").beside(["my_models:forecast"]).models][-1]
             'my_models:forecast'
         """
-        named = [f"./{text}" if Path(text).is_dir() and not is_outside(text) else text for text in outside]
-        for text in named:
+        targets = [f"./{text}" if Path(text).is_dir() and not is_outside(text) else text for text in outside]
+        for text in targets:
             if not Path(text).is_dir() and not all(text.partition(":")):
                 raise FernError(
                     f"outside model: got {text!r}",
                     expected="module:callable, as in my_models:forecast, or the folder of a saved forecaster",
                 )
-        return replace(self, models=(*self.models, *(ModelChoice(model=text) for text in dict.fromkeys(named))))
+        return replace(self, models=(*self.models, *(ModelChoice(model=text) for text in dict.fromkeys(targets))))
 
-    def _models_named(self, name: str) -> list[ModelChoice]:
-        asked = _model_choice(name)
-        mine = [
-            choice for choice in self.models if choice.model == asked.model and asked.preset in (None, choice.preset)
+    def _find_models(self, name: str) -> list[ModelChoice]:
+        model = _model_choice(name)
+        choices = [
+            choice for choice in self.models if choice.model == model.model and model.preset in (None, choice.preset)
         ]
-        return mine or [asked]
+        return choices or [model]
 
 
 def task_names() -> list[str]:

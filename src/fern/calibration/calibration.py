@@ -18,7 +18,7 @@ from fern.calibration.radii import (
     blocks_of,
     fit_radii,
     fit_shape,
-    pooled_sizes,
+    measure_pooled_sizes,
 )
 from fern.calibration.residuals import LEVELS, RadiusTable, Residuals
 from fern.calibration.settings import CalibrationSettings
@@ -89,10 +89,10 @@ class Calibration:
         if len(distribution.batch_shape) != 2:
             problem = f"batch shape {tuple(distribution.batch_shape)}"
             raise FernError(problem, argument="distribution", expected="(windows, channels)")
-        own = (self.channels, self.horizon, self.patch_size)
+        fitted = (self.channels, self.horizon, self.patch_size)
         got = (distribution.batch_shape[1], distribution.horizon, distribution.patch_size)
-        if own != got:
-            problem = f"channels, horizon and patch size are {got}, the calibration was fitted for {own}"
+        if fitted != got:
+            problem = f"channels, horizon and patch size are {got}, the calibration was fitted for {fitted}"
             raise FernError(problem, argument="distribution")
         return CalibratedForecast(distribution, self, self.radii)
 
@@ -254,8 +254,8 @@ def _current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in FORMER.items():
         if settings.get(name, value) != value:
             raise FernError(argument=name, got=settings[name], expected=value, where="calibration")
-    kept = {name: value for name, value in settings.items() if name not in (*FORMER, *NO_LONGER_NEEDED)}
-    return {{"law_windows": "distribution_windows"}.get(name, name): value for name, value in kept.items()}
+    needed = {name: value for name, value in settings.items() if name not in (*FORMER, *NO_LONGER_NEEDED)}
+    return {{"law_windows": "distribution_windows"}.get(name, name): value for name, value in needed.items()}
 
 
 def fit_calibration(
@@ -302,7 +302,7 @@ def fit_calibration(
     notes += _remarks(shape, radii, len(late), pooled=bool(group.max() == 0 and len(group) > 1))
     thin = late.thinned(min(MOST_KEPT, max(LEAST_KEPT, MOST_KEPT_VALUES // (late.channels * late.horizon))))
     kept = Residuals(thin.standardised[..., :0], thin.standardised, thin.origins, thin.codes(), thin.patch_size)
-    pooled = pooled_sizes(late, shape)
+    pooled = measure_pooled_sizes(late, shape)
     return Calibration(settings, late.patch_size, group, shape, radii, kept, len(late), pooled, tuple(notes))
 
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from fern.calibration.forecast import CalibratedForecast
-from fern.calibration.radii import KINDS, Kind, pooled_sizes
+from fern.calibration.radii import KINDS, Kind, measure_pooled_sizes
 from fern.calibration.residuals import Residuals
 from fern.errors import FernError, require_level
 from fern.metrics import crps, energy_score
@@ -103,13 +103,13 @@ def coverage_report(
     """
     truth = to_tensor("y", y, WINDOWS).detach().cpu().double()
     values = truth.numpy()
-    asked = [require_level(level) for level in levels]
+    percents = [require_level(level) for level in levels]
     residuals = Residuals.of(forecast.distribution, truth, origins=origins, series=series)
-    sizes = pooled_sizes(residuals, forecast.calibration.shape)
+    sizes = measure_pooled_sizes(residuals, forecast.calibration.shape)
     behind = forecast.calibration.pooled_n_eff
     rows = []
     for kind in KINDS:
-        for level in asked:
+        for level in percents:
             inside, width = _inside(forecast, kind, level, values)
             share, n_eff = float(inside.mean()), sizes[kind]
             bar = error_bar(level, n_eff, behind[kind])
@@ -119,9 +119,9 @@ def coverage_report(
     after = crps(forecast.quantile(middles), values, estimator="nrg")
     energy_before = energy_after = None
     if paths:
-        drawn = torch.Generator(device=forecast.distribution.mean.device).manual_seed(seed)
         like = forecast.distribution.mean
-        energy_before = float(energy_score(forecast.distribution, truth.to(like), samples=paths, generator=drawn))
+        generator = torch.Generator(device=like.device).manual_seed(seed)
+        energy_before = float(energy_score(forecast.distribution, truth.to(like), samples=paths, generator=generator))
         energy_after = float(energy_score(forecast.sample(paths, seed=seed), values))
     before = float(crps(forecast.distribution, truth.to(forecast.distribution.mean)))
     return CoverageReport(tuple(rows), before, float(after), energy_before, energy_after)
@@ -131,8 +131,8 @@ def _inside(forecast: CalibratedForecast, kind: Kind, level: float, values: Valu
     if kind in ("margin", "band"):
         low, high = forecast.interval(level) if kind == "margin" else forecast.band(level)
         inside = (low <= values) & (values <= high)
-        held = inside if kind == "margin" else np.asarray(inside.all(axis=1))
-        return held, float((high - low).mean())
+        covered = inside if kind == "margin" else np.asarray(inside.all(axis=1))
+        return covered, float((high - low).mean())
     region = forecast.region(level)
     contained = region.patches_contain(values) if kind == "patch" else region.contains(values)
     return contained, float(region.half_axes(joint=kind == "region").mean())
@@ -206,14 +206,14 @@ def coverage_by_origin(
     if row.kind != "margin":
         raise FernError(f"got one of {row.kind!r}", argument="row", expected="one of 'margin'")
     values = to_tensor("y", y, WINDOWS).detach().cpu().double().numpy()
-    when = np.asarray(list(origins), dtype=np.int64)
-    if len(when) != len(values):
-        raise FernError(f"got {len(when)}", argument="origins", expected=f"one for each of the {len(values)} windows")
+    starts = np.asarray(list(origins), dtype=np.int64)
+    if len(starts) != len(values):
+        raise FernError(f"got {len(starts)}", argument="origins", expected=f"one for each of the {len(values)} windows")
     low, high = forecast.interval(row.level)
     inside = ((low <= values) & (values <= high)).mean(axis=(1, 2))
     place = np.zeros(values.shape, np.int64)
     for share in np.arange(1, BINS) / BINS:
         place += values > forecast.quantile(float(share))
     shares = np.bincount(place.reshape(-1), minlength=BINS) / place.size
-    order = np.argsort(when, kind="stable")
-    return CoverageByOrigin(row.level, when[order], inside[order], shares, row.n_eff, row.n_eff_calibration)
+    order = np.argsort(starts, kind="stable")
+    return CoverageByOrigin(row.level, starts[order], inside[order], shares, row.n_eff, row.n_eff_calibration)

@@ -105,12 +105,12 @@ class CalibratedForecast:
 
     def quantile(self, probabilities: float | NDArray[Any] | list[float]) -> Values:  # (N, H, C) or (k, N, H, C)
         """The quantiles of each step: the ends of its central intervals, so that they never cross."""
-        asked = np.asarray(probabilities, dtype=np.float64)
-        if asked.ndim > 1 or not asked.size or not ((asked > 0) & (asked < 1)).all():
+        values = np.asarray(probabilities, dtype=np.float64)
+        if values.ndim > 1 or not values.size or not ((values > 0) & (values < 1)).all():
             expected = "numbers between 0 and 1 (both excluded)"
             raise FernError(argument="probabilities", got=probabilities, expected=expected)
-        quantiles = np.stack([self._quantile(float(probability)) for probability in asked.reshape(-1)])
-        return quantiles if asked.ndim else quantiles[0]
+        quantiles = np.stack([self._quantile(float(probability)) for probability in values.reshape(-1)])
+        return quantiles if values.ndim else quantiles[0]
 
     # --- joint ----------------------------------------------------------------------------------------------
 
@@ -133,14 +133,15 @@ class CalibratedForecast:
             raise FernError(f"shape {np.shape(weights)}", argument="weights", expected=expected)
         mean = np.einsum("jh,nhc->njc", rows, self.mean)
         directions = self.stddev.swapaxes(1, 2)[:, :, None] * rows  # (N, C, J, H)
-        own = self._own_deviations(rows)
+        deviations = self._own_deviations(rows)
         radius = np.empty(mean.shape)
         sizes, supported = [], []
         for j in range(len(rows)):
             for channels in self._groups():
-                some = directions[:, channels, j], own[:, channels, j]
-                found, n_eff, enough = self._sum_radius(*some, channels, level)
-                radius[:, j, channels] = found * (1.0 if self.path_scale is None else self.path_scale[:, channels])
+                radii, n_eff, enough = self._sum_radius(
+                    directions[:, channels, j], deviations[:, channels, j], channels, level
+                )
+                radius[:, j, channels] = radii * (1.0 if self.path_scale is None else self.path_scale[:, channels])
                 sizes.append(n_eff)
                 supported.append(enough)
         if np.ndim(weights) == 1:
@@ -164,20 +165,20 @@ class CalibratedForecast:
         rng = np.random.default_rng(seed) if generator is None else generator
         windows = self.distribution.batch_shape[0]
         pull = self._pull()
-        rows = self._drawn_windows(rng, paths, windows) if pull < 1 else None
+        rows = self._draw_windows(rng, paths, windows) if pull < 1 else None
         mean, unit = self.mean.swapaxes(1, 2), self._own_stddev.swapaxes(1, 2)
         unit = unit if self.path_scale is None else unit * self.path_scale[..., None]
-        drawn = np.empty((paths, windows, self.distribution.horizon, self.calibration.channels))
-        at_once = max(1, PATH_VALUES // max(1, drawn[0].size))  # no more memory than the result and a few forecasts
+        samples = np.empty((paths, windows, self.distribution.horizon, self.calibration.channels))
+        at_once = max(1, PATH_VALUES // max(1, samples[0].size))  # no more memory than the result and a few forecasts
         for first in range(0, paths, at_once):
-            part = drawn[first : first + at_once]
+            part = samples[first : first + at_once]
             errors = np.zeros((len(part), *unit.shape))
             if rows is not None:
                 errors += sqrt(1 - pull) * self._errors(rng, rows[first : first + at_once])
             if pull:
                 errors += sqrt(pull) * self._gaussian(rng, len(part))
             part[:] = (mean + unit * errors).swapaxes(2, 3)
-        return drawn
+        return samples
 
     # --- inside ---------------------------------------------------------------------------------------------
 
@@ -213,41 +214,41 @@ class CalibratedForecast:
         padded[..., :horizon] = scaled
         with torch.no_grad():
             blocks = _numpy(self.distribution.patch_jacobians)
-        moved = np.einsum("ncgpq,cjgq->ncjgp", blocks, padded.reshape(*scaled.shape[:2], g, p))
-        own: Values = np.sqrt(np.square(moved).sum(axis=(-2, -1)) * self.distribution.base_variance)
-        return own
+        scaled_patches = np.einsum("ncgpq,cjgq->ncjgp", blocks, padded.reshape(*scaled.shape[:2], g, p))
+        deviations: Values = np.sqrt(np.square(scaled_patches).sum(axis=(-2, -1)) * self.distribution.base_variance)
+        return deviations
 
     def _sum_radius(
         self,
         directions: Values,  # (N, c, H)
-        own: Values,  # (N, c) the distribution's deviations
+        deviations: Values,  # (N, c) the distribution's deviations
         channels: NDArray[np.int64],  # (c,) of one group
         level: float,
     ) -> tuple[Values, float, bool]:  # (N, c), n_eff, calibrated
         kept = self.calibration.kept
-        own = own.reshape(-1)
-        gaussian = [Gaussian(1)] * len(own)
+        deviations = deviations.reshape(-1)
+        gaussian = [Gaussian(1)] * len(deviations)
         if not len(kept):
-            unknown = [np.full(len(LEVELS), np.nan)] * len(own)
-            empty = RadiusTable.join(unknown, [0.0] * len(own), list(own), n=0, gaussian=gaussian)
+            unknown = [np.full(len(LEVELS), np.nan)] * len(deviations)
+            empty = RadiusTable.join(unknown, [0.0] * len(deviations), list(deviations), n=0, gaussian=gaussian)
             return empty.at(level).reshape(directions.shape[:2]), 0.0, False
         scaled = self.calibration.shape.margins(kept.standardised, channels).reshape(-1, directions.shape[-1])
         errors = np.abs(directions.reshape(-1, directions.shape[-1]) @ scaled.T)  # (N · c, n · c)
-        errors = errors.reshape(len(own), len(kept), len(channels))
+        errors = errors.reshape(len(deviations), len(kept), len(channels))
         size = np.sqrt(np.square(errors).mean(axis=(1, 2)))
         # One n_eff for all windows: their sums differ in scale, hardly in how long calibration errors persist.
         typical = (errors / np.maximum(size, 1e-300)[:, None, None]).mean(axis=0)
         n_eff = effective_size(typical, series=kept.series, lags=longest_lag(kept))
         table = RadiusTable.join(
             [conformal_radii(error, n_eff) for error in errors],
-            [n_eff] * len(own),
-            list(np.maximum(own, size)),
+            [n_eff] * len(deviations),
+            list(np.maximum(deviations, size)),
             n=len(kept) * len(channels),
             gaussian=gaussian,
         )
         return table.at(level).reshape(directions.shape[:2]), n_eff, table.supports(level)
 
-    def _drawn_windows(self, rng: np.random.Generator, paths: int, windows: int) -> NDArray[np.int64]:  # (paths, N)
+    def _draw_windows(self, rng: np.random.Generator, paths: int, windows: int) -> NDArray[np.int64]:  # (paths, N)
         share = (rng.permuted(np.tile(np.arange(paths), (windows, 1)), axis=1) + rng.random((windows, 1))) / paths
         kept = len(self.calibration.kept)
         return np.minimum((share.T * kept).astype(np.int64), kept - 1)
@@ -278,8 +279,8 @@ class CalibratedForecast:
         noise = rng.standard_normal((paths, *distribution.batch_shape, distribution.horizon))
         noise *= sqrt(distribution.base_variance)
         with torch.no_grad():
-            moved = _numpy(distribution.push(torch.as_tensor(noise).to(distribution.eigenvalues)) - distribution.mean)
-        errors: Values = moved * scale / self._own_stddev.swapaxes(1, 2)
+            pushed = _numpy(distribution.push(torch.as_tensor(noise).to(distribution.eigenvalues)) - distribution.mean)
+        errors: Values = pushed * scale / self._own_stddev.swapaxes(1, 2)
         return errors
 
 

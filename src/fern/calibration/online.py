@@ -209,7 +209,7 @@ class OnlineCalibration:
         groups, of_step = self.log_factors.shape[1], np.arange(steps) // POOLED_STEPS
         radii = (self.calibration.radii.margin.at(level).reshape(groups, -1) for level in self.settings.levels)
         by_level = [np.maximum(radius, SMALLEST)[:, of_step][self.calibration.group] for radius in radii]
-        return self._grouped(np.stack([margins / radius for radius in by_level], axis=2))
+        return self._group_ratios(np.stack([margins / radius for radius in by_level], axis=2))
 
     def _patch_ratios(self, whitened: NDArray[Any]) -> Values:  # (N, K, levels, members)
         first = self.calibration.shape.distances(whitened)[..., :1]
@@ -217,9 +217,9 @@ class OnlineCalibration:
         radii = np.stack(
             [self.calibration.radii.patch.at(level).reshape(groups, -1)[:, 0] for level in self.settings.levels], axis=1
         )
-        return self._grouped(first[:, :, None] / np.maximum(radii, SMALLEST)[self.calibration.group][..., None])
+        return self._group_ratios(first[:, :, None] / np.maximum(radii, SMALLEST)[self.calibration.group][..., None])
 
-    def _grouped(self, ratios: Values) -> Values:  # (N, C, levels, m) -> (N, K, levels, members), as logarithms
+    def _group_ratios(self, ratios: Values) -> Values:  # (N, C, levels, m) -> (N, K, levels, members), as logarithms
         logs = np.log(np.clip(ratios, np.exp(-LOG_LIMIT), np.exp(LOG_LIMIT)))
         if self.log_factors.shape[1] == len(self.calibration.group):
             return logs
@@ -260,15 +260,15 @@ def apply_each(
 ) -> CalibratedForecast:
     """The forecast of windows of several series, each with the present factors of its own."""
     calibration = online[0].calibration
-    means = [one._mean() for one in online]
+    means = [state._mean() for state in online]
     factors = np.exp(
         [
-            [[np.interp(LEVELS, one.settings.levels, values) for values in kind] for kind in mean]
-            for one, mean in zip(online, means, strict=True)
+            [[np.interp(LEVELS, state.settings.levels, values) for values in kind] for kind in mean]
+            for state, mean in zip(online, means, strict=True)
         ]
     )
     scale = np.exp([mean[MARGIN].mean(axis=-1) for mean in means])[:, calibration.group]
-    radii = calibration.radii.scaled(factors[:, MARGIN], factors[:, PATCH])
+    radii = calibration.radii.scale(factors[:, MARGIN], factors[:, PATCH])
     return replace(calibration.apply(distribution), radii=radii, path_scale=scale)
 
 

@@ -70,7 +70,7 @@ class Shape:
         right.
         """
         horizon, patch_size = whitened.shape[-1], self.whitener.shape[-1]
-        z = self._whitened(whitened[:, channels].astype(np.float64))
+        z = self._whiten(whitened[:, channels].astype(np.float64))
         squares = np.add.reduceat(np.square(z), np.arange(0, horizon, patch_size), axis=-1)
         result: Values = np.sqrt(squares / patch_lengths(horizon, patch_size)) / self.patch_scale[channels]
         return result
@@ -84,7 +84,7 @@ class Shape:
         result: Values = standardised[:, channels] / self.step_scale[channels]
         return result
 
-    def _whitened(self, z: Values) -> Values:  # (..., H)
+    def _whiten(self, z: Values) -> Values:  # (..., H)
         patches, patch_size, _ = self.whitener.shape
         horizon = z.shape[-1]
         if not self.full:
@@ -146,11 +146,12 @@ def fit_shape(
 
     prior = distribution_windows if n_eff < LEAST_SIZE else 0.0
     if prior:
-        squares, standard = ((n_eff * one + prior * unseen_variance) / (n_eff + prior) for one in (squares, standard))
+        squares = (n_eff * squares + prior * unseen_variance) / (n_eff + prior)
+        standard = (n_eff * standard + prior * unseen_variance) / (n_eff + prior)
     by_patch = np.add.reduceat(squares, starts, axis=-1) / lengths
-    patch_scale = np.sqrt(_pulled(by_patch, by_patch.mean(axis=0), alone))
+    patch_scale = np.sqrt(_shrink(by_patch, by_patch.mean(axis=0), alone))
     whole = np.repeat(np.add.reduceat(standard, starts, axis=-1) / lengths, lengths, axis=-1)
-    step_scale = np.sqrt(_pulled(standard, whole, alone))
+    step_scale = np.sqrt(_shrink(standard, whole, alone))
     patch_scale, step_scale = np.maximum(patch_scale, LEAST_SCALE), np.maximum(step_scale, LEAST_SCALE)
 
     full = correlated and n_eff >= 2 * residuals.patch_size
@@ -196,12 +197,12 @@ def _mean_squares(values: NDArray[np.floating[Any]]) -> Values:  # (n, C, H) -> 
     share, normal = CORE
     core = np.quantile(sizes, share, axis=(0, 2), method="higher").astype(np.float64) / normal  # (C,)
     most = np.where(core > 0, WILD * core, np.inf)[:, None]
-    held = np.minimum(sizes, most, dtype=np.float64)
-    result: Values = np.square(held).mean(axis=0)
+    sizes = np.minimum(sizes, most, dtype=np.float64)
+    result: Values = np.square(sizes).mean(axis=0)
     return result
 
 
-def _pulled(values: Values, towards: Values, n_eff: float) -> Values:
+def _shrink(values: Values, towards: Values, n_eff: float) -> Values:
     return (n_eff * values + PRIOR_WINDOWS * towards) / (n_eff + PRIOR_WINDOWS)
 
 
@@ -282,14 +283,14 @@ class Radii:
             f"(from {table.n} values; about {about} of the same kind are needed)"
         )
 
-    def scaled(self, margin: Values, patch: Values) -> Self:  # (n, K, levels) factors
+    def scale(self, margin: Values, patch: Values) -> Self:  # (n, K, levels) factors
         """All radii times their group's factors: margins and bands by the first, patches and regions by the second.
 
         The tables have n times the units: those of each of n windows.
         """
 
         def times(table: RadiusTable, factors: Values) -> RadiusTable:
-            return table.scaled(np.repeat(factors, len(table.values) // factors.shape[1], axis=1))
+            return table.scale(np.repeat(factors, len(table.values) // factors.shape[1], axis=1))
 
         return type(self)(
             times(self.margin, margin),
@@ -300,7 +301,7 @@ class Radii:
         )
 
 
-def pooled_sizes(residuals: Residuals, shape: Shape) -> dict[Kind, float]:
+def measure_pooled_sizes(residuals: Residuals, shape: Shape) -> dict[Kind, float]:
     """The n_eff of all of a kind's scores together: how precisely these windows tell one share of all of them."""
     n = len(residuals)
     margins, distances = np.abs(shape.margins(residuals.standardised)), shape.distances(residuals.whitened)

@@ -106,9 +106,9 @@ class Residuals:
 
     def require_like(self, other: "Residuals") -> None:
         """Refuse residuals with other channels, horizon or patches."""
-        own, wanted = (self.channels, self.horizon, self.patch_size), (other.channels, other.horizon, other.patch_size)
-        if own != wanted:
-            problem = f"channels, horizon and patch size are {own} in one set and {wanted} in another; they must agree"
+        ours, theirs = (self.channels, self.horizon, self.patch_size), (other.channels, other.horizon, other.patch_size)
+        if ours != theirs:
+            problem = f"channels, horizon and patch size are {ours} in one set and {theirs} in another; they must agree"
             raise FernError(problem, argument="residuals")
 
     def take(self, rows: NDArray[Any]) -> Self:
@@ -137,11 +137,11 @@ class Residuals:
         """The windows whose targets share no row with a target of ``later`` (in the same series)."""
         keep = np.ones(len(self), dtype=bool)
         for name in np.intersect1d(self.series, later.series):
-            own = np.flatnonzero(self.series == name)
-            others = np.sort(later.origins[later.series == name])
-            after = np.searchsorted(others, self.origins[own] - self.horizon, side="right")
-            nearest = others[np.minimum(after, len(others) - 1)]
-            keep[own] = (after == len(others)) | (nearest >= self.origins[own] + self.horizon)
+            places = np.flatnonzero(self.series == name)
+            origins = np.sort(later.origins[later.series == name])
+            after = np.searchsorted(origins, self.origins[places] - self.horizon, side="right")
+            nearest = origins[np.minimum(after, len(origins) - 1)]
+            keep[places] = (after == len(origins)) | (nearest >= self.origins[places] + self.horizon)
         return self.take(np.flatnonzero(keep))
 
     def halves(self) -> tuple[Self, Self]:
@@ -290,7 +290,7 @@ class RadiusTable:
         """Whether every unit's n_eff suffices for the level."""
         return level <= LEVELS[-1] and self.least >= _size_needed(level) - 1e-9
 
-    def scaled(self, factors: Values) -> "RadiusTable":  # (n, units, levels) -> n times the units
+    def scale(self, factors: Values) -> "RadiusTable":  # (n, units, levels) -> n times the units
         """Each radius times its factor, nested again."""
         values = np.maximum.accumulate(self.values * factors, axis=-1).reshape(-1, factors.shape[-1])
         n = len(factors)
@@ -317,9 +317,9 @@ def conformal_radii(
     """
     if not len(scores) or n_eff < LEAST_SIZE:
         return np.full(len(LEVELS), np.nan)
-    wanted = LEVELS / 100 * (n_eff + 1) / n_eff
-    radii = order_statistics(scores, wanted)
-    radii[wanted > 1 + 1e-9] = np.nan
+    shares = LEVELS / 100 * (n_eff + 1) / n_eff
+    radii = order_statistics(scores, shares)
+    radii[shares > 1 + 1e-9] = np.nan
     radii[0] = 0.0
     return radii
 

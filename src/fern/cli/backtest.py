@@ -83,10 +83,10 @@ def backtest(
         elif str(out) != "-":
             _print(result)
         if out is not None:
-            kept = keep_levels(rows, table, levels=levels)
-            write_out(kept, out, time=[table.time_col or "row", "cutoff"], time_form=table.time_format)
+            chosen = keep_levels(rows, table, levels=levels)
+            write_out(chosen, out, time=[table.time_col or "row", "cutoff"], time_form=table.time_format)
             if str(out) != "-":
-                say(f"wrote {out}: {kept.num_rows:,} rows")
+                say(f"wrote {out}: {chosen.num_rows:,} rows")
 
 
 @expand_options
@@ -102,8 +102,8 @@ def diagnose(
     from rich.table import Table
 
     if not Path(model).exists():
-        needed = "the folder of a saved forecaster (fern forecast … --save FOLDER)"
-        raise FernError(argument="--model", got=model, expected=needed)
+        expected = "the folder of a saved forecaster (fern forecast … --save FOLDER)"
+        raise FernError(argument="--model", got=model, expected=expected)
     forecaster, saved = make_forecaster(FitOptions(model=model), None, table_options)
     if not saved:
         raise FernError(argument="--model", got=model, expected="the folder of a saved forecaster")

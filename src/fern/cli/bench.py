@@ -90,7 +90,7 @@ def run(
     from fern.benchmark.tasks import read_task
 
     import_own(modules)
-    out, named = (default_folder(task), "") if out is None else (out, f" --runs {out}")
+    out, option = (default_folder(task), "") if out is None else (out, f" --runs {out}")
     chosen = (
         read_task(task)
         .narrowed(
@@ -127,7 +127,7 @@ def run(
     }
     troubles = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     echo(f"{len(summary.results)} results in {out}" + (f" ({troubles})" if troubles else ""))
-    echo(f"Show the table: fern bench table {task}{named}")
+    echo(f"Show the table: fern bench table {task}{option}")
     if counts["failed"] or summary.damaged:
         raise typer.Exit(1)
 
@@ -147,8 +147,8 @@ def export_fev(
     from fern.benchmark.fev_tasks import export_tasks
     from fern.benchmark.tasks import read_task
 
-    written = export_tasks(read_task(task).narrowed(datasets=split_names(datasets)), folder, windows=windows)
-    echo(f"{len(written)} tasks in {folder}")
+    labels = export_tasks(read_task(task).narrowed(datasets=split_names(datasets)), folder, windows=windows)
+    echo(f"{len(labels)} tasks in {folder}")
     echo(f'Read them: fev.Benchmark.from_yaml("{Path(folder) / "tasks.yaml"}")')
 
 

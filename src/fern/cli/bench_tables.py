@@ -57,8 +57,8 @@ def table(
     if format_ is not None and format_ not in FORMATS:
         raise unknown_name("format", format_, FORMATS)
     contents = store.contents()
-    wanted = split_names([metrics] if metrics else None)
-    built = build_table(contents.results, task=_task(task, contents), kind=kind, metrics=wanted, paper=paper)
+    metric_names = split_names([metrics] if metrics else None)
+    built = build_table(contents.results, task=_task(task, contents), kind=kind, metrics=metric_names, paper=paper)
     built = replace(built, notes=(*contents.notes, *built.notes))
     if out is not None and format_ is not None:
         with write_whole(out) as temporary:
@@ -158,7 +158,7 @@ def response(
         horizon = horizon if horizon is not None else has.horizon if has else 336
         trajectory = simulate(plan)
         data = _scenario_data(trajectory, context_length=length, horizon=horizon)
-        found = shock_response(
+        result = shock_response(
             lambda contexts: guarded.forecast_windows(
                 replace(data, contexts=contexts), time_limit=time_limit, training_limit=training_limit
             ),
@@ -170,13 +170,13 @@ def response(
             tolerance=tolerance,
         )
     if as_json:
-        echo_json(_response_record(found, target), indent=1)
+        echo_json(_response_record(result, target), indent=1)
     else:
-        _show_response(found, target)
+        _show_response(result, target)
     if plot is not None:
         from fern.plot.scores import shock_response_figure
 
-        save_figure(shock_response_figure(found, name=target), plot)
+        save_figure(shock_response_figure(result, name=target), plot)
         echo(f"wrote {plot}", err=as_json)
 
 
@@ -192,16 +192,16 @@ def _task(name: str, contents: "Contents") -> "Task | str":
     raise unknown_name("task", name, {*known, *task_names()})
 
 
-def _show_comparison(found: "Comparison") -> None:
+def _show_comparison(comparison: "Comparison") -> None:
     from rich.table import Table
 
     from fern.benchmark.results import title_of
     from fern.html.markup import number
 
-    title = f"{found.first} against {found.second}: {title_of(found.metric)}"
-    heads = ("dataset", "horizon", found.first, found.second, "difference", "95 % interval", "p", "verdict")
+    title = f"{comparison.first} against {comparison.second}: {title_of(comparison.metric)}"
+    heads = ("dataset", "horizon", comparison.first, comparison.second, "difference", "95 % interval", "p", "verdict")
     shown = Table(*heads, title=title, box=None, header_style="bold")
-    for verdict in found.verdicts:
+    for verdict in comparison.verdicts:
         test = verdict.test
         shown.add_row(
             verdict.dataset,
@@ -211,10 +211,10 @@ def _show_comparison(found: "Comparison") -> None:
             number(verdict.first - verdict.second),
             "" if test is None else f"{number(test.low)} to {number(test.high)}",
             "" if test is None else f"{test.p_value:.2g}",
-            f"{found.first} {verdict.words}",
+            f"{comparison.first} {verdict.words}",
         )
     console().print(shown)
-    over = found.over_scenarios
+    over = comparison.over_scenarios
     if over is not None:
         ranks = ", ".join(f"{model} {rank:.2f}" for model, rank in zip(over.models, over.ranks.average, strict=True))
         echo(f"\nAverage ranks over {over.ranks.scenarios} scenarios: {ranks}")
@@ -223,7 +223,7 @@ def _show_comparison(found: "Comparison") -> None:
             f"{over.ranks.f_p_value:.2g}), Nemenyi critical difference {over.critical_difference:.3g} at 5 %: "
             f"{over.words}"
         )
-    _show_notes(found.notes)
+    _show_notes(comparison.notes)
 
 
 def _show_notes(notes: Sequence[str]) -> None:
@@ -265,30 +265,30 @@ def _scenario_data(trajectory: "Trajectory", *, context_length: int, horizon: in
     )
 
 
-def _show_response(found: "ShockResponse", target: str) -> None:
+def _show_response(result: "ShockResponse", target: str) -> None:
     from rich.table import Table
 
     from fern.html.markup import number
 
-    lengths = f"{found.context_length} to {found.horizon}"
-    title = f"{target} on {found.scenario}, {lengths}, shock at row {found.shock_row:,}"
+    lengths = f"{result.context_length} to {result.horizon}"
+    title = f"{target} on {result.scenario}, {lengths}, shock at row {result.shock_row:,}"
     heads = ("windows", "number", "MSE", "MSE without the shock", "ratio")
     shown = Table(*heads, title=title, box=None, header_style="bold")
-    for phase in found.phases:
+    for phase in result.phases:
         figures = (phase.mse, phase.twin_mse, phase.ratio)
         shown.add_row(phase.name, f"{phase.windows:,}", *("" if value is None else number(value) for value in figures))
     console().print(shown)
-    echo(f"{target} {found.in_words()} (MSE before the shock: {number(found.level)})")
+    echo(f"{target} {result.in_words()} (MSE before the shock: {number(result.level)})")
 
 
-def _response_record(found: "ShockResponse", target: str) -> dict[str, Any]:
+def _response_record(result: "ShockResponse", target: str) -> dict[str, Any]:
     plain = ("scenario", "shock_row", "context_length", "horizon", "level", "recovery")
     series = ("starts", "errors", "twin_errors", "smoothed", "limits")
     return {
         "target": target,
-        **{name: getattr(found, name) for name in plain},
-        "phases": [{**asdict(phase), "ratio": phase.ratio} for phase in found.phases],
-        **{name: getattr(found, name).tolist() for name in series},
+        **{name: getattr(result, name) for name in plain},
+        "phases": [{**asdict(phase), "ratio": phase.ratio} for phase in result.phases],
+        **{name: getattr(result, name).tolist() for name in series},
     }
 
 

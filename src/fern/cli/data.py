@@ -119,7 +119,7 @@ def clean(
     from fern.data.frequency import parse_duration
     from fern.data.reading import open_source
 
-    check_files(file, out=out, log=log, others=[policy])
+    check_files(file, out=out, log=log, other_inputs=[policy])
     source = open_source(locate(file), table_options.reading(ignore=ignore))
     with working(f"Cleaning {file} …"):
         table, changes = clean_source(

@@ -65,7 +65,7 @@ def demo(
         f"the middle of the training set. Task: forecast {HORIZON} steps from the previous {CONTEXT_LENGTH}; the last\n"
         "10 % is the test set."
     )
-    models = {name: _trained(name, problem, epochs=epochs, seed=seed) for name in MODELS}
+    models = {name: _train_model(name, problem, epochs=epochs, seed=seed) for name in MODELS}
     echo("\nScoring every test window:")
     scores = {"oracle": score_oracle(problem)}
     for name, model in models.items():
@@ -75,9 +75,9 @@ def demo(
     _write(out / "table.md", table)
     echo(f"\n{table}")
     echo("Calibrating Fern's distribution on validation windows, and looking ahead of its errors:")
-    found = findings_of(models["fern"], problem)
-    own = own_data_section(result, drawings, "load.csv")
-    _write(out / "report.html", _page(problem, models, scores, found, own))
+    findings = findings_of(models["fern"], problem)
+    own_data = own_data_section(result, drawings, "load.csv")
+    _write(out / "report.html", _page(problem, models, scores, findings, own_data))
     echo(_summarise(result, scores, out, time.monotonic() - start))
 
 
@@ -117,8 +117,7 @@ def _write(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _trained(name: str, problem: "Problem", *, epochs: int, seed: int) -> "Forecaster":
-    """A model ready to forecast."""
+def _train_model(name: str, problem: "Problem", *, epochs: int, seed: int) -> "Forecaster":
     from fern.models import build_model
     from fern.models.base import FittedForecaster
     from fern.training import TrainConfig, train
@@ -151,8 +150,8 @@ def _page(
     problem: "Problem",
     models: "dict[str, Forecaster]",
     scores: "dict[str, Score]",
-    found: "Findings",
-    own: "Section",
+    findings: "Findings",
+    own_data: "Section",
 ) -> str:
     from fern.cli.demo_page import demo_sections
     from fern.html.page import page
@@ -160,13 +159,13 @@ def _page(
     trajectory = problem.dataset.trajectory
     exponent = None if trajectory is None else trajectory.scenario.lyapunov_exponent
     step = None if trajectory is None or exponent is None else trajectory.dt * exponent
-    sections = demo_sections(problem, models, scores, found, step=step)
+    sections = demo_sections(problem, models, scores, findings, step=step)
     lead = (
         "First a table, beside seasonal naive and classical forecasts. Then a Lorenz system whose parameters change in "
         f"the middle of the training set: {HORIZON} steps are forecast from the previous {CONTEXT_LENGTH}, over "
         f"{scores['fern'].windows:,} test windows."
     )
-    return page("Fern's demo", [own, *sections], lead=lead)
+    return page("Fern's demo", [own_data, *sections], lead=lead)
 
 
 def _summarise(result: "Backtest", scores: "dict[str, Score]", out: Path, seconds: float) -> str:

@@ -17,7 +17,7 @@ from fern.diagnostics import EigenProfile, Rules, detect_alarms, eigenprofile, l
 from fern.forecaster.report import Profile, render_coverage, render_profile
 from fern.forecaster.scores import Backtest
 from fern.html.figures import draw_live, drawing
-from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
+from fern.html.markup import Entry, Head, Html, bullet_list, element, join_html, listing, number
 from fern.html.page import Section, command
 from fern.models import Forecaster
 from fern.models.base import around
@@ -53,7 +53,7 @@ class Findings:
     rules: Rules
 
 
-def strided(windows: Windows) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.int64]]:
+def gather_strided(windows: Windows) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.int64]]:
     """Every 24th window: contexts, futures, and the first row of each context."""
     places = torch.arange(0, len(windows), STRIDE)
     past, future = windows.gather(places)
@@ -63,9 +63,9 @@ def strided(windows: Windows) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.in
 @torch.no_grad()
 def findings_of(model: Forecaster, problem: Problem) -> Findings:
     """Calibrate intervals on validation windows, look at them on test windows."""
-    past, future, origins = strided(problem.validation)
+    past, future, origins = gather_strided(problem.validation)
     calibration = fit_calibration(Residuals.of(_spread(model, past), future, origins=origins))
-    past, future, origins = strided(problem.test)
+    past, future, origins = gather_strided(problem.test)
     forecast = calibration.apply(_spread(model, past))
     report = coverage_report(forecast, future, origins=origins, paths=0)
     course = coverage_by_origin(forecast, future, origins=origins, row=report.row("margin", LEVEL))
@@ -88,19 +88,19 @@ def errors_by_step(
     models: Mapping[str, Forecaster], problem: Problem
 ) -> dict[str, NDArray[np.floating[Any]]]:  # name -> (H,)
     """The mean squared error of each step ahead over every 24th test window; the oracle's under its name."""
-    past, future, starts = strided(problem.test)
-    found: dict[str, NDArray[np.floating[Any]]] = {
+    past, future, starts = gather_strided(problem.test)
+    errors: dict[str, NDArray[np.floating[Any]]] = {
         name: (model(past).mean - future).square().mean(dim=(0, 2)).numpy() for name, model in models.items()
     }
     if problem.dataset.trajectory is not None:
         best = problem.best_forecasts(starts + problem.context_length)
-        found["oracle"] = ((best - future.numpy()) ** 2).mean(axis=(0, 2))
-    return found
+        errors["oracle"] = ((best - future.numpy()) ** 2).mean(axis=(0, 2))
+    return errors
 
 
 @torch.no_grad()
 def window_figures(
-    models: Mapping[str, Forecaster], problem: Problem, found: Findings, *, title: str
+    models: Mapping[str, Forecaster], problem: Problem, findings: Findings, *, title: str
 ) -> "tuple[Figure, Figure]":
     """A test window: forecasts beside the truth with Fern's calibrated interval, and what its map does there."""
     names, test = problem.dataset.channel_names, problem.test
@@ -108,7 +108,7 @@ def window_figures(
     forecasts = {name: model(past).mean[0].numpy() for name, model in models.items()}
     distribution: Ellipsoid | None = models["fern"](past).ellipsoid
     assert distribution is not None  # Fern has one always
-    low, high = found.calibration.apply(_spread(models["fern"], past)).interval(LEVEL)
+    low, high = findings.calibration.apply(_spread(models["fern"], past)).interval(LEVEL)
     band = Interval(low[0], high[0], LEVEL)
     window = forecast_figure(past[0].numpy(), future[0].numpy(), forecasts, channel_names=names, band=band, title=title)
     covariance, mean = distribution.covariance_matrix[0, 0].numpy(), distribution.mean[0, 0].numpy()
@@ -125,35 +125,35 @@ def demo_sections(
     problem: Problem,
     models: Mapping[str, Forecaster],
     scores: Mapping[str, Score],
-    found: Findings,
+    findings: Findings,
     *,
     step: float | None,
 ) -> list[Section]:
     """The sections about the known system. ``step`` is a step in Lyapunov times, where that is known."""
     name = problem.dataset.name
-    window, mechanism = window_figures(models, problem, found, title="")
+    window, mechanism = window_figures(models, problem, findings, title="")
     growth = errors_by_step(models, problem)
     oracle = growth.pop("oracle", None)
     lasts = ", ".join(f"{model} {number(float(errors[-1]))}" for model, errors in growth.items())
-    alarms = tuple(detect_alarms(found.profile, found.rules))
+    alarms = tuple(detect_alarms(findings.profile, findings.rules))
     series = ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
-    cut = replace(found.profile, **{name: getattr(found.profile, name)[:1500] for name in series})
+    cut = replace(findings.profile, **{name: getattr(findings.profile, name)[:1500] for name in series})
     rules = [
-        f"{rule.name}: {rule.explanation}. On validation data, {found.rules.lead} rows ahead: flagged "
+        f"{rule.name}: {rule.explanation}. On validation data, {findings.rules.lead} rows ahead: flagged "
         f"{rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows."
-        for rule in found.rules.rules
+        for rule in findings.rules.rules
     ]
     shown = Profile(problem.dataset.channel_names[0], cut, 0, alarms)
     sections = [
         Section(
             "result",
             "A shocked system",
-            joined(
+            join_html(
                 [
                     _table(scores),
                     element("p", {}, judge_system(scores)),
                     element("h3", {}, "What to look at"),
-                    listed(WHAT_TO_LOOK_AT),
+                    bullet_list(WHAT_TO_LOOK_AT),
                 ]
             ),
         ),
@@ -171,7 +171,7 @@ def demo_sections(
         Section(
             "window",
             "One forecast",
-            joined(
+            join_html(
                 [
                     drawing(
                         window,
@@ -192,15 +192,15 @@ def demo_sections(
         Section(
             "coverage",
             "How far to trust it",
-            render_coverage(found.covered, course=found.course, pit=found.pit),
+            render_coverage(findings.covered, course=findings.course, pit=findings.pit),
         ),
         Section(
             "diagnostics",
             "Before errors",
-            joined([render_profile(shown, name="diagnostics-figure"), listed(rules)]),
+            join_html([render_profile(shown, name="diagnostics-figure"), bullet_list(rules)]),
         ),
     ]
-    trajectory, profile = problem.dataset.trajectory, found.profile
+    trajectory, profile = problem.dataset.trajectory, findings.profile
     assert trajectory is not None  # the demo's system is simulated, and has three channels
     series_drawn = drawing(
         trajectory_figure(trajectory),
@@ -217,7 +217,7 @@ def demo_sections(
         caption="Left: the test part, coloured by speed. Right: what Fern forecasts of it, coloured by the "
         "largest eigenvalue of the patch, the mean over channels.",
     )
-    sections.insert(1, Section("system", "The system", joined([series_drawn, attractor_drawn])))
+    sections.insert(1, Section("system", "The system", join_html([series_drawn, attractor_drawn])))
     return sections
 
 
@@ -239,7 +239,7 @@ def own_data_section(result: Backtest, drawings: Html, file: str) -> Section:
         drawings,
         element("p", {}, "On your own file: ", command(f"fern backtest {file} --horizon 48")),
     ]
-    return Section("own-data", "A table", joined(words))
+    return Section("own-data", "A table", join_html(words))
 
 
 def judge_system(scores: Mapping[str, Score]) -> str:

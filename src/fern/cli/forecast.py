@@ -101,8 +101,8 @@ def make_forecaster(options: FitOptions, horizon: int | None, table: SeriesOptio
     forecaster = FernForecaster.load(model)
     useless = [name for name in FOR_TRAINING if name in settings]
     if useless:
-        named = ", ".join("--" + name.replace("_", "-") for name in useless)
-        raise FernError(f"{model} is a saved forecaster, which is not trained again", argument=named)
+        names = ", ".join("--" + name.replace("_", "-") for name in useless)
+        raise FernError(f"{model} is a saved forecaster, which is not trained again", argument=names)
     return forecaster.set_params(**settings), True
 
 
@@ -142,8 +142,8 @@ def fit(forecaster: "FernForecaster", table: "SeriesTable") -> None:
     forecaster.fit(table)
     seconds = clock.monotonic() - began
     say(f"fitted in {seconds:.0f} s; each forecast sees {forecaster.context_length_:,} rows")
-    said = 1 + len(table.notes)  # the columns' roles, and warnings
-    for note in forecaster.notes_[said:]:
+    notes_shown = 1 + len(table.notes)  # the columns' roles, and warnings
+    for note in forecaster.notes_[notes_shown:]:
         if "too few rows to learn from" not in note:  # that one is a warning
             say(f"note: {note}")
 
@@ -169,7 +169,7 @@ def _check_paths(
     data: str, *, out: Path | None, plot: Path | None, save: Path | None, folder: Path | None, future: Path | None
 ) -> None:
     """Every path is checked before any work, so that a mistake in one costs no training."""
-    check_files(data, out=out, plot=plot, kept=[save, folder], others=[future])
+    check_files(data, out=out, plot=plot, kept=[save, folder], other_inputs=[future])
     require_file(future)
     if save is not None:
         check_folder(save)

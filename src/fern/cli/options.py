@@ -180,9 +180,9 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
         if name not in groups
     ]
     for kind in groups.values():
-        own = get_type_hints(kind, include_extras=True)
+        group_hints = get_type_hints(kind, include_extras=True)
         parameters += [
-            parameter.replace(annotation=own[name], kind=keyword)
+            parameter.replace(annotation=group_hints[name], kind=keyword)
             for name, parameter in inspect.signature(kind).parameters.items()
         ]
 

@@ -79,8 +79,8 @@ def runs(
     with working("Reading results and drawing figures …"):
         from fern.benchmark.page import benchmark_page
 
-        made = benchmark_page(store)
-    write_page(out, made)
+        content = benchmark_page(store)
+    write_page(out, content)
 
 
 @group.command()
@@ -161,8 +161,8 @@ def _check(out: Path, *, inputs: list[Path | str | None] | None = None, kept: tu
     check_outputs([out], inputs=inputs or [], kept=kept)
 
 
-def write_page(out: Path, made: str) -> None:
+def write_page(out: Path, content: str) -> None:
     """Write a page whole, and say so."""
     with write_whole(out) as temporary:
-        size = temporary.write_bytes(made.encode())
+        size = temporary.write_bytes(content.encode())
     echo(f"wrote {out} ({size / 1e6:.1f} MB)")

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fern.benchmark.stress.targets import Takes
 
 
-def _show_adapters(wanted: bool) -> None:
-    if wanted:
+def _show_adapters(show: bool) -> None:
+    if show:
         from fern.benchmark.adapters.libraries import as_text
 
         echo(as_text())
@@ -85,7 +85,7 @@ def stress(
     from fern.benchmark.stress.requirements import parse_requirements
 
     import_own(modules)
-    asked = parse_requirements(require or [])
+    requirements = parse_requirements(require or [])
     check_target_outputs(junit, target=target, scenarios=scenarios or [])
     from fern.benchmark.stress.run import RIVALS, StressSettings, stress_test
     from fern.benchmark.stress.summary import as_text, write_junit
@@ -99,7 +99,7 @@ def stress(
         takes=cast("Takes", takes),
         rivals=RIVALS if rivals else (),
     )
-    report = stress_test(target, scenarios or (), requirements=asked, settings=settings, on_result=_tell)
+    report = stress_test(target, scenarios or (), requirements=requirements, settings=settings, on_result=_tell)
     echo(as_text(report))
     if junit is not None:
         write_junit(report, junit)

@@ -92,11 +92,11 @@ def check_files(
     plot: Path | None = None,
     log: Path | None = None,
     kept: Sequence[Path | None] = (),
-    others: Sequence[Path | None] = (),
+    other_inputs: Sequence[Path | None] = (),
 ) -> None:
     """Refuse every output that cannot be written, or that is an input, before anything is computed.
 
-    ``kept`` are folders that nothing may be written into, ``others`` further inputs.
+    ``kept`` are folders that nothing may be written into, ``other_inputs`` further inputs.
     """
     if plot is not None:
         from fern.plot.canvas import figure_format
@@ -106,7 +106,7 @@ def check_files(
     if not standard:
         assert out is not None
         require_ending(out, ENDINGS, what="a table")
-    inputs = [None if data == STANDARD else locate(data), *others]
+    inputs = [None if data == STANDARD else locate(data), *other_inputs]
     check_outputs([None if standard else out, plot, log], inputs=inputs, kept=kept)
 
 

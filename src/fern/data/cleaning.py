@@ -147,7 +147,7 @@ def clean(
     types = {} if isinstance(frame, str | Path) else source.types
     cleaned, log = clean_source(source, policy=policy, step=step, grid=grid, part=part)
     transformed = {change.column for change in log.changes if change.action == "asinh"}
-    return native.wrap(_in_types(cleaned, source, types, transformed)), log
+    return native.wrap(_cast_back(cleaned, source, types, transformed)), log
 
 
 def clean_source(
@@ -170,8 +170,8 @@ def clean_source(
     for name, table in split_by_series(source):
         rows += table.num_rows
         cleaner = _Cleaner(name, table, source, policy=policy, by_rows=grid == "rows", step=step)
-        piece, made = cleaner.run(part)
-        changes += made
+        piece, series_changes = cleaner.run(part)
+        changes += series_changes
         if piece is not None:
             pieces.append(piece)
     if not pieces:
@@ -203,45 +203,44 @@ class _Cleaner:
     def run(self, part: Part | None) -> tuple[pa.Table | None, list[Change]]:
         """The cleaned rows (None where no column is left) and the changes."""
         deleted = np.zeros(self._table.num_rows, np.bool_)
-        kept: dict[str, Floats] = {}
+        cleaned: dict[str, Floats] = {}
         for column in self._columns:
             values = as_floats(self._table[column]).copy()
             values[np.isinf(values)] = np.nan
             if self._policy.sentinels == "missing":
-                self._hide_sentinels(column, values)
+                for hidden in sentinels(values, stuck_after=self._policy.stuck_after(self._frequency)):
+                    values[hidden.first : hidden.first + hidden.length] = np.nan
+                    self._note(
+                        "to missing", column, hidden.first, hidden.length, reason=hidden.reason, was=hidden.value
+                    )
             action = self._column_action(column, values, part)
             if action is not None:
                 self._note(action.kind, column, 0, len(values), reason=action.reason)
             if action is None or action.kind != "drop":
                 asinh = action is not None
                 zeros = not asinh and self._policy.zeros == "clean"
-                kept[column] = self._mended(column, np.arcsinh(values) if asinh else values, deleted, zeros=zeros)
-        if not kept:
+                values = np.arcsinh(values) if asinh else values
+                cleaned[column] = self._repair_runs(column, values, deleted, zeros=zeros)
+        if not cleaned:
             return None, self._changes
         table = self._table.select([name for name in self._table.column_names if name not in self._columns])
-        for column, values in kept.items():
+        for column, values in cleaned.items():
             table = table.append_column(column, pa.array(values, mask=np.isnan(values)))
-        return table.filter(pa.array(~deleted)), [change for change in self._changes if not _moot(change, deleted)]
+        return table.filter(pa.array(~deleted)), [change for change in self._changes if not _is_moot(change, deleted)]
 
     def _column_action(self, column: str, values: Floats, part: Part | None) -> Action | None:
         """Whether the column as a whole is dropped or takes asinh."""
         if not np.isfinite(values).any():
             raise FernError(f"column {column!r} has no values; ignore it", argument=self._where)
-        judged = values if part is None else values[part.start : part.stop]
-        if len(judged) == 0:
+        rows = values if part is None else values[part.start : part.stop]
+        if len(rows) == 0:
             raise FernError(f"{self._where} has {len(values):,} rows, none of them in {part}", argument="part")
         scan = ColumnScan(column)
-        scan.add(judged)
+        scan.add(rows)
         actions = judge(scan.finish(), self._frequency, self._policy).actions
         return next((action for action in actions if action.kind in ("drop", "asinh")), None)
 
-    def _hide_sentinels(self, column: str, values: Floats) -> None:
-        """Make stuck values and missing-value codes missing."""
-        for hidden in sentinels(values, stuck_after=self._policy.stuck_after(self._frequency)):
-            values[hidden.first : hidden.first + hidden.length] = np.nan
-            self._note("to missing", column, hidden.first, hidden.length, reason=hidden.reason, was=hidden.value)
-
-    def _mended(self, column: str, values: Floats, deleted: Mask, *, zeros: bool) -> Floats:
+    def _repair_runs(self, column: str, values: Floats, deleted: Mask, *, zeros: bool) -> Floats:
         """Fill short runs of zeros and missing values, mark the rows of long ones as deleted."""
         runs = runs_of(values)
         chosen = (runs.values == 0) & zeros
@@ -299,14 +298,14 @@ class _Cleaner:
         )
 
 
-def _moot(change: Change, deleted: Mask) -> bool:
+def _is_moot(change: Change, deleted: Mask) -> bool:
     """Whether rows were filled, or made missing, that are gone anyway."""
     if change.action not in ("fill", "to missing") or change.first_row is None or change.last_row is None:
         return False
     return bool(deleted[change.first_row : change.last_row + 1].all())
 
 
-def _in_types(table: pa.Table, source: Source, types: Mapping[str, pa.DataType], transformed: set[str]) -> pa.Table:
+def _cast_back(table: pa.Table, source: Source, types: Mapping[str, pa.DataType], transformed: set[str]) -> pa.Table:
     """The columns in the types that came in; whole numbers that took asinh are no longer whole."""
     for i, name in enumerate(table.column_names):
         type_ = types.get(name)

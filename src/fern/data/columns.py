@@ -190,38 +190,38 @@ def find_roles(table: pa.Table, reading: Reading = GUESSED, *, name: str, partia
         raise FernError("has no columns", where=name)
     require_distinct(names, name=name)
     known = reading.like or Roles(())
-    naming = _given_identifiers(names, id_col, known, ignore)
+    naming = _resolve_identifiers(names, id_col, known, ignore)
     time_col = reading.time_col
     if time_col is None and known.time in names:
         time_col = known.time
-    wanted = reading.target_col or (known.values if not naming and known.series is None else ())
-    asked = {"time_col": [time_col], "id_col": id_col or (), "target_col": wanted, "ignore": ignore}
+    target_col = reading.target_col or (known.values if not naming and known.series is None else ())
+    asked = {"time_col": [time_col], "id_col": id_col or (), "target_col": target_col, "ignore": ignore}
     for argument, columns in asked.items():
         for column in columns:
             if column is not None and column not in names:
                 raise unknown_name("column", column, names, argument=argument, where=name)
     left = [column for column in names if column not in (*naming, *ignore, *covariates)]
-    free = [column for column in left if column not in wanted]
-    time, form = find_time(table, free, name=name, asked=time_col)
+    free = [column for column in left if column not in target_col]
+    time, form = find_time(table, free, name=name, time_col=time_col)
     if time is None and id_col and forecast and find_time(table, id_col, name=name)[0] is not None:
         raise FernError("it is the only column of times", argument="id_col", got=id_col, where=name)
     if not naming and forecast and (reading.like is None or known.series is not None):
-        others = table.select([column for column in left if column in free or column == time])
-        naming = find_identifiers(others, time, text=reading.guess_id, name=name, partial=partial)
+        candidates = table.select([column for column in left if column in free or column == time])
+        naming = find_identifiers(candidates, time, text=reading.guess_id, name=name, partial=partial)
         left = [column for column in left if column not in naming]
     series = JOINT.join(naming) if naming else None
     targets = None
     if forecast:
-        if series is not None and not wanted and known.values and set(known.values) <= set(names):
-            wanted = known.values
-        targets = _targets(names, wanted, series=naming, time=time_col, where=name)
+        if series is not None and not target_col and known.values and set(known.values) <= set(names):
+            target_col = known.values
+        targets = _targets(names, target_col, series=naming, time=time_col, where=name)
     # The row numbers that some programs write in front of the columns are no values.
     aside = [column for column in left if column != time and is_row_number(table, column)]
-    others = [column for column in left if column != time and column not in aside]
-    values = others
+    remaining = [column for column in left if column != time and column not in aside]
+    values = remaining
     if forecast:
         long, ignored = bool(naming), reading.ignore_columns
-        values, extra = _choose_values(table, others, targets, time=time, long=long, ignored=ignored, where=name)
+        values, extra = _choose_values(table, remaining, targets, time=time, long=long, ignored=ignored, where=name)
         aside += extra
     if not values and not covariates:
         raise FernError("has no value column besides the time column", expected="at least one", where=name)
@@ -235,7 +235,7 @@ def find_roles(table: pa.Table, reading: Reading = GUESSED, *, name: str, partia
     return Roles(tuple(values), time, form, series, (*ignore, *aside), covariates, joint, notes)
 
 
-def _given_identifiers(
+def _resolve_identifiers(
     names: Sequence[str], id_col: Sequence[str] | None, known: Roles, ignore: Sequence[str]
 ) -> tuple[str, ...]:
     """The columns that name the series by what is said, by the table before or by the usual name."""
@@ -251,7 +251,7 @@ def _given_identifiers(
 
 def _choose_values(
     table: pa.Table,
-    others: Sequence[str],
+    columns: Sequence[str],
     targets: Sequence[str] | None,
     *,
     time: str | None,
@@ -260,17 +260,17 @@ def _choose_values(
     where: str,
 ) -> tuple[list[str], list[str]]:
     """The columns to forecast, and those to leave out; what could be either is asked."""
-    named = [column for column in others if says_time(column) or says_id(column)]
+    named = [column for column in columns if says_time(column) or says_id(column)]
     if time is None and targets is None:
-        _refuse_parts_of_time(table, others, where=where)
-    values = targets or [column for column in others if column not in named and _holds_values(table, column)]
-    extra = [column for column in others if column not in values]
+        _refuse_parts_of_time(table, columns, where=where)
+    values = targets or [column for column in columns if column not in named and _holds_values(table, column)]
+    extra = [column for column in columns if column not in values]
     unnamed = [column for column in extra if column not in named]
     if unnamed and not ignored:
         for column in unnamed:
             if _is_mostly_numbers(table, column):
                 check_values(table, column, name=where)
-        problem = f"{_listed(unnamed)} {'is' if len(unnamed) == 1 else 'are'} neither identifier, time nor target"
+        problem = f"{_list_columns(unnamed)} {'is' if len(unnamed) == 1 else 'are'} neither identifier, time nor target"
         expected = "to be set to leave such columns out; covariates are named as known, past or static"
         raise FernError(problem, argument="ignore_columns", expected=expected, where=where)
     if targets is not None:
@@ -278,25 +278,24 @@ def _choose_values(
     covariates = [column for column in values if _says_covariate(column)]
     if not long and 0 < len(covariates) < len(values):
         rest = [column for column in values if column not in covariates]
-        problem = f"{_listed(covariates)} may be covariates of {_listed(rest)}, or to be forecast as well"
+        problem = f"{_list_columns(covariates)} may be covariates of {_list_columns(rest)}, or to be forecast as well"
         expected = "the columns' roles: targets, known ahead, or known up to the last row"
         raise FernError(problem, argument="target_col, futr_exog_list, hist_exog_list", expected=expected, where=where)
     for column in named:
         # One value in all rows, or another one in nearly every row, tells no series apart.
         if says_id(column) and 1 < len(table[column].unique()) <= table.num_rows / 2:
-            problem = f"{column!r} may name the series, but {_why_no_series(table, time)}"
+            problem = f"{column!r} may name the series, but {_explain_no_series(table, time)}"
             raise FernError(problem, argument="id_col, ignore_columns", expected="one of them", where=where)
     if not values and named:
-        raise FernError(
-            f"{_listed(named)} would be all there is to forecast, and a name that says time or identifier is no target",
-            argument="target_col",
-            expected="the column to forecast",
-            where=where,
+        problem = (
+            f"{_list_columns(named)} would be all there is to forecast, "
+            "and a name that says time or identifier is no target"
         )
+        raise FernError(problem, argument="target_col", expected="the column to forecast", where=where)
     return list(values), extra
 
 
-def _why_no_series(table: pa.Table, time: str | None) -> str:
+def _explain_no_series(table: pa.Table, time: str | None) -> str:
     if time is None:
         return "there is no time column"
     once = len(table[time].unique()) == table.num_rows
@@ -319,7 +318,7 @@ def _targets(
     return tuple(target_col)
 
 
-def _listed(columns: Sequence[str]) -> str:
+def _list_columns(columns: Sequence[str]) -> str:
     more = f" and {len(columns) - 5} more" if columns[5:] else ""
     return ", ".join(repr(column) for column in columns[:5]) + more
 
@@ -343,7 +342,7 @@ def _refuse_parts_of_time(table: pa.Table, columns: Sequence[str], *, where: str
     parts = [column for column in columns if "".join(_words(column)) in _PARTS]
     if len(parts) > 1:
         raise FernError(
-            f"time is spread over the columns {_listed(parts)}",
+            f"time is spread over the columns {_list_columns(parts)}",
             argument="time_col",
             expected="one column of dates such as 2020-12-31; in pandas: df['ds'] = pd.to_datetime(df[['year', "
             "'month', 'day']])",
@@ -366,12 +365,12 @@ def require_distinct(names: Sequence[str], *, name: str) -> None:
 
 
 def find_time(
-    table: pa.Table, columns: Sequence[str], *, name: str, asked: str | None = None
+    table: pa.Table, columns: Sequence[str], *, name: str, time_col: str | None = None
 ) -> tuple[str | None, str | None]:
     """Which of these columns is time and, for text and numbers that are dates, its format; None where none is."""
     unread = []
-    for column in [asked] if asked else sorted(columns, key=lambda column: column != TIME):
-        data, named = table[column], column == asked or _may_be_time(column)
+    for column in [time_col] if time_col else sorted(columns, key=lambda column: column != TIME):
+        data, named = table[column], column == time_col or _may_be_time(column)
         if is_time(data.type):
             return column, None
         if is_text(data.type):
@@ -383,27 +382,27 @@ def find_time(
         number = number_format(data, name=column, named=named)
         if number is not None:
             return column, number
-    whole = [column for column in columns if _counts_time(table, column, asked)]
-    parts = [column for column in columns if asked is None and "".join(_words(column)) in _PARTS]
+    whole = [column for column in columns if _counts_time(table, column, time_col)]
+    parts = [column for column in columns if time_col is None and "".join(_words(column)) in _PARTS]
     if len(parts) > 1 and set(whole) <= set(parts):
         return None, None  # a year and a month: neither is time by itself
     if whole:
         return whole[0], None
     if unread:
         raise _explain_time(table[unread[0]], unread[0], where=name)
-    if asked:
-        problem = f"time column {asked!r} holds {table[asked].type}"
+    if time_col:
+        problem = f"time column {time_col!r} holds {table[time_col].type}"
         raise FernError(problem, expected="dates, timestamps or integers", where=name)
     return None, None
 
 
-def _counts_time(table: pa.Table, column: str, asked: str | None) -> bool:
+def _counts_time(table: pa.Table, column: str, time_col: str | None) -> bool:
     """Whether a column of whole numbers is time: by what is asked, by its name, or as the rows' number."""
     data = table[column]
-    if not pa.types.is_integer(data.type) and not (is_whole(data) and (column == asked or says_time(column))):
+    if not pa.types.is_integer(data.type) and not (is_whole(data) and (column == time_col or says_time(column))):
         return False
-    if asked is not None:
-        return column == asked
+    if time_col is not None:
+        return column == time_col
     if is_row_number(table, column) or column.strip().casefold() in TIME_NAMES:
         return True
     if not says_time(column) or data.null_count == len(data):
@@ -428,8 +427,8 @@ def _explain_time(column: pa.ChunkedArray, name: str, *, where: str) -> FernErro
     first = next(value for value in text.to_pylist() if value is not None) if not most else ""
     problem = f"time column {name!r}: cannot read {text[row].as_py()!r} in data row {row + 1:,}"
     if most:
-        other = next(i for i in range(len(head)) if text[i].is_valid and not bad[i].as_py())
-        problem += f"; other rows are written as {text[other].as_py()!r}"
+        example = next(i for i in range(len(head)) if text[i].is_valid and not bad[i].as_py())
+        problem += f"; other rows are written as {text[example].as_py()!r}"
     else:
         dated = pa.array([f"{first.strip().rstrip('.')} 2000"])
         if any(parse_text(dated, form).null_count == 0 for form in ("%b %Y", "%B %Y")):
@@ -466,25 +465,25 @@ def find_identifiers(
     """
     if ID in table.column_names:
         return (ID,)
-    others = [column for column in table.column_names if column != time and not table[column].null_count]
-    texts = [column for column in others if is_text(table.schema.field(column).type)]
-    named = [column for column in others if says_id(column) and (column in texts or _is_whole(table, column))]
-    counts = {column: len(table[column].unique()) for column in {*texts, *named}}
-    constant = [column for column in named if counts[column] == 1]
+    candidates = [column for column in table.column_names if column != time and not table[column].null_count]
+    texts = [column for column in candidates if is_text(table.schema.field(column).type)]
+    id_columns = [column for column in candidates if says_id(column) and (column in texts or _is_whole(table, column))]
+    counts = {column: len(table[column].unique()) for column in {*texts, *id_columns}}
+    constant = [column for column in id_columns if counts[column] == 1]
     if time is None or len(table[time].unique()) == table.num_rows:
         lone = texts if text and len(texts) == 1 and counts[texts[0]] == 1 else []
         return tuple(constant[:_MOST_NAMING] or lone)
     # A column with another value in nearly every row numbers the rows.
-    key = _find_key(table, time, [column for column in named if counts[column] <= table.num_rows / 2], name=name)
+    key = _find_key(table, time, [column for column in id_columns if counts[column] <= table.num_rows / 2], name=name)
     if key:
         more = [column for column in constant if partial and column not in key]
-        return tuple(column for column in named if column in (*key, *more))
+        return tuple(column for column in id_columns if column in (*key, *more))
     if len(texts) == 1:
         return tuple(texts) if text and _is_key(table, [time, *texts]) else ()
-    mixed = [column for column in others if column in counts and counts[column] <= table.num_rows / 2]
+    mixed = [column for column in candidates if column in counts and counts[column] <= table.num_rows / 2]
     key = _find_key(table, time, mixed[: 2 * _MOST_NAMING], name=name)
     if key:
-        problem = f"{_listed(key)} {'together name' if len(key) > 1 else 'may name'} the series"
+        problem = f"{_list_columns(key)} {'together name' if len(key) > 1 else 'may name'} the series"
         raise FernError(problem, argument="id_col", expected=f"to be {','.join(key)}, if that is right", where=name)
     return ()
 
@@ -494,14 +493,14 @@ def _find_key(table: pa.Table, time: str, columns: Sequence[str], *, name: str) 
     if not columns or not _is_key(table, [time, *columns]):
         return ()
     for count in range(1, min(len(columns), _MOST_NAMING) + 1):
-        found = [chosen for chosen in combinations(columns, count) if _is_key(table, [time, *chosen])]
-        if not found:
+        keys = [chosen for chosen in combinations(columns, count) if _is_key(table, [time, *chosen])]
+        if not keys:
             continue
-        groups = {_count_groups(table, chosen) for chosen in found}
-        if len(groups | {_count_groups(table, sorted({c for chosen in found for c in chosen}))}) > 1:
-            ways = " or ".join(_listed(chosen) for chosen in found[:3])
+        groups = {_count_groups(table, chosen) for chosen in keys}
+        if len(groups | {_count_groups(table, sorted({c for chosen in keys for c in chosen}))}) > 1:
+            ways = " or ".join(_list_columns(chosen) for chosen in keys[:3])
             raise FernError(f"{ways} may name the series", argument="id_col", expected="one of them", where=name)
-        return found[0]
+        return keys[0]
     return ()
 
 

@@ -48,8 +48,8 @@ class Covariates:
     @classmethod
     def of(cls, *, known: object, past: object, static: object) -> "Covariates":
         """The arguments of `FernForecaster`, checked."""
-        given = {"known": known, "past": past, "static": static}
-        lists = {kind: _names(argument, given[kind]) for kind, argument in ARGUMENTS.items()}
+        columns = {"known": known, "past": past, "static": static}
+        lists = {kind: _names(argument, columns[kind]) for kind, argument in ARGUMENTS.items()}
         counts = Counter(name for names in lists.values() for name in names)
         twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
@@ -121,7 +121,7 @@ def learn_encoding(table: pa.Table, names: Sequence[str], *, argument: str, wher
             raise unknown_name("column", name, table.column_names, argument=argument, where=where)
         column = table[name]
         if is_time(column.type):
-            raise _refused_type(column.type, name, argument=argument, where=where)
+            raise _type_error(column.type, name, argument=argument, where=where)
         if not (is_text(column.type) or pa.types.is_dictionary(column.type)):
             _numbers(column, name, argument=argument, where=where)
             encoded.append(EncodedColumn(name))
@@ -144,7 +144,7 @@ def learn_encoding(table: pa.Table, names: Sequence[str], *, argument: str, wher
 def _numbers(values: pa.Array | pa.ChunkedArray, name: str, *, argument: str, where: str) -> Floats:  # (T,)
     type_ = values.type
     if not is_numeric(type_) and not pa.types.is_null(type_):
-        raise _refused_type(type_, name, argument=argument, where=where)
+        raise _type_error(type_, name, argument=argument, where=where)
     numbers = np.asarray(pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
@@ -153,7 +153,7 @@ def _numbers(values: pa.Array | pa.ChunkedArray, name: str, *, argument: str, wh
     return numbers
 
 
-def _refused_type(type_: pa.DataType, name: str, *, argument: str, where: str) -> FernError:
+def _type_error(type_: pa.DataType, name: str, *, argument: str, where: str) -> FernError:
     expected = "numbers, booleans or categories"
     return FernError(f"{name!r} holds {type_}", argument=argument, expected=expected, where=where)
 
@@ -200,12 +200,12 @@ class Encoding:
         numbers: dict[str, Floats] = {}
         for kind in ("known", "past"):
             numbers |= encode_columns(table, getattr(self, kind), argument=ARGUMENTS[kind], where=where)
-        kept = table.drop_columns([name for name in self.names.names if name in table.column_names])
+        encoded = table.drop_columns([name for name in self.names.names if name in table.column_names])
         for name, values in numbers.items():
-            if name in kept.column_names:
+            if name in encoded.column_names:
                 raise FernError(f"there are two columns {name!r}", argument=ARGUMENTS["known"], where=where)
-            kept = kept.append_column(name, pa.array(values, pa.float64(), from_pandas=True))
-        return kept
+            encoded = encoded.append_column(name, pa.array(values, pa.float64(), from_pandas=True))
+        return encoded
 
     def to_mapping(self) -> dict[str, Any]:
         """What JSON holds: all but the names, which the columns have."""
@@ -215,7 +215,9 @@ class Encoding:
     def from_mapping(cls, plain: Mapping[str, Any]) -> "Encoding":
         """What `to_mapping` made."""
         columns: dict[str, Any] = {
-            kind: tuple(EncodedColumn(one["name"], one["levels"] and tuple(one["levels"])) for one in plain[kind])
+            kind: tuple(
+                EncodedColumn(entry["name"], entry["levels"] and tuple(entry["levels"])) for entry in plain[kind]
+            )
             for kind in KINDS
         }
         names = Covariates(**{kind: tuple(column.name for column in columns[kind]) for kind in KINDS})
@@ -236,8 +238,8 @@ def learn_columns(
         _open_holidays(country)  # an unknown one must not cost a training
     encoded: dict[str, Any] = {}
     for kind, argument in ARGUMENTS.items():
-        own, place = (table, where) if kind != "static" or statics is None else (statics, "static_df")
-        encoded[kind] = learn_encoding(own, getattr(names, kind), argument=argument, where=place)
+        source, place = (table, where) if kind != "static" or statics is None else (statics, "static_df")
+        encoded[kind] = learn_encoding(source, getattr(names, kind), argument=argument, where=place)
     return Encoding(names, **encoded, calendar=calendar, country=country)
 
 
@@ -256,18 +258,18 @@ def read_statics(
     names = table[id_col].cast(pa.string()).combine_chunks().dictionary_encode()
     codes, labels = np.asarray(names.indices), names.dictionary.to_pylist()
     _, first = np.unique(codes, return_index=True)
-    own = matrix[first]
-    wrong = np.argwhere(~((matrix == own[codes]) | (np.isnan(matrix) & np.isnan(own[codes]))))
+    first_values = matrix[first]
+    wrong = np.argwhere(~((matrix == first_values[codes]) | (np.isnan(matrix) & np.isnan(first_values[codes]))))
     if len(wrong):
         row, column = wrong[0]
         problem = f"{list(numbers)[column]!r} changes within series {labels[codes[row]]!r} (data row {row + 1:,})"
         raise FernError(problem, argument=ARGUMENTS["static"], expected="one value for each series", where=where)
-    lacking = np.argwhere(~np.isfinite(own))
+    lacking = np.argwhere(~np.isfinite(first_values))
     if len(lacking):
         place, column = lacking[0]
         problem = f"{list(numbers)[column]!r} has no value for series {labels[place]!r}"
         raise FernError(problem, argument=ARGUMENTS["static"], where=where)
-    return dict(zip(labels, own, strict=True))
+    return dict(zip(labels, first_values, strict=True))
 
 
 def calendar_features(
@@ -317,8 +319,8 @@ def calendar_features(
 
 def _holidays(day: NDArray[Any], country: str) -> Floats:  # (T, 3)
     years = np.unique(day.astype("datetime64[Y]").astype(np.int64)) + 1970
-    listed = _open_holidays(country, range(int(years.min()) - 1, int(years.max()) + 2))
-    dates = np.array(sorted(listed), dtype="datetime64[D]")
+    holiday_dates = _open_holidays(country, range(int(years.min()) - 1, int(years.max()) + 2))
+    dates = np.array(sorted(holiday_dates), dtype="datetime64[D]")
     shifts = np.array([0, 1, -1], "timedelta64[D]")
     return np.isin(day[:, None] + shifts, dates).astype(np.float64)
 
@@ -335,7 +337,7 @@ def _open_holidays(country: str, years: range | None = None) -> Any:
 
 def align_future(
     rows: Mapping[str, tuple[pa.Array, Floats]],  # series -> stamps (n,), values (n, K)
-    wanted: Mapping[str, pa.Array],  # series -> the stamps to forecast (H,)
+    future_stamps: Mapping[str, pa.Array],  # series -> the stamps to forecast (H,)
     *,
     columns: Sequence[str],
 ) -> dict[str, Floats]:  # series -> (H, K)
@@ -344,24 +346,24 @@ def align_future(
     Rows of other stamps or series are left out.
     """
     missing: list[tuple[str, str]] = []
-    without = [name for name in wanted if name not in rows]
+    without = [name for name in future_stamps if name not in rows]
     if without:
         more = f" and {len(without) - _SHOWN:,} more" if len(without) > _SHOWN else ""
         shown = ", ".join(repr(name) for name in without[:_SHOWN])
         raise FernError(f"has no rows of series {shown}{more}" if any(without) else "has no rows", argument="futr_df")
     aligned: dict[str, Floats] = {}
-    for name, stamps in wanted.items():
-        have, values = rows[name]
-        keys = as_integers(have)
+    for name, stamps in future_stamps.items():
+        when, values = rows[name]
+        keys = as_integers(when)
         order = np.argsort(keys, kind="stable")
         if len(keys) > 1 and (np.diff(keys[order]) == 0).any():
             row = int(order[np.flatnonzero(np.diff(keys[order]) == 0)[0]])
-            raise FernError(f"has the stamp {as_text(have[row])} twice", argument="futr_df", where=_series(name))
-        want = as_integers(stamps)
-        place = np.searchsorted(keys[order], want)
-        there = (place < len(keys)) & (keys[order][np.minimum(place, len(keys) - 1)] == want)
-        missing += [(name, str(as_text(stamps[int(step)]))) for step in np.flatnonzero(~there)]
-        if there.all():
+            raise FernError(f"has the stamp {as_text(when[row])} twice", argument="futr_df", where=_series(name))
+        future_keys = as_integers(stamps)
+        place = np.searchsorted(keys[order], future_keys)
+        is_known = (place < len(keys)) & (keys[order][np.minimum(place, len(keys) - 1)] == future_keys)
+        missing += [(name, str(as_text(stamps[int(step)]))) for step in np.flatnonzero(~is_known)]
+        if is_known.all():
             chosen = values[order[place]]
             bad = np.argwhere(~np.isfinite(chosen))
             if len(bad):

@@ -233,15 +233,15 @@ def _count_fields(number: int) -> str:
 
 def _check_header(header: list[str], *, name: str) -> None:
     """A header names columns: values in its place would silently lose a row, doubles a column."""
-    named = [field for field in header if field]
-    if named and all(is_number(field) or _DATE.fullmatch(field) for field in named):
+    names = [field for field in header if field]
+    if names and all(is_number(field) or _DATE.fullmatch(field) for field in names):
         raise FernError(
-            f"the first line contains values ({', '.join(named[:3])}, …)", expected="column names", where=name
+            f"the first line contains values ({', '.join(names[:3])}, …)", expected="column names", where=name
         )
     nameless = next((i for i, field in enumerate(header) if i and not field), None)
     if nameless is not None:
         raise FernError(f"column {nameless + 1} has no name (one separator too many in the header?)", where=name)
-    doubled, times = min(((field, times) for field, times in Counter(named).items() if times > 1), default=("", 0))
+    doubled, times = min(((field, times) for field, times in Counter(names).items() if times > 1), default=("", 0))
     if times:
         raise FernError(f"column {doubled!r} appears {times} times in the header", where=name)
 

@@ -59,15 +59,15 @@ class Frequency:
     def __str__(self) -> str:
         if self.unit == "nanosecond":
             size, name = next((size, name) for size, name in _NAMES if self.count % size == 0)
-            return _counted(self.count // size, name)
+            return _pluralise(self.count // size, name)
         if self.unit == "integer":
             return f"integer step of {self.count}"
         if self.unit == "month end":
-            return f"{_counted(self.count, 'month')} (month end)"
+            return f"{_pluralise(self.count, 'month')} (month end)"
         if self.unit == "business day" and self.weekmask != WORKDAYS:
             closed = [day for day, open_ in zip(WEEKDAYS, self.weekmask, strict=True) if open_ == "0"]
-            return f"{_counted(self.count, 'open day')} (never on {' or '.join(closed)})"
-        return _counted(self.count, self.unit)
+            return f"{_pluralise(self.count, 'open day')} (never on {' or '.join(closed)})"
+        return _pluralise(self.count, self.unit)
 
     @property
     def nanoseconds(self) -> float | None:
@@ -131,7 +131,7 @@ def next_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:
         >>> [str(stamp.as_py())[:10] for stamp in next_stamps(last, Frequency("month end", 1), 2)]
         ['2020-02-29', '2020-03-31']
     """
-    return _stepped(last, frequency, np.arange(1, count + 1, dtype=np.int64))
+    return _add_steps(last, frequency, np.arange(1, count + 1, dtype=np.int64))
 
 
 def last_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:
@@ -143,7 +143,7 @@ def last_stamps(last: pa.Scalar, frequency: Frequency, count: int) -> pa.Array:
         >>> [str(stamp.as_py())[:10] for stamp in last_stamps(last, Frequency("month end", 1), 2)]
         ['2020-02-29', '2020-03-31']
     """
-    return _stepped(last, frequency, np.arange(1 - count, 1, dtype=np.int64))
+    return _add_steps(last, frequency, np.arange(1 - count, 1, dtype=np.int64))
 
 
 def require_reach(last: pa.Scalar, frequency: Frequency, count: int) -> None:
@@ -162,14 +162,14 @@ def require_reach(last: pa.Scalar, frequency: Frequency, count: int) -> None:
         raise FernError(f"{count:,} steps from {as_text(last)} leave the calendar (the step is {frequency})")
 
 
-def _stepped(last: pa.Scalar, frequency: Frequency, rows: NDArray[np.int64]) -> pa.Array:
+def _add_steps(last: pa.Scalar, frequency: Frequency, rows: NDArray[np.int64]) -> pa.Array:
     if len(rows):
         require_reach(last, frequency, int(rows[np.abs(rows).argmax()]))
     steps = rows * frequency.count
     if frequency.unit in ("nanosecond", "integer", "row"):
         return pa.array(as_integers(pa.array([last], last.type)) + steps).view(last.type)
     local = local_times(pa.array([last], last.type))[0]
-    stamps = pc.cast(pa.array(_on_calendar(local, frequency, steps)), pa.timestamp("ns"))
+    stamps = pc.cast(pa.array(_step_calendar(local, frequency, steps)), pa.timestamp("ns"))
     if last.type.tz is not None:
         # An hour that the clock skips moves to the next; of an hour that comes twice the first is taken.
         stamps = pc.assume_timezone(stamps, last.type.tz, ambiguous="earliest", nonexistent="latest")
@@ -199,7 +199,7 @@ def count_units(
     return (days if unit == "day" else days.astype("datetime64[M]")).astype(np.int64)
 
 
-def _on_calendar(local: np.int64, frequency: Frequency, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+def _step_calendar(local: np.int64, frequency: Frequency, steps: NDArray[np.int64]) -> NDArray[np.int64]:
     """Wall-clock nanoseconds ``steps`` units after ``local``."""
     clock = local % DAY
     date = np.datetime64(int(local // DAY), "D")
@@ -216,7 +216,7 @@ def _on_calendar(local: np.int64, frequency: Frequency, steps: NDArray[np.int64]
     return np.asarray(days.astype(np.int64) * DAY + clock, dtype=np.int64)
 
 
-def _counted(count: int, name: str) -> str:
+def _pluralise(count: int, name: str) -> str:
     return f"{count} {name}{'s' if count != 1 else ''}"
 
 
@@ -292,8 +292,8 @@ class _Steps:
         before = self._run
         ends = np.flatnonzero(steps[1:] != steps[:-1]) + 1
         if len(ends) == 0:  # one step from first to last, as on a whole grid
-            found = [(int(steps[0]), len(steps), len(steps) + (before[1] if steps[0] == before[0] else 0))]
-            self._run = (found[0][0], found[0][2])
+            tallies = [(int(steps[0]), len(steps), len(steps) + (before[1] if steps[0] == before[0] else 0))]
+            self._run = (tallies[0][0], tallies[0][2])
         else:
             lengths = np.diff(np.concatenate([[0], ends, [len(steps)]]))
             values = steps[np.concatenate([[0], ends])]
@@ -305,8 +305,8 @@ class _Steps:
             totals, longest = np.zeros(len(unique), np.int64), np.zeros(len(unique), np.int64)
             np.add.at(totals, inverse, lengths)
             np.maximum.at(longest, inverse, runs)
-            found = list(zip(unique.tolist(), totals.tolist(), longest.tolist(), strict=True))
-        for step, total, run in found:
+            tallies = list(zip(unique.tolist(), totals.tolist(), longest.tolist(), strict=True))
+        for step, total, run in tallies:
             count, known = self.counts.get(step, (0, 0))
             self.counts[step] = (count + total, max(known, run))
         if len(self.counts) > _KEPT_STEPS:  # a column of random stamps: keep the commonest, memory stays bounded
@@ -384,21 +384,21 @@ class GridScan:
             unordered=self._unordered,
             first_problem_row=self._first_problem,
         )
-        found = [_grid(base, unit, steps) for unit, steps in readings if steps.base() is not None]
-        if not any(grid.gaps + grid.irregular == 0 for grid in found):
-            found += self._open_days(base)
+        grids = [_grid(base, unit, steps) for unit, steps in readings if steps.base() is not None]
+        if not any(grid.gaps + grid.irregular == 0 for grid in grids):
+            grids += self._open_days(base)
         # The reading that leaves the fewest steps unexplained; elapsed time wins a tie.
-        return min(found, key=lambda grid: (grid.mixed, grid.gaps + grid.irregular), default=base)
+        return min(grids, key=lambda grid: (grid.mixed, grid.gaps + grid.irregular), default=base)
 
     def _open_days(self, base: TimeGrid) -> list[TimeGrid]:
         """The grid of the weekdays that there are, where some never are: a shop that is closed on Sundays."""
         if self._integer or "day" not in self._calendar or not self._days:
             return []
         days = np.concatenate(self._days)
-        there = np.bincount((days + 3) % 7, minlength=7) > 0  # the epoch was a Thursday
-        if not LEAST_OPEN <= there.sum() < 7 or days[-1] - days[0] < 7 * LEAST_WEEKS:
+        is_open = np.bincount((days + 3) % 7, minlength=7) > 0  # the epoch was a Thursday
+        if not LEAST_OPEN <= is_open.sum() < 7 or days[-1] - days[0] < 7 * LEAST_WEEKS:
             return []
-        mask = "".join("1" if one else "0" for one in there)
+        mask = "".join("1" if is_day_open else "0" for is_day_open in is_open)
         if mask == WORKDAYS:
             return []  # has a reading already
         steps = _Steps()

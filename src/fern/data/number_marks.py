@@ -75,8 +75,8 @@ def choose_marks(columns: Sequence[Sequence[str]], *, where: str, decimal: str |
         ".": bool(dots) and all(_MAYBE["."].fullmatch(field) for field in dots),
     }
     if decimal is not None:
-        other = "," if decimal == "." else "."
-        return Marks(decimal, bool(sure[other]) or likely[other] or spaced or signed)
+        separator = "," if decimal == "." else "."
+        return Marks(decimal, bool(sure[separator]) or likely[separator] or spaced or signed)
     thousands = next((mark for mark in sure if sure[mark]), None)
     if thousands is None and commas and dots and likely[","] != likely["."]:
         thousands = "," if likely[","] else "."
@@ -128,9 +128,9 @@ def parse_numbers(
     if marks is None:
         shown = [value for value in text.slice(0, _SHOWN_ROWS).to_pylist() if value]
         marks = choose_marks([shown], where=where) if all(map(is_number, shown)) else Marks()
-    other = "," if marks.decimal == "." else r"\."
+    thousands = "," if marks.decimal == "." else r"\."
     mark = re.escape(marks.decimal)
-    digits = rf"(?:\d+|\d{{1,3}}(?:[{other}{_SPACES}]\d{{3}})+)" if marks.grouped else r"\d+"
+    digits = rf"(?:\d+|\d{{1,3}}(?:[{thousands}{_SPACES}]\d{{3}})+)" if marks.grouped else r"\d+"
     number = rf"^[+-]?[{_SIGNS}]?\s?(?:{digits}(?:{mark}\d*)?|{mark}\d+){_EXPONENT}\s?[{_SIGNS}]?$"
     wrong = np.flatnonzero(np.asarray(pc.invert(pc.match_substring_regex(text, number)).fill_null(False)))
     if len(wrong):
@@ -139,5 +139,5 @@ def parse_numbers(
             expected="numbers; correct it, or ignore the column",
             where=where,
         )
-    plain = pc.replace_substring_regex(text, rf"[{other}{_SPACES}{_SIGNS}\s]", "")
+    plain = pc.replace_substring_regex(text, rf"[{thousands}{_SPACES}{_SIGNS}\s]", "")
     return pc.cast(pc.replace_substring(plain, marks.decimal, "."), pa.float64())

@@ -147,8 +147,8 @@ def _from_pandas(frame: Any) -> tuple[pa.Table, Native]:
         frame, columns = frame.assign(**starts), {**columns, **starts}
     for name, column in columns.items():
         _check_zones(name, column)
-    other = {str(label): label for label in labels if not isinstance(label, str)}
-    return _to_arrow(frame, columns), Native("pandas", index, index_name, other, periods=periods)
+    odd_labels = {str(label): label for label in labels if not isinstance(label, str)}
+    return _to_arrow(frame, columns), Native("pandas", index, index_name, odd_labels, periods=periods)
 
 
 def _span(period: Any) -> str:
@@ -158,12 +158,12 @@ def _span(period: Any) -> str:
 
 def _to_arrow(frame: Any, columns: Mapping[str, Any]) -> pa.Table:
     """A small frame column by column; a large one, or one with an odd column, by Arrow's own way, which has threads."""
-    many = 8 * frame.size > _WORTH_THREADS
-    if not many:
+    is_large = 8 * frame.size > _WORTH_THREADS
+    if not is_large:
         with suppress(pa.ArrowException, OverflowError, UnicodeError):  # Arrow's own way tells which column, and why
             return pa.table({name: pa.array(column, from_pandas=True) for name, column in columns.items()})
     try:
-        table = pa.Table.from_pandas(frame, preserve_index=False, nthreads=None if many else 1)
+        table = pa.Table.from_pandas(frame, preserve_index=False, nthreads=None if is_large else 1)
         return table.replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise FernError(f"a column has values of mixed types ({error})", argument="frame") from None
@@ -239,8 +239,8 @@ class Source:
             rows += batch.num_rows
             if batch.num_rows:
                 with readable(self.name):
-                    made = pa.RecordBatch.from_pydict(_canonical(batch, self.roles, where=self.name))
-                yield made
+                    canonical = pa.RecordBatch.from_pydict(_canonical(batch, self.roles, where=self.name))
+                yield canonical
         if rows == 0:
             raise FernError("has a header but no rows", argument=self.name)
 
@@ -332,11 +332,11 @@ def _csv_source(opened: Opened, name: Path, start: bytes, complete: bool, readin
     def stream(held: Opened = opened) -> Iterator[pa.RecordBatch]:  # a copy of a pipe lasts as long as this function
         yield from file.batches(types)
 
-    written = None
+    time_format = None
     if roles.time is not None:
         first = next(file.batches({roles.time: pa.string()}), None)
-        written = None if first is None else detect_time_format(first[0], read_as=roles.time_format)
-    return Source(str(name), roles, _time_type(head, roles), stream, time_format=written)
+        time_format = None if first is None else detect_time_format(first[0], read_as=roles.time_format)
+    return Source(str(name), roles, _time_type(head, roles), stream, time_format=time_format)
 
 
 def _csv_type(head: pa.Table, column: str) -> pa.DataType:
@@ -344,14 +344,17 @@ def _csv_type(head: pa.Table, column: str) -> pa.DataType:
     return pa.bool_() if pa.types.is_boolean(head[column].type) else pa.float64()
 
 
-def _parquet_source(held: Opened, path: Path, reading: Reading) -> Source:
+def _parquet_source(data: Opened, path: Path, reading: Reading) -> Source:
     @contextmanager
-    def opened() -> Iterator[pq.ParquetFile]:
+    def open_parquet() -> Iterator[pq.ParquetFile]:
         # Neither mapped nor read ahead: a row group of any size is read through a small buffer, piece by piece.
-        with open_for_arrow(held.path) as source, pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as file:
+        with (
+            open_for_arrow(data.path) as source,
+            pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as file,
+        ):
             yield file
 
-    with refuse_damage(path), opened() as file:
+    with refuse_damage(path), open_parquet() as file:
         schema = file.schema_arrow
         require_distinct(schema.names, name=str(path))
         first, rows = next(file.iter_batches(batch_size=10_000), None), file.metadata.num_rows
@@ -359,16 +362,16 @@ def _parquet_source(held: Opened, path: Path, reading: Reading) -> Source:
         raise FernError("has columns but no rows", where=path)
     head = pa.Table.from_batches([first], schema)
     roles = find_roles(head, reading, name=str(path), partial=rows > head.num_rows)
-    asked = (roles.time, *roles.identifiers, *roles.values, *roles.covariates)
-    wanted = [name for name in asked if name in schema.names]
+    used = (roles.time, *roles.identifiers, *roles.values, *roles.covariates)
+    columns = [name for name in used if name in schema.names]
 
     def stream() -> Iterator[pa.RecordBatch]:
-        with refuse_damage(path), opened() as file:
-            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
+        with refuse_damage(path), open_parquet() as file:
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
 
     types = dict(zip(schema.names, replace_views(head).schema.types, strict=True))
-    written = None if roles.time is None else detect_time_format(head[roles.time], read_as=roles.time_format)
-    return Source(str(path), roles, _time_type(head, roles), stream, types, written)
+    time_format = None if roles.time is None else detect_time_format(head[roles.time], read_as=roles.time_format)
+    return Source(str(path), roles, _time_type(head, roles), stream, types, time_format)
 
 
 @contextmanager

@@ -30,11 +30,11 @@ class Scaler:
 
     def apply(self, values: Any) -> Any:  # (..., time, C)
         """From data units to scaled units."""
-        return (values - _like(values, self.shift)) / _like(values, self.scale)
+        return (values - _match_type(values, self.shift)) / _match_type(values, self.scale)
 
     def invert(self, values: Any) -> Any:  # (..., time, C)
         """From scaled units to data units."""
-        return values * _like(values, self.scale) + _like(values, self.shift)
+        return values * _match_type(values, self.scale) + _match_type(values, self.shift)
 
 
 def fit_scaler(
@@ -87,7 +87,7 @@ def _fit_channel(kind: ScalerKind, column: NDArray[np.float64], *, channel: int)
     return median, float(np.median(np.abs(column - median))) or spread
 
 
-def _like(values: Any, constants: NDArray[np.float64]) -> Any:
+def _match_type(values: Any, constants: NDArray[np.float64]) -> Any:
     """The constants as an array or tensor that computes with ``values``: in their precision (integers: float64)."""
     if not hasattr(values, "new_tensor"):
         values = np.asarray(values)

@@ -160,18 +160,18 @@ class SeriesTable:
         if self.frequency.unit != "business day":
             return self
         days, first, accepted = 0, None, []
-        for one in self.series:
-            if one.stamps is None or not one.breaks:
-                accepted.append(one)
+        for series in self.series:
+            if series.stamps is None or not series.breaks:
+                accepted.append(series)
                 continue
-            steps = count_open_days(one.stamps, self.frequency)
-            missing = [int(steps[row - 1]) // self.frequency.count - 1 for row in one.breaks]
-            if max(missing) > LONGEST_CLOSED or sum(missing) > CLOSED_SHARE * len(one.values):
-                accepted.append(one)
+            steps = count_open_days(series.stamps, self.frequency)
+            missing = [int(steps[row - 1]) // self.frequency.count - 1 for row in series.breaks]
+            if max(missing) > LONGEST_CLOSED or sum(missing) > CLOSED_SHARE * len(series.values):
+                accepted.append(series)
                 continue
             days += sum(missing)
-            first = first or as_text(next_stamps(one.stamps[one.breaks[0] - 1], self.frequency, 1)[0])
-            accepted.append(replace(one, breaks=()))
+            first = first or as_text(next_stamps(series.stamps[series.breaks[0] - 1], self.frequency, 1)[0])
+            accepted.append(replace(series, breaks=()))
         if not days:
             return self
         day = str(first).removesuffix(" 00:00:00")
@@ -272,11 +272,11 @@ def read_series(
     first = make(*parts[place], shared=like)
     shared = None if roles.time is None or grid == "rows" else first.frequency
     series = tuple(first if i == place else make(*part, shared=shared) for i, part in enumerate(parts))
-    for one in series:
-        if one.frequency != first.frequency:
+    for member in series:
+        if member.frequency != first.frequency:
             raise FernError(
-                f"mixed frequencies: series {first.name!r} steps by {first.frequency}, series {one.name!r} by "
-                f"{one.frequency}; forecast them separately"
+                f"mixed frequencies: series {first.name!r} steps by {first.frequency}, series {member.name!r} by "
+                f"{member.frequency}; forecast them separately"
             )
     native = native or Native("pyarrow")
     if roles.named_by:  # answers have these columns in the types they came in
@@ -299,7 +299,6 @@ def read_series(
 
 
 def _is_empty(rows: pa.Table, columns: Sequence[str]) -> bool:
-    """Whether a series has no value at all."""
     return any(rows[name].null_count == len(rows[name]) for name in columns) or not all(
         np.isfinite(column).any() for column in _values(rows, columns).T
     )
@@ -308,16 +307,16 @@ def _is_empty(rows: pa.Table, columns: Sequence[str]) -> bool:
 def _describe_changes(series: Sequence[Series], empty: Sequence[str], missing: Missing) -> list[str]:
     """What was done to the rows, each in a sentence."""
     notes = []
-    unsorted = [one.name for one in series if one.sorted]
+    unsorted = [member.name for member in series if member.sorted]
     if unsorted:
         where = f" in {len(unsorted):,} of {len(series):,} series" if len(series) > 1 else ""
         notes.append(f"the rows were not in the order of time{where}; they were sorted")
     if empty:
         shown = ", ".join(repr(name) for name in empty[:3]) + (", …" if empty[3:] else "")
         notes.append(f"{len(empty):,} series without any value {'is' if len(empty) == 1 else 'are'} left out ({shown})")
-    long = [one for one in series if one.bridged[0] > LONG_GAP]
+    long = [member for member in series if member.bridged[0] > LONG_GAP]
     if long:
-        worst = max(long, key=lambda one: one.bridged[0])
+        worst = max(long, key=lambda member: member.bridged[0])
         count, row = worst.bridged
         begin, end = (
             f"row {i + 1:,}" if worst.stamps is None else str(as_text(worst.stamps[i])).removesuffix(" 00:00:00")
@@ -402,12 +401,12 @@ def _series(
     if missing == "error":
         refuse_missing(values, names, where=where)
     elif missing == "drop":
-        kept = np.isfinite(values).all(axis=1)
-        if not kept.any():
+        is_complete = np.isfinite(values).all(axis=1)
+        if not is_complete.any():
             raise FernError("every row has a missing value; nothing is left to forecast from", where=where)
-        if not kept.all():
-            values = values[kept]
-            stamps = None if stamps is None else stamps.filter(pa.array(kept))
+        if not is_complete.all():
+            values = values[is_complete]
+            stamps = None if stamps is None else stamps.filter(pa.array(is_complete))
     else:
         if on_grid and grid.gaps and grid.frequency is not None:
             stamps, values = complete_grid(stamps, values, frequency=grid.frequency, missing_rows=grid.missing_rows)
@@ -532,8 +531,8 @@ def complete_grid(
     """
     if not missing_rows:
         return stamps, values
-    needed = 8.0 * (2 + values.shape[1]) * (len(stamps) + missing_rows)
-    require_memory(f"missing: a series with its {missing_rows:,} missing rows", needed)
+    memory = 8.0 * (2 + values.shape[1]) * (len(stamps) + missing_rows)
+    require_memory(f"missing: a series with its {missing_rows:,} missing rows", memory)
     rest = next_stamps(stamps[0], frequency, len(stamps) + missing_rows - 1)
     whole = pa.concat_arrays([stamps[:1], rest])
     places = np.searchsorted(as_integers(whole), as_integers(stamps))

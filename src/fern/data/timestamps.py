@@ -266,10 +266,10 @@ def parse_text(text: pa.Array | pa.ChunkedArray, form: str) -> pa.Array | pa.Chu
     if not _fits(parsed):
         return pa.nulls(len(text), pa.timestamp("ns"))
     # strptime takes 30 February for 1 March: what does not read back as it was written is no such day.
-    same = pc.equal(_unpadded(text), _unpadded(pc.strftime(parsed, format=form, locale="C")))
+    same = pc.equal(_strip_padding(text), _strip_padding(pc.strftime(parsed, format=form, locale="C")))
     parsed = pc.if_else(same, parsed, pa.scalar(None, parsed.type))
     if "%y" in form:
-        parsed = _in_the_past(parsed)
+        parsed = _shift_century(parsed)
     return _in_nanoseconds(parsed, None, name=form)
 
 
@@ -292,9 +292,9 @@ def _parse_period(text: pa.Array | pa.ChunkedArray, form: str) -> pa.Array | pa.
     pattern = form.replace("%Y", r"(?P<year>\d{4})").replace("%G", r"(?P<year>\d{4})")
     pattern = pattern.replace("%q", r"(?P<part>[1-4])").replace("%V", r"(?P<part>\d{1,2})")
     whole = combine_chunks(text) if isinstance(text, pa.ChunkedArray) else text
-    found = pc.extract_regex(pc.utf8_trim_whitespace(whole), pattern=f"(?i)^{pattern}$")
+    matches = pc.extract_regex(pc.utf8_trim_whitespace(whole), pattern=f"(?i)^{pattern}$")
     year, part = (
-        pc.cast(pc.struct_field(found, name), pa.int64()).fill_null(0).to_numpy() for name in ("year", "part")
+        pc.cast(pc.struct_field(matches, name), pa.int64()).fill_null(0).to_numpy() for name in ("year", "part")
     )
     wrong = (year < _FIRST_YEAR) | (year > _LAST_YEAR)
     if "%q" in form:
@@ -307,7 +307,7 @@ def _parse_period(text: pa.Array | pa.ChunkedArray, form: str) -> pa.Array | pa.
     return pa.chunked_array([stamps]) if isinstance(text, pa.ChunkedArray) else stamps
 
 
-def _in_the_past(seconds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def _shift_century(seconds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Stamps whose year had two digits, a century earlier where rows of a table cannot be from so far ahead."""
     year, newest = pc.year(seconds), datetime.now(UTC).year + 1
     if (pc.max(year).as_py() or 0) <= newest:
@@ -319,7 +319,7 @@ def _in_the_past(seconds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedAr
     return pc.if_else(ahead, pa.array(earlier.astype("datetime64[s]")), seconds)
 
 
-def _unpadded(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def _strip_padding(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """The text without leading zeros and capitals, in which ways to write the same time differ."""
     # The seconds' fraction that strftime may add is empty here.
     plain = pc.replace_substring_regex(pc.utf8_lower(text), r"\b0+(\d)", r"\1")

@@ -54,11 +54,11 @@ class Permutation:
         mask = (1 << self._half_bits) - 1
         left, right = numbers >> self._half_bits, numbers & mask
         for key in self._keys:
-            left, right = right, left ^ (_mixed(right, key) & mask)
+            left, right = right, left ^ (_hash(right, key) & mask)
         return (left << self._half_bits) | right
 
 
-def _mixed(numbers: Integers, key: int) -> Integers:
+def _hash(numbers: Integers, key: int) -> Integers:
     """A 32-bit integer hash (Prospector's ``lowbias32`` shape): every input bit reaches the low output bits."""
     word = (numbers ^ key).astype(np.uint32)
     word ^= word >> np.uint32(16)
@@ -152,8 +152,8 @@ class Windows:
         for tensor, part, cuts in zip(tensors, parts, breaks, strict=True):
             if part.stop > len(tensor):
                 raise FernError(f"ends at row {part.stop:,}, its series has {len(tensor):,} rows", argument="part")
-            own = _stretches(part, context_length=context_length, lookback=lookback, breaks=cuts)
-            stretches += [Part(offset + rows.start, offset + rows.stop) for rows in own]
+            pieces = _stretches(part, context_length=context_length, lookback=lookback, breaks=cuts)
+            stretches += [Part(offset + rows.start, offset + rows.stop) for rows in pieces]
             offset += len(tensor)
         windows = cls.__new__(cls)
         windows.values = windows.targets = tensors[0] if len(tensors) == 1 else torch.cat(tensors)

@@ -49,7 +49,7 @@ def to_seconds(table: pa.Table, column: str) -> pa.Table:
     if not pa.types.is_timestamp(type_):
         return table
     with suppress(pa.ArrowInvalid):  # there are fractions of a second
-        return _with(table, column, table[column].cast(pa.timestamp("s", type_.tz)))
+        return _replace_column(table, column, table[column].cast(pa.timestamp("s", type_.tz)))
     return table
 
 
@@ -78,7 +78,7 @@ def format_times(table: pa.Table, column: str, form: str | None) -> pa.Table:
     if form is None or not pa.types.is_timestamp(table.schema.field(column).type):
         return to_seconds(table, column)
     seconds = table[column].cast(pa.timestamp("s"))
-    return _with(table, column, format_text(seconds, form))
+    return _replace_column(table, column, format_text(seconds, form))
 
 
 def _writes(text: pa.Array | pa.ChunkedArray, form: str) -> bool:
@@ -88,5 +88,5 @@ def _writes(text: pa.Array | pa.ChunkedArray, form: str) -> bool:
     )
 
 
-def _with(table: pa.Table, column: str, values: pa.ChunkedArray) -> pa.Table:
+def _replace_column(table: pa.Table, column: str, values: pa.ChunkedArray) -> pa.Table:
     return table.set_column(table.column_names.index(column), column, values)

@@ -94,8 +94,8 @@ def learn_rules(
     if not 0.0 < largest_false_alarm_rate <= 1.0:
         raise FernError(argument="largest_false_alarm_rate", got=largest_false_alarm_rate, expected="0 to 1")
     if not 1 <= lead < len(validation):
-        needed = f"1 to {len(validation) - 1}, the rows of the profile less one"
-        raise FernError(argument="lead", got=lead, expected=needed)
+        expected = f"1 to {len(validation) - 1}, the rows of the profile less one"
+        raise FernError(argument="lead", got=lead, expected=expected)
     spike_errors = np.quantile(validation.error, spike_quantile, axis=0)
     rules = [
         _learn(validation, template, spike_errors=spike_errors, lead=lead, limit=largest_false_alarm_rate)
@@ -187,7 +187,7 @@ def _learn(
     best: tuple[float, Rule] | None = None
     for levels in itertools.product(template.quantiles, repeat=len(figures)):
         chosen = [np.quantile(v, level, axis=0) for v, level in zip(figures.values(), levels, strict=True)]
-        per_channel = tuple(dict(zip(figures, map(float, own), strict=True)) for own in zip(*chosen, strict=True))
+        per_channel = tuple(dict(zip(figures, map(float, values), strict=True)) for values in zip(*chosen, strict=True))
         rates = _rates(_compare(figures, per_channel, low=template.low), profile.error, spike_errors, lead)
         score = rates.hit_rate - rates.false_alarm_rate
         within = rates.false_alarm_rate <= limit

@@ -106,12 +106,12 @@ def _valid_series(
     model: Forecaster, series: Tensor | NDArray[np.floating], *, stride: int, batch_size: int
 ) -> Tensor:  # (T, C) float32
     values = torch.as_tensor(series).to(torch.float32)
-    needed = model.config.context_length + model.config.horizon
+    length = model.config.context_length + model.config.horizon
     if values.ndim != 2 or values.shape[1] != model.config.channels:
         shape = tuple(values.shape)
         raise FernError(f"got shape {shape}", argument="series", expected=f"(time, {model.config.channels})")
-    if len(values) < needed:
-        least = f"at least {needed} (context_length + horizon)"
+    if len(values) < length:
+        least = f"at least {length} (context_length + horizon)"
         raise FernError(f"got {len(values)} rows", argument="series", expected=least)
     for name, value in (("stride", stride), ("batch_size", batch_size)):
         if value < 1:

@@ -42,7 +42,7 @@ def cross_validate(
     for window in range(n_windows):
         _require_no_gap(table, after=needed - window * step, horizon=horizon)
     if use_fitted:
-        _require_later_rows(forecaster._fitted(), table, needed=needed, step=step)
+        _require_later_rows(forecaster._require_fitted(), table, needed=needed, step=step)
     pieces: list[pa.Table] = []
     fitted = forecaster if use_fitted else None
     for window in range(n_windows):
@@ -112,10 +112,10 @@ def look_ahead(state: State, recent: Sequence[Recent], table: SeriesTable, after
     if not known:
         return list(recent)
     ahead = []
-    for one, series in zip(recent, table.series, strict=True):
+    for newest, series in zip(recent, table.series, strict=True):
         assert series.covariates is not None
         start = len(series.values) - after
-        ahead.append(replace(one, ahead=series.covariates[start : start + state.horizon, :known]))
+        ahead.append(replace(newest, ahead=series.covariates[start : start + state.horizon, :known]))
     return ahead
 
 
@@ -134,10 +134,10 @@ def _predict_window(
     fitted: "FernForecaster", table: SeriesTable, known: SeriesTable, after: int, output: OutputColumns
 ) -> pa.Table:
     """The forecasts of one window, and the truth ``after`` rows before the end."""
-    state = fitted._fitted()
+    state = fitted._require_fitted()
     recent = look_ahead(state, keep_recent(known.series, keep=state.keep), table, after)
     horizon = state.horizon
-    made = predict_series(state, recent, Request(horizon, tuple(output.probabilities), seed=fitted.seed))
+    prediction = predict_series(state, recent, Request(horizon, tuple(output.probabilities), seed=fitted.seed))
     stamps, cutoffs, truth = [], [], []
     for series in table.series:
         start = len(series.values) - after
@@ -147,12 +147,12 @@ def _predict_window(
         truth.append(series.values[start : start + horizon])
     columns: dict[str, Any] = {}
     if table.id_col is not None:
-        columns[table.id_col] = table.identifiers([one.name for one in recent], [horizon] * len(recent))
+        columns[table.id_col] = table.identifiers([series.name for series in recent], [horizon] * len(recent))
     columns[table.time_col or "row"] = restore_stamps(pa.concat_arrays(stamps), table.time_type)
     columns["cutoff"] = restore_stamps(pa.concat_arrays(cutoffs), table.time_type)
     for c, name in enumerate(state.output_names):
-        others = [quantile[..., c].reshape(-1) for quantile in made.quantiles]
-        for column, values in output.label(name, made.mean[..., c].reshape(-1), others).items():
+        quantiles = [quantile[..., c].reshape(-1) for quantile in prediction.quantiles]
+        for column, values in output.label(name, prediction.mean[..., c].reshape(-1), quantiles).items():
             columns[column] = pa.array(values, table.value_type)
     for c, name in enumerate(table.channel_names):
         columns[name if table.long else f"{name}-y"] = pa.array(np.stack(truth)[..., c].reshape(-1), table.value_type)

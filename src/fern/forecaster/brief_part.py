@@ -39,16 +39,13 @@ class BriefPart:
 
     def forecast(self, ready: RegressionSeries, channel: int) -> QuantileForecast:  # (1, H)
         """The forecast of the steps after a series' last row."""
-        return _distribution(
-            self._regression(channel).predict(_prepend(ready, self.scale)), self.spread[[channel]], self.scale
-        )
-
-    def _regression(self, channel: int) -> LagRegression:
-        return LagRegression(_config(self.spread.shape[1]), self.weights[channel])
+        regression = LagRegression(_config(self.spread.shape[1]), self.weights[channel])
+        means = regression.predict(_prepend(ready, self.scale))
+        return _distribution(means, self.spread[[channel]], self.scale)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """What JSON holds, and arrays."""
-        arrays = {f"weights.{c}.{h}": own for c, steps in enumerate(self.weights) for h, own in enumerate(steps)}
+        arrays = {f"weights.{c}.{h}": weight for c, steps in enumerate(self.weights) for h, weight in enumerate(steps)}
         return {"scale": self.scale, "weight": self.weight}, {**arrays, "spread": self.spread}
 
     @classmethod
@@ -61,7 +58,11 @@ class BriefPart:
             tuple(np.asarray(arrays[f"weights.{c}.{h}"], dtype=np.float64) for h in range(horizon))
             for c in range(len(spread))
         )
-        if any(own.ndim != 2 or not own.size or not np.isfinite(own).all() for steps in weights for own in steps):
+        if any(
+            weight.ndim != 2 or not weight.size or not np.isfinite(weight).all()
+            for steps in weights
+            for weight in steps
+        ):
             raise FernError("weights of the wrong shape, or not finite", argument="covariates")
         return cls(weights, spread, plain["scale"], float(plain["weight"]))
 
@@ -84,38 +85,38 @@ def fit_brief(
     if len(np.unique(held.series[places])) < FEWEST_SERIES:
         return None
     horizon = held.actual.shape[1]
-    other = None if alone else _last_values(ready, held)
+    reference = None if alone else _last_values(ready, held)
     best, chosen = inf, None
-    positive = all((one.values > 0).all() for several in ready for one in several)
+    positive = all((series.values > 0).all() for panel in ready for series in panel)
     for scale in SCALES if positive else SCALES[:1]:
         means = np.full(held.actual.shape, np.nan)
         try:
-            for channel, several in enumerate(ready):
-                moved = [_prepend(one, scale) for one in several]
+            for channel, panel in enumerate(ready):
+                prepended = [_prepend(series, scale) for series in panel]
                 early = [
-                    one.before(NEWEST + (row or len(one.values)))
-                    for one, row in zip(moved, newest.tolist(), strict=True)
+                    series.before(NEWEST + (row or len(series.values)))
+                    for series, row in zip(prepended, newest.tolist(), strict=True)
                 ]
                 regression = fit_lag_regression(early, _config(horizon))
                 for place in places[held.channels[places] == channel].tolist():
                     origins = NEWEST + held.rows[[place]]
-                    means[place] = regression.predict(moved[held.series[place]], origins=origins)[0]
+                    means[place] = regression.predict(prepended[held.series[place]], origins=origins)[0]
         except FernError:  # too few rows
             continue
         error = (np.log(held.actual) if scale == "log" else held.actual) - means
         spread = np.stack(
             [np.sqrt(np.nanmean(np.square(error[held.channels == channel]), axis=0)) for channel in range(len(ready))]
         )
-        made = _distribution(means, spread[held.channels], scale)
-        blend, losses = choose_blend(held.judged(made, places, other=other))
+        forecast = _distribution(means, spread[held.channels], scale)
+        blend, losses = choose_blend(held.compare(forecast, places, other=reference))
         if blend.weight > 0 and losses[blend.weight] < best:
             best, chosen = losses[blend.weight], BriefPart((), spread, scale, blend.weight)
     if chosen is None:
         return None
     weights = []
-    for several in ready:
-        fitted = fit_lag_regression([_prepend(one, chosen.scale) for one in several], _config(horizon)).weights
-        weights.append(tuple(own for own in fitted if own is not None))
+    for panel in ready:
+        fitted = fit_lag_regression([_prepend(series, chosen.scale) for series in panel], _config(horizon)).weights
+        weights.append(tuple(weight for weight in fitted if weight is not None))
     return replace(chosen, weights=tuple(weights))
 
 
@@ -123,21 +124,21 @@ def _config(horizon: int) -> LagRegressionConfig:
     return LagRegressionConfig(horizon=horizon, recent=NEWEST, cycles=(1,), reach=0, memories=(2.0,), lean=True)
 
 
-def _prepend(one: RegressionSeries, scale: Scale) -> RegressionSeries:
+def _prepend(series: RegressionSeries, scale: Scale) -> RegressionSeries:
     """The series in units that all share, with its first row repeated before it."""
 
     def repeat(rows: Floats) -> Floats:
         return np.concatenate((np.repeat(rows[:1], NEWEST, axis=0), rows)) if len(rows) else rows
 
-    values = np.log(np.maximum(one.values, np.finfo(np.float64).tiny)) if scale == "log" else one.values
-    known, past, dates = repeat(one.known), repeat(one.past), repeat(one.dates)
-    return replace(one, values=repeat(values), known=known, past=past, dates=dates, scale=(0.0, 1.0))
+    values = np.log(np.maximum(series.values, np.finfo(np.float64).tiny)) if scale == "log" else series.values
+    known, past, dates = repeat(series.known), repeat(series.past), repeat(series.dates)
+    return replace(series, values=repeat(values), known=known, past=past, dates=dates, scale=(0.0, 1.0))
 
 
 def _distribution(means: Floats, spread: Floats, scale: Scale) -> QuantileForecast:  # (n, H) each
     response = np.full_like(means, 0.5) ** np.arange(means.shape[1])
-    made = QuantileForecast.normal(means, spread, response)
-    return made.through(np.exp) if scale == "log" else made
+    forecast = QuantileForecast.normal(means, spread, response)
+    return forecast.through(np.exp) if scale == "log" else forecast
 
 
 def _last_values(ready: Sequence[Sequence[RegressionSeries]], held: HeldOutWindows) -> QuantileForecast:

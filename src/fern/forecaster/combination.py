@@ -95,18 +95,18 @@ class Blend:
         pretrained: QuantileForecast | None = None,
     ) -> QuantileForecast:
         """The forecast; that of the others where there is no model."""
-        made = average(model, average_others(classical, pretrained, self.share), self.weight)
-        spread, middle = spread_of(made), made.table[..., MIDDLE]
-        blocks = blocks_of(made.mean.shape[1])
-        table, mean = made.table, made.mean
+        forecast = average(model, average_others(classical, pretrained, self.share), self.weight)
+        spread, middle = spread_of(forecast), forecast.table[..., MIDDLE]
+        blocks = blocks_of(forecast.mean.shape[1])
+        table, mean = forecast.table, forecast.mean
         if self.shape is not None:
             shaped = middle[..., None] + spread[..., None] * self.shape[np.minimum(blocks, len(self.shape) - 1)]
             shaped = table + self.trust * (shaped - table)
-            table = np.where(made.stepped[:, None, None], table, shaped)
+            table = np.where(forecast.stepped[:, None, None], table, shaped)
         if self.bias is not None:
             shift = spread * self.bias[np.minimum(blocks, len(self.bias) - 1)]
-            mean = np.where(made.stepped[:, None], mean, mean + shift)
-        return replace(made, mean=mean, table=table).bounded(least)
+            mean = np.where(forecast.stepped[:, None], mean, mean + shift)
+        return replace(forecast, mean=mean, table=table).clip_below(least)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """What JSON holds, and arrays."""
@@ -151,14 +151,14 @@ class HeldOut:
     def take(self, chosen: NDArray[np.bool_]) -> "HeldOut":
         """These windows alone."""
         places = np.flatnonzero(chosen)
-        taken: dict[str, Any] = {
+        parts: dict[str, Any] = {
             name: part.take(places) if isinstance(part, QuantileForecast) else part[places]
             for name, part in vars(self).items()
             if part is not None
         }
-        return replace(self, **taken)
+        return replace(self, **parts)
 
-    def blended(self, blend: Blend) -> QuantileForecast:
+    def combine(self, blend: Blend) -> QuantileForecast:
         """What a blend makes of these windows."""
         return blend.apply(self.model, self.classical, self.least, self.pretrained)
 
@@ -171,13 +171,13 @@ class HeldOutWindows:
     rows: NDArray[np.int64]  # (n,) the first forecast row
     channels: NDArray[np.int64]  # (n,)
     actual: Floats  # (n, H)
-    made: QuantileForecast  # (n, H) without covariates
+    forecast: QuantileForecast  # (n, H) without covariates
     scale: Floats  # (n,)
     ends: NDArray[np.int64]  # (n,)
     least: Floats  # (n,)
 
-    def judged(
-        self, own: QuantileForecast, places: NDArray[np.int64], *, other: QuantileForecast | None = None
+    def compare(
+        self, forecast: QuantileForecast, places: NDArray[np.int64], *, other: QuantileForecast | None = None
     ) -> HeldOut:
         """Forecasts of some of the windows beside ``other``, by default the forecasts without covariates.
 
@@ -188,8 +188,8 @@ class HeldOutWindows:
         scale = np.bincount(series, self.scale[places]) / np.bincount(series)
         return HeldOut(
             self.actual[places],
-            own.take(places),
-            (other or self.made).take(places),
+            forecast.take(places),
+            (other or self.forecast).take(places),
             scale[series],
             self.series[places],
             self.ends[places],
@@ -208,15 +208,15 @@ def choose_blend(held: HeldOut, *, share: float | None = None) -> tuple[Blend, d
     costs: dict[Blend, float] = {}
     shares = WEIGHTS if share is None else (share,)
     for weight in WEIGHTS if held.model is not None else (0.0,):
-        for own in shares if held.pretrained is not None and weight < 1 else (0.0,):
-            blend = Blend(weight, share=own)
-            costs[blend] = loss(held, held.blended(blend))
+        for candidate in shares if held.pretrained is not None and weight < 1 else (0.0,):
+            blend = Blend(weight, share=candidate)
+            costs[blend] = loss(held, held.combine(blend))
             losses[weight] = min(losses.get(weight, inf), costs[blend])
     floor = max(min(losses.values()), 1e-12)
     for blend, value in costs.items():
-        others = 1 - blend.weight
-        uneven = EVEN * others * (blend.share - 0.5) ** 2 if held.pretrained is not None else 0.0
-        squares = blend.weight**2 + (others * blend.share) ** 2 + (others * (1 - blend.share)) ** 2
+        rest = 1 - blend.weight
+        uneven = EVEN * rest * (blend.share - 0.5) ** 2 if held.pretrained is not None else 0.0
+        squares = blend.weight**2 + (rest * blend.share) ** 2 + (rest * (1 - blend.share)) ** 2
         costs[blend] = value / floor + (HANDICAP * blend.weight + uneven) / held.worth + ALIKE * squares
     best = min(costs, key=lambda blend: costs[blend])
     return best if held.worth < FEWEST_WINDOWS else _choose_shape(held, best), losses
@@ -235,7 +235,7 @@ def _choose_shape(held: HeldOut, blend: Blend) -> Blend:
         total = 0.0
         for learn, judge in (halves, halves[::-1]):
             candidate = _with_errors(learn, blend, option)
-            total += loss(judge, judge.blended(candidate)) * len(judge.scale)
+            total += loss(judge, judge.combine(candidate)) * len(judge.scale)
         totals.append(total * (1 + SHAPE_HANDICAPS[option]))
     return _with_errors(held, blend, options[int(np.argmin(totals))])
 
@@ -248,9 +248,9 @@ def _with_errors(held: HeldOut, blend: Blend, option: str) -> Blend:
     """
     if option == "own":
         return blend
-    made = average(held.model, average_others(held.classical, held.pretrained, blend.share), blend.weight)
-    spread, middle = spread_of(made), made.table[..., MIDDLE]
-    known = (spread > 0) & ~made.stepped[:, None]
+    forecast = average(held.model, average_others(held.classical, held.pretrained, blend.share), blend.weight)
+    spread, middle = spread_of(forecast), forecast.table[..., MIDDLE]
+    known = (spread > 0) & ~forecast.stepped[:, None]
     blocks = blocks_of(held.actual.shape[1])
     count = int(blocks.max()) + 1
     shapes, biases = np.empty((count, len(KNOTS))), np.zeros(count)
@@ -264,7 +264,7 @@ def _with_errors(held: HeldOut, blend: Blend, option: str) -> Blend:
         if option == "skewed":
             shapes[block] -= shapes[block, MIDDLE]
         if option == "moved":
-            about = np.clip((held.actual - made.mean) / np.where(spread > 0, spread, 1.0), -WILD, WILD)
+            about = np.clip((held.actual - forecast.mean) / np.where(spread > 0, spread, 1.0), -WILD, WILD)
             means = [
                 about[chosen & (held.times == time)[:, None]].mean() for time in np.unique(held.times[chosen.any(1)])
             ]
@@ -330,9 +330,9 @@ def average_others(classical: QuantileForecast, pretrained: QuantileForecast | N
     )
 
 
-def spread_of(made: QuantileForecast) -> Floats:  # (N, H)
+def spread_of(forecast: QuantileForecast) -> Floats:  # (N, H)
     """The width of the 80 % interval, as a normal variable's standard deviation."""
-    return np.asarray((made.table[..., HIGH] - made.table[..., LOW]) / WIDTH)
+    return np.asarray((forecast.table[..., HIGH] - forecast.table[..., LOW]) / WIDTH)
 
 
 def blocks_of(horizon: int) -> NDArray[np.int64]:  # (H,)
@@ -345,14 +345,14 @@ def blocks_of(horizon: int) -> NDArray[np.int64]:  # (H,)
     return np.searchsorted(np.asarray(BLOCKS[1:]), np.arange(1, horizon + 1), side="right")
 
 
-def loss(held: HeldOut, made: QuantileForecast) -> float:
+def loss(held: HeldOut, forecast: QuantileForecast) -> float:
     """The mean of `losses_of` over windows."""
-    return float(losses_of(held, made).mean())
+    return float(losses_of(held, forecast).mean())
 
 
-def losses_of(held: HeldOut, made: QuantileForecast) -> Floats:  # (n,)
+def losses_of(held: HeldOut, forecast: QuantileForecast) -> Floats:  # (n,)
     """The CRPS (from 19 quantiles) of each window over its series' scale."""
-    error = held.actual[..., None] - made.table[..., SCORED]
+    error = held.actual[..., None] - forecast.table[..., SCORED]
     shares = KNOTS[SCORED]
     by_window = 2 * np.maximum(shares * error, (shares - 1) * error).mean(axis=(1, 2))
     return np.asarray(by_window / held.scale)

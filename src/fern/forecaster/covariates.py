@@ -21,7 +21,7 @@ from fern.data.frequency import DAY, Frequency, local_times
 from fern.data.timestamps import as_integers
 from fern.errors import FernError
 from fern.forecaster.brief_part import BriefPart, fit_brief
-from fern.forecaster.combination import Blend, HeldOut, HeldOutWindows, average, choose_blend, loss, losses_of
+from fern.forecaster.combination import Blend, HeldOut, HeldOutWindows, average, choose_blend, loss, losses_of, under
 from fern.forecaster.kernel_part import (
     CHANCE,
     KernelPart,
@@ -113,12 +113,12 @@ class CovariateModel:
     @property
     def rows(self) -> int:
         """Rows that a forecast reads."""
-        kernels = [one.rows for one in self.kernels if one is not None]
-        return max([*(one.config.context_length for one in self.regressions), *kernels], default=0)
+        kernels = [kernel.rows for kernel in self.kernels if kernel is not None]
+        return max([*(regression.config.context_length for regression in self.regressions), *kernels], default=0)
 
     def apply(
         self,
-        made: QuantileForecast,  # (N·C, H)
+        forecast: QuantileForecast,  # (N·C, H)
         series: Sequence[CovariateRows],
         scales: Floats,  # (N·C,) of losses, as in `naive_scales`
         least: Floats,  # (N·C,)
@@ -126,17 +126,20 @@ class CovariateModel:
     ) -> QuantileForecast:
         """The average of the regression's forecast and the others'."""
         if not self.active:
-            return made
-        own = self.forecast(series, scales, frequency) if self.regressions else None
-        able = np.zeros(len(scales), dtype=np.bool_) if own is None else np.asarray(np.isfinite(own.mean).all(axis=1))
-        blended = choose_rows(able, made if own is None else self.blend.apply(own, made, least), made)
+            return forecast
+        able, blended = np.zeros(len(scales), dtype=np.bool_), forecast
+        if self.regressions:
+            regressed = self.forecast(series, scales, frequency)
+            able = np.asarray(np.isfinite(regressed.mean).all(axis=1))
+            blended = self.blend.apply(regressed, forecast, least)
+        blended = choose_rows(able, blended, forecast)
         if able.all() or self.brief is None:
             return blended
         channels = len(self.brief.spread)
         for entry in np.flatnonzero(~able).tolist():
             ready = prepare(series[entry // channels], self.encoding, entry % channels, frequency)
             short = self.brief.forecast(ready, entry % channels)
-            mixed = average(short, made.take(np.array([entry])), self.brief.weight).bounded(least[[entry]])
+            mixed = average(short, forecast.take(np.array([entry])), self.brief.weight).clip_below(least[[entry]])
             for name in ("mean", "table", "response", "stepped"):
                 getattr(blended, name)[entry] = getattr(mixed, name)[0]
         return blended
@@ -148,21 +151,21 @@ class CovariateModel:
         horizon, channels = self.spread.shape[1], len(self.regressions)
         means = np.full((len(scales), horizon), np.nan)
         by_kernel: dict[int, QuantileForecast] = {}
-        for number, one in enumerate(series):
+        for number, rows in enumerate(series):
             for channel, regression in enumerate(self.regressions):
-                ready, entry = prepare(one, self.encoding, channel, frequency), number * channels + channel
-                if len(one.values) >= regression.config.context_length:
+                ready, entry = prepare(rows, self.encoding, channel, frequency), number * channels + channel
+                if len(rows.values) >= regression.config.context_length:
                     means[entry] = regression.predict(ready)[0]
                 kernel = self.kernels[channel] if self.kernels else None
-                made = None if kernel is None else kernel.forecast(ready)
-                if kernel is not None and made is not None:
-                    by_kernel[entry] = made
+                forecast = None if kernel is None else kernel.forecast(ready)
+                if kernel is not None and forecast is not None:
+                    by_kernel[entry] = forecast
         spread = np.tile(self.spread, (len(series), 1)) * scales[:, None]
         ridge = QuantileForecast.normal(means, spread, np.full_like(means, 0.5) ** np.arange(horizon))
-        for entry, made in by_kernel.items():
+        for entry, forecast in by_kernel.items():
             part = self.kernels[entry % channels]
             assert part is not None
-            mixed = average(made, ridge.take(np.array([entry])), part.share)
+            mixed = average(forecast, ridge.take(np.array([entry])), part.share)
             for name in ("mean", "table", "response"):
                 getattr(ridge, name)[entry] = getattr(mixed, name)[0]
         return ridge
@@ -175,8 +178,8 @@ class CovariateModel:
             arrays |= {f"weights.{channel}.{h}": w for h, w in enumerate(regression.weights) if w is not None}
             arrays |= {f"influences.{channel}.{name}": part for name, part in regression.influence_parts().items()}
         configs = [
-            {**one.config.__dict__, "cycles": list(one.config.cycles), "memories": list(one.config.memories)}
-            for one in self.regressions
+            {**config.__dict__, "cycles": list(config.cycles), "memories": list(config.memories)}
+            for config in (regression.config for regression in self.regressions)
         ]
         plain: dict[str, Any] = {
             "encoding": self.encoding.to_mapping(),
@@ -185,11 +188,11 @@ class CovariateModel:
             "importance": [list(entry) for entry in self.importance],
         }
         if self.kernels:
-            plain["kernels"] = [None if one is None else describe_kernel(one) for one in self.kernels]
-            arrays |= {f"kernels.{k}": one.spread for k, one in enumerate(self.kernels) if one is not None}
+            plain["kernels"] = [None if kernel is None else describe_kernel(kernel) for kernel in self.kernels]
+            arrays |= {f"kernels.{k}": kernel.spread for k, kernel in enumerate(self.kernels) if kernel is not None}
         if self.brief is not None:
-            plain["brief"], own = self.brief.to_parts()
-            arrays |= {f"brief.{name}": values for name, values in own.items()}
+            plain["brief"], brief_arrays = self.brief.to_parts()
+            arrays |= {f"brief.{name}": values for name, values in brief_arrays.items()}
         return plain, arrays
 
     @classmethod
@@ -204,16 +207,13 @@ class CovariateModel:
             weights = tuple(
                 np.asarray(arrays[f"weights.{channel}.{step}"], dtype=np.float64) for step in range(config.horizon)
             )
-            if config.horizon != horizon or any(one.ndim != 2 or not one.size for one in weights):
+            if config.horizon != horizon or any(weight.ndim != 2 or not weight.size for weight in weights):
                 raise FernError("weights of the wrong shape", argument="covariates")
-            prefix = f"influences.{channel}."
-            parts = {key.removeprefix(prefix): values for key, values in arrays.items() if key.startswith(prefix)}
+            parts = under(arrays, f"influences.{channel}.")
             regressions.append(LagRegression(config, weights, read_influences(parts, weights)))
-        own, few = (
-            {key.removeprefix(prefix): values for key, values in arrays.items() if key.startswith(prefix)}
-            for prefix in ("blend.", "brief.")
-        )
-        brief = BriefPart.from_parts(plain["brief"], few, horizon=horizon) if plain.get("brief") else None
+        brief = None
+        if plain.get("brief"):
+            brief = BriefPart.from_parts(plain["brief"], under(arrays, "brief."), horizon=horizon)
         importance = tuple((name, mean, error) for name, mean, error in plain["importance"])
         spread = np.asarray(arrays["spread"], dtype=np.float64)
         if regressions and spread.shape != (len(regressions), horizon):
@@ -225,27 +225,26 @@ class CovariateModel:
         )
         if kernels and len(kernels) != len(regressions):
             raise FernError(f"{len(kernels)} kernels for {len(regressions)} channels", argument="covariates")
-        return cls(
-            encoding, tuple(regressions), Blend.from_parts(plain["blend"], own), spread, importance, kernels, brief
-        )
+        blend = Blend.from_parts(plain["blend"], under(arrays, "blend."))
+        return cls(encoding, tuple(regressions), blend, spread, importance, kernels, brief)
 
 
-def prepare(one: CovariateRows, encoding: Encoding, channel: int, frequency: Frequency) -> RegressionSeries:
+def prepare(rows: CovariateRows, encoding: Encoding, channel: int, frequency: Frequency) -> RegressionSeries:
     """A channel of a series as the regression takes it: known columns and the calendar side by side."""
     count = len(encoding.known_outputs)
-    known = one.covariates[:, :count]
-    if one.future is not None:
-        known = np.concatenate((known, one.future))
+    known = rows.covariates[:, :count]
+    if rows.future is not None:
+        known = np.concatenate((known, rows.future))
     dates = np.empty((0, 0))
-    if encoding.calendar and one.stamps is not None:
-        _, dates = calendar_features(one.stamps, frequency, country=encoding.country, year=encoding.year)
+    if encoding.calendar and rows.stamps is not None:
+        _, dates = calendar_features(rows.stamps, frequency, country=encoding.country, year=encoding.year)
     return RegressionSeries(
-        one.values[:, channel],
+        rows.values[:, channel],
         known,
-        one.covariates[:, count:],
-        one.static,
-        one.phase,
-        scale=(float(one.level[channel]), float(one.unit[channel])),
+        rows.covariates[:, count:],
+        rows.static,
+        rows.phase,
+        scale=(float(rows.level[channel]), float(rows.unit[channel])),
         dates=dates,
     )
 
@@ -261,19 +260,19 @@ def fit_covariates(
     seed: int,
 ) -> tuple[CovariateModel, str]:
     """The regressions, their weight by held-out windows, and what was decided in words."""
-    longest = max(len(one.values) for one in series) * (frequency.nanoseconds or 0.0)
+    longest = max(len(rows.values) for rows in series) * (frequency.nanoseconds or 0.0)
     encoding = replace(encoding, year=longest >= YEARS * 365.25 * DAY)
     model, note = _fit_regressions(
         series, encoding, held, horizon=horizon, season=season, frequency=frequency, seed=seed
     )
     channels = range(series[0].values.shape[1])
-    ready = [[prepare(one, encoding, channel, frequency) for one in series] for channel in channels]
+    ready = [[prepare(rows, encoding, channel, frequency) for rows in series] for channel in channels]
     brief = fit_brief(ready, held, alone=not model.regressions)
     if brief is None:
         return model, note
-    whose = "series with too few rows for it" if model.regressions else "all series"
-    said = f"a regression of all series on their newest rows and columns has {100 * brief.weight:.0f} % of {whose}"
-    return replace(model, brief=brief), f"{note}; {said}"
+    group = "series with too few rows for it" if model.regressions else "all series"
+    clause = f"a regression of all series on their newest rows and columns has {100 * brief.weight:.0f} % of {group}"
+    return replace(model, brief=brief), f"{note}; {clause}"
 
 
 def _fit_regressions(
@@ -290,27 +289,27 @@ def _fit_regressions(
     channels = series[0].values.shape[1]
     first = {int(number): int(held.rows[held.series == number].min()) for number in np.unique(held.series)}
     share = min((row / len(series[number].values) for number, row in first.items()), default=1.0)
-    cuts = [first.get(number, int(share * len(one.values))) for number, one in enumerate(series)]
+    cuts = [first.get(number, int(share * len(rows.values))) for number, rows in enumerate(series)]
     means = np.full(held.actual.shape, np.nan)
     chosen: list[LagRegressionConfig] = []
     steps = np.unique(np.linspace(0, horizon - 1, FEW_STEPS).round().astype(int)).tolist()
     for channel in range(channels):
-        ready = [prepare(one, encoding, channel, frequency) for one in series]
-        early = [one.before(cut) for one, cut in zip(ready, cuts, strict=True)]
-        mine = np.flatnonzero(held.channels == channel)
+        ready = [prepare(rows, encoding, channel, frequency) for rows in series]
+        early = [entry.before(cut) for entry, cut in zip(ready, cuts, strict=True)]
+        windows = np.flatnonzero(held.channels == channel)
         losses: dict[LagRegressionConfig, float] = {}
         for config in _designs(horizon, season):
             try:
-                trial = _at_windows(fit_lag_regression(early, config, steps=steps), ready, held, mine)[:, steps]
+                trial = _at_windows(fit_lag_regression(early, config, steps=steps), ready, held, windows)[:, steps]
             except FernError:  # too few rows for so long a context
                 continue
-            error = np.abs(trial - held.actual[mine][:, steps]) / held.scale[mine, None]
-            bends = 0.0 if config.transform == "none" else CHANCE / held.judged(held.made, mine).worth
+            error = np.abs(trial - held.actual[windows][:, steps]) / held.scale[windows, None]
+            bends = 0.0 if config.transform == "none" else CHANCE / held.compare(held.forecast, windows).worth
             losses[config] = (1 + bends) * float(np.nanmean(error)) if np.isfinite(error).any() else inf
         if not losses:
             return CovariateModel(encoding), "covariates: too few rows before the held-out windows to learn from them"
         chosen.append(min(losses, key=lambda config: losses[config]))
-        means[mine] = _at_windows(fit_lag_regression(early, chosen[-1]), ready, held, mine)
+        means[windows] = _at_windows(fit_lag_regression(early, chosen[-1]), ready, held, windows)
     usable = np.isfinite(means).all(axis=1)
     if not usable.any():
         return CovariateModel(encoding), "covariates: no held-out window has rows enough to judge them"
@@ -324,19 +323,19 @@ def _fit_regressions(
     ridge = QuantileForecast.normal(
         means, spread[held.channels] * held.scale[:, None], np.full(means.shape, 0.5) ** np.arange(horizon)
     )
-    kernels, trials, own = list[KernelPart | None](), list[KernelTrial](), ridge
+    kernels, trials, forecast = list[KernelPart | None](), list[KernelTrial](), ridge
     for channel in range(channels):
-        ready = [prepare(one, encoding, channel, frequency) for one in series]
-        kernel, own, newest = fit_kernel(
-            ready, held, own, np.flatnonzero((held.channels == channel) & usable), season=season
+        ready = [prepare(rows, encoding, channel, frequency) for rows in series]
+        kernel, forecast, newest = fit_kernel(
+            ready, held, forecast, np.flatnonzero((held.channels == channel) & usable), season=season
         )
         kernels.append(kernel)
         trials += newest
-    judged = held.judged(own, np.flatnonzero(usable))
+    judged = held.compare(forecast, np.flatnonzero(usable))
     blend, losses_by_weight = choose_blend(judged)
-    tried = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses_by_weight.items())
-    said = f"the regression on covariates has a weight of {100 * blend.weight:.0f} %, by held-out windows"
-    note = f"{said} (scaled CRPS of {tried})"
+    scores = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses_by_weight.items())
+    clause = f"the regression on covariates has a weight of {100 * blend.weight:.0f} %, by held-out windows"
+    note = f"{clause} (scaled CRPS of {scores})"
     if blend.weight == 0:
         return CovariateModel(encoding), note
     gain, noise = _measure_gain(judged, blend)
@@ -344,13 +343,13 @@ def _fit_regressions(
         chance = f"{100 * gain:.1f} % with a standard error of {100 * noise:.1f} %"
         note = f"covariates have no part in the forecast: on held-out windows they gain {chance}"
         return CovariateModel(encoding), note
-    if any(one is not None for one in kernels):
+    if any(kernel is not None for kernel in kernels):
         note += "; a kernel regression learns anew from a series' rows whenever it is forecast"
     else:
         kernels = []
     regressions = tuple(
         fit_lag_regression(
-            [prepare(one, encoding, channel, frequency) for one in series],
+            [prepare(rows, encoding, channel, frequency) for rows in series],
             chosen[channel],
             influences=bool(encoding.known),
         )
@@ -363,25 +362,27 @@ def _fit_regressions(
 def _measure_gain(held: HeldOut, blend: Blend) -> tuple[float, float]:
     """The share of the loss that the regression takes off, and its standard error."""
     losses = losses_of(held, held.classical)
-    gains = (losses - losses_of(held, held.blended(blend))) / max(losses.mean(), 1e-12)
+    gains = (losses - losses_of(held, held.combine(blend))) / max(losses.mean(), 1e-12)
     return float(gains.mean()), float(gains.std() / held.worth**0.5)
 
 
 def _designs(horizon: int, season: int) -> list[LagRegressionConfig]:
     """What is tried: both transforms, each with all features and with few."""
     full = [LagRegressionConfig(horizon=horizon, season=season, transform=transform) for transform in TRANSFORMS]
-    lean = [replace(one, recent=4, cycles=(1,), reach=min(horizon, 6), memories=(2.0,), lean=True) for one in full]
+    lean = [
+        replace(config, recent=4, cycles=(1,), reach=min(horizon, 6), memories=(2.0,), lean=True) for config in full
+    ]
     return [*full, *lean]
 
 
 def _at_windows(
-    regression: LagRegression, ready: Sequence[RegressionSeries], held: HeldOutWindows, mine: NDArray[np.int64]
+    regression: LagRegression, ready: Sequence[RegressionSeries], held: HeldOutWindows, windows: NDArray[np.int64]
 ) -> Floats:  # (n, H)
     """The regression's forecasts of held-out windows; NaN where a window has too few rows before it."""
-    out = np.full((len(mine), regression.config.horizon), np.nan)
-    for number in np.unique(held.series[mine]).tolist():
-        places = np.flatnonzero(held.series[mine] == number)
-        rows = held.rows[mine[places]]
+    out = np.full((len(windows), regression.config.horizon), np.nan)
+    for number in np.unique(held.series[windows]).tolist():
+        places = np.flatnonzero(held.series[windows] == number)
+        rows = held.rows[windows[places]]
         able = rows >= regression.config.context_length
         if able.any():
             out[places[able]] = regression.predict(ready[number], origins=rows[able])
@@ -414,21 +415,21 @@ def _importance(
     def judge(rows: Sequence[CovariateRows]) -> float:
         means = np.full(held.actual.shape, np.nan)
         for channel, regression in enumerate(model.regressions):
-            mine = np.flatnonzero(held.channels == channel)
-            ready = [prepare(one, model.encoding, channel, frequency) for one in rows]
-            means[mine] = _at_windows(regression, ready, held, mine)
-        own = QuantileForecast.normal(
+            windows = np.flatnonzero(held.channels == channel)
+            ready = [prepare(entry, model.encoding, channel, frequency) for entry in rows]
+            means[windows] = _at_windows(regression, ready, held, windows)
+        forecast = QuantileForecast.normal(
             means, model.spread[held.channels] * held.scale[:, None], np.ones_like(held.actual)
         )
         for channel, kernel in enumerate(model.kernels):
             if kernel is not None:
-                ready = [prepare(one, model.encoding, channel, frequency) for one in rows]
-                some = [trial for trial in trials if held.channels[trial.places[0]] == channel]
-                by_kernel, *others = forecast_trials(some, ready, held)
+                ready = [prepare(entry, model.encoding, channel, frequency) for entry in rows]
+                channel_trials = [trial for trial in trials if held.channels[trial.places[0]] == channel]
+                by_kernel, *scaling = forecast_trials(channel_trials, ready, held)
                 able = np.asarray(np.isfinite(by_kernel).all(axis=1))
-                made = kernel.distribution(np.nan_to_num(by_kernel), *others)
-                own = choose_rows(able, average(made, own, kernel.share), own)
-        judged = held.judged(own, good)
+                curved = kernel.distribution(np.nan_to_num(by_kernel), *scaling)
+                forecast = choose_rows(able, average(curved, forecast, kernel.share), forecast)
+        judged = held.compare(forecast, good)
         return loss(judged, average(judged.model, judged.classical, model.blend.weight))
 
     base = max(judge(series), 1e-9)  # in units of the series' scale: some are forecast without any error
@@ -437,10 +438,10 @@ def _importance(
         growth = []
         for _ in range(REPEATS):
             shuffled = []
-            for one in series:
-                covariates = one.covariates.copy()
+            for rows in series:
+                covariates = rows.covariates.copy()
                 covariates[:, columns] = covariates[rng.permutation(len(covariates))][:, columns]
-                shuffled.append(replace(one, covariates=covariates))
+                shuffled.append(replace(rows, covariates=covariates))
             growth.append(judge(shuffled) / base - 1)
         table.append((name, float(np.mean(growth)), float(np.std(growth, ddof=1))))
     return tuple(table)

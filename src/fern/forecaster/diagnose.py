@@ -63,13 +63,13 @@ def describe_shortage(calibration: Calibration, levels: Sequence[float]) -> str:
     lacking = [level for level in levels if not calibration.radii.supports("margin", level)]
     if not lacking:
         return ""
-    which = "the" if 1 < len(lacking) == len(levels) else " and ".join(f"{level:g} %" for level in lacking)
-    return f"Too little history to check {which} intervals; treat them as rough."
+    subject = "the" if 1 < len(lacking) == len(levels) else " and ".join(f"{level:g} %" for level in lacking)
+    return f"Too little history to check {subject} intervals; treat them as rough."
 
 
 def diagnose(state: State, table: SeriesTable) -> Diagnosis:
     """The diagnosis of a table's rows, as frames of its kind."""
-    scales = {one.name: state.scale(one.name, one.values) for one in table.series}
+    scales = {series.name: state.scale(series.name, series.values) for series in table.series}
     return make_frames(replace(state, table=table.without_rows(), scales=scales), examine(state, table))
 
 
@@ -77,19 +77,19 @@ def examine(state: State, table: SeriesTable) -> Findings:
     """The findings of the rows of a table; rules that were learnt at the fit are measured here, others learnt anew."""
     if state.model is None or state.calibration is None:
         return Findings()
-    scaled = [state.scale(one.name, one.values).apply(one.values) for one in table.series]
-    learnt = {one.name: one.rules for one in state.findings.profiled} if state.findings is not None else {}
+    scaled = [state.scale(series.name, series.values).apply(series.values) for series in table.series]
+    learnt = {entry.name: entry.rules for entry in state.findings.profiled} if state.findings is not None else {}
     profiled: list[Profiled] = []
     if state.model.has_distribution:
-        for one, values in list(zip(table.series, scaled, strict=True))[:MOST_SERIES]:
-            profile = profile_series(state.model, one, values, rules=learnt.get(one.name))
+        for series, values in list(zip(table.series, scaled, strict=True))[:MOST_SERIES]:
+            profile = profile_series(state.model, series, values, rules=learnt.get(series.name))
             if profile is not None:
                 profiled.append(profile)
     length, horizon = state.context_length, state.horizon
     pasts, futures, origins, codes = [], [], [], []
     room = [
-        len(v) - length - horizon + 1 - (one.breaks[-1] if one.breaks else 0)
-        for one, v in zip(table.series, scaled, strict=True)
+        len(values) - length - horizon + 1 - (series.breaks[-1] if series.breaks else 0)
+        for series, values in zip(table.series, scaled, strict=True)
     ]
     stride = max(1, -(-sum(max(0, rows) for rows in room) // COVERAGE_WINDOWS))
     for code, (values, rows) in enumerate(zip(scaled, room, strict=True)):
@@ -117,7 +117,7 @@ def make_frames(state: State, findings: Findings | None) -> Diagnosis:
     return Diagnosis(
         _profile(state, findings.profiled) if findings.profiled else None,
         _warnings(state, findings.profiled) if findings.profiled else None,
-        _rates(state, findings.profiled) if any(one.rules for one in findings.profiled) else None,
+        _rates(state, findings.profiled) if any(entry.rules for entry in findings.profiled) else None,
         state.table.native.wrap(pa.Table.from_pylist([asdict(row) for row in findings.coverage]))
         if findings.coverage
         else None,
@@ -130,8 +130,8 @@ def _profile(state: State, profiled: Sequence[Profiled]) -> Any:
     table, many = state.table, len(state.channel_names)
     names, stamps, channels = [], [], []
     columns: dict[str, list[NDArray[Any]]] = {}
-    for one in profiled:
-        scale, profile, rows = state.scales[one.name], one.profile, len(one.profile)
+    for entry in profiled:
+        scale, profile, rows = state.scales[entry.name], entry.profile, len(entry.profile)
         figures = {
             "forecast": scale.invert(profile.forecast),
             "truth": scale.invert(profile.truth),
@@ -140,8 +140,8 @@ def _profile(state: State, profiled: Sequence[Profiled]) -> Any:
         }
         for name, values in figures.items():
             columns.setdefault(name, []).append(values.T.reshape(-1))
-        names += [one.name] * many
-        stamps += [pa.array(np.arange(rows) + profile.first_row) if one.stamps is None else one.stamps] * many
+        names += [entry.name] * many
+        stamps += [pa.array(np.arange(rows) + profile.first_row) if entry.stamps is None else entry.stamps] * many
         channels += [channel for channel in state.channel_names for _ in range(rows)]
     joined: dict[str, Any] = {} if table.long else {"channel": pa.array(channels, pa.string())}
     joined |= {name: np.concatenate(parts) for name, parts in columns.items()}
@@ -151,15 +151,15 @@ def _profile(state: State, profiled: Sequence[Profiled]) -> Any:
 def _warnings(state: State, profiled: Sequence[Profiled]) -> Any:
     """One row for each stretch that a rule flags."""
     table, rows = state.table, []
-    for one in profiled:
-        for alarm in detect_alarms(one.profile, one.rules) if one.rules is not None else ():
-            rates = one.measured.get(alarm.rule, alarm)
+    for entry in profiled:
+        for alarm in detect_alarms(entry.profile, entry.rules) if entry.rules is not None else ():
+            rates = entry.measured.get(alarm.rule, alarm)
             edges = [alarm.first_row, alarm.last_row]
-            if one.stamps is not None:
-                edges = [one.stamps[row - one.profile.first_row].as_py() for row in edges]
+            if entry.stamps is not None:
+                edges = [entry.stamps[row - entry.profile.first_row].as_py() for row in edges]
             rows.append(
                 {
-                    table.id_col: one.name,
+                    table.id_col: entry.name,
                     "channel": state.channel_names[alarm.channel],
                     "rule": alarm.rule,
                     "rows": alarm.last_row - alarm.first_row + 1,
@@ -186,7 +186,7 @@ def _rates(state: State, profiled: Sequence[Profiled]) -> Any:
     """One row for each series and rule, where it was learnt and later."""
     rows = [
         {
-            **({} if state.table.id_col is None else {state.table.id_col: one.name}),
+            **({} if state.table.id_col is None else {state.table.id_col: entry.name}),
             "rule": rule.name,
             "rows": where,
             "hit_rate": rates.hit_rate,
@@ -194,9 +194,9 @@ def _rates(state: State, profiled: Sequence[Profiled]) -> Any:
             "lift": rates.lift,
             "spikes": rates.spikes,
         }
-        for one in profiled
-        for rule in (one.rules.rules if one.rules is not None else ())
-        for where, rates in (("learnt", rule.rates), ("later", one.measured.get(rule.name)))
+        for entry in profiled
+        for rule in (entry.rules.rules if entry.rules is not None else ())
+        for where, rates in (("learnt", rule.rates), ("later", entry.measured.get(rule.name)))
         if rates is not None
     ]
     return state.table.native.wrap(pa.Table.from_pylist(rows))
@@ -220,13 +220,13 @@ def examine_fit(
     """
     profiled = []
     if model.has_distribution:
-        kept = [one for one, parts in zip(series, learnt.plan.parts, strict=True) if parts is not None]
-        for one, values, parts in list(zip(kept, learnt.values, learnt.parts, strict=True))[:profiles]:
+        members = [member for member, parts in zip(series, learnt.plan.parts, strict=True) if parts is not None]
+        for member, values, parts in list(zip(members, learnt.values, learnt.parts, strict=True))[:profiles]:
             first = max(parts.validation.start - learnt.plan.context_length, 0)
-            profile = profile_series(model, one, values, first=first, split=parts.calibration.start)
+            profile = profile_series(model, member, values, first=first, split=parts.calibration.start)
             if profile is not None:
                 profiled.append(profile)
-    measured = _held_out_coverage(model, learnt, calibration, validation, settings)
+    measured = _measure_held_out(model, learnt, calibration, validation, settings)
     return Findings(tuple(profiled)) if measured is None else Findings(tuple(profiled), *measured)
 
 
@@ -255,15 +255,15 @@ def profile_series(
     stamps = None
     if series.stamps is not None:  # copied: a slice would hold on to the whole column
         stamps = pa.concat_arrays([series.stamps.slice(profile.first_row, len(profile))])
-    made = Profiled(series.name, stamps, profile)
+    profiled = Profiled(series.name, stamps, profile)
     if rules is not None:
-        return replace(made, rules=rules, measured=measure_rates(profile, rules))
+        return replace(profiled, rules=rules, measured=measure_rates(profile, rules))
     lead = min(LEAD, horizon)
     middle = (len(profile) // 2) if split is None else split - profile.first_row
     if middle < 4 * lead or len(profile) - middle <= lead:
-        return made
+        return profiled
     learned = learn_rules(_rows(profile, 0, middle), lead=lead)
-    return replace(made, rules=learned, measured=measure_rates(_rows(profile, middle, len(profile)), learned))
+    return replace(profiled, rules=learned, measured=measure_rates(_rows(profile, middle, len(profile)), learned))
 
 
 def measure_coverage(
@@ -282,7 +282,7 @@ def measure_coverage(
     return report.rows, course
 
 
-def _held_out_coverage(
+def _measure_held_out(
     model: Forecaster,
     learnt: TrainingSeries,
     calibration: Residuals,
@@ -295,10 +295,10 @@ def _held_out_coverage(
     if not len(early) or not len(late):
         return None
     late = late.thinned(COVERAGE_WINDOWS)
-    wanted = set(zip(late.series.tolist(), late.origins.tolist(), strict=True))
+    keys = set(zip(late.series.tolist(), late.origins.tolist(), strict=True))
     pasts, futures, origins, names = [], [], [], []
     for past, future, rows, codes in learnt.held_out("calibration", most=len(calibration)):
-        chosen = [i for i, key in enumerate(zip(codes.tolist(), rows.tolist(), strict=True)) if key in wanted]
+        chosen = [i for i, key in enumerate(zip(codes.tolist(), rows.tolist(), strict=True)) if key in keys]
         pasts.append(past[chosen])
         futures.append(future[chosen])
         origins.append(rows[chosen])

@@ -108,13 +108,13 @@ def list_recipes(model: str, settings: Mapping[str, Any] | None, *, season: int 
         >>> [recipe.name for recipe in list_recipes("fern", None)], list_recipes("dlinear", None)[0].name
         (['level', 'state'], 'plain')
     """
-    own = dict(settings or {})
+    arguments = dict(settings or {})
     if any(entry.name == "season" and entry.default is not None for entry in fields(model_entry(model).config)):
-        own = {"season": season, **own}  # a model that repeats a season repeats that of the data
+        arguments = {"season": season, **arguments}  # a model that repeats a season repeats that of the data
     if model != "fern":
-        return (Recipe("plain", own, {}),)
-    if own:
-        return (Recipe("given", {**FERN[0].model, **own}, FERN[0].train),)
+        return (Recipe("plain", arguments, {}),)
+    if arguments:
+        return (Recipe("given", {**FERN[0].model, **arguments}, FERN[0].train),)
     return FERN
 
 
@@ -306,9 +306,8 @@ def fit_model(
     validation = learnt.validation(most=max(64, VALIDATION_ROWS // training.channels))
     work = _Work(training, validation, settings, directory, began, after=_count_after_training(learnt))
     recipes = list_recipes(settings.model, settings.model_settings, season=min(plan.season, plan.context_length))
-    recipe, tried, interrupted = work.choose_recipe(recipes)
+    recipe, notes, interrupted = work.choose_recipe(recipes)
     result = interrupted or work.train(recipe)
-    notes = [*tried]
     model, judged = result.model, result.model
     refits = len(training) * training.channels < REFIT_BELOW and result.stopped not in ("interrupted", "time")
     try:
@@ -324,11 +323,11 @@ def fit_model(
     late = learnt.residuals(judged, "calibration", most=most)
     early = learnt.residuals(result.model, "validation", most=most)
     # A model without a distribution has a ball of radius 1 around its forecast, which says nothing about its errors.
-    counted = settings.calibration.distribution_windows if model.has_distribution else 0.0
+    windows = settings.calibration.distribution_windows if model.has_distribution else 0.0
     unseen = expect_unseen_variance(max(map(len, learnt.values)) / plan.horizon)
-    how = replace(settings.calibration, distribution_windows=counted, unseen_variance=unseen)
-    calibration = fit_calibration(late, early, settings=how)
-    findings = examine_fit(judged, series, learnt, late, early, how)
+    calibration_settings = replace(settings.calibration, distribution_windows=windows, unseen_variance=unseen)
+    calibration = fit_calibration(late, early, settings=calibration_settings)
+    findings = examine_fit(judged, series, learnt, late, early, calibration_settings)
     if result.stopped == "interrupted":
         notes.append(f"{INTERRUPTED}: the best weights so far are kept")
     return Fit(model, judged, learnt, calibration, findings, tuple(notes))
@@ -361,8 +360,8 @@ class _Work:
                 break
         best = min(objectives, key=lambda recipe: objectives[recipe])
         interrupted = result.stopped == "interrupted"
-        tried = ", ".join(f"{recipe.name} {value:.4g}" for recipe, value in objectives.items())
-        notes = [f"recipe {best.name!r}, by validation after a short training ({tried})"]
+        scores = ", ".join(f"{recipe.name} {value:.4g}" for recipe, value in objectives.items())
+        notes = [f"recipe {best.name!r}, by validation after a short training ({scores})"]
         return best, notes, replace(results[best], stopped="interrupted") if interrupted else None
 
     def train(self, recipe: Recipe) -> TrainResult:
@@ -468,8 +467,8 @@ class _Work:
 
 def _count_after_training(learnt: TrainingSeries) -> int:
     """Windows that are forecast after training: for calibration in both parts, and for the profiles of some series."""
-    held = [learnt.count(part, most=CALIBRATION_WINDOWS) for part in get_args(HeldOut)]
-    return sum(held) + PROFILE_WINDOWS * min(MOST_SERIES, len(learnt.parts), max(1, sum(held) // PROFILE_WINDOWS))
+    counts = [learnt.count(part, most=CALIBRATION_WINDOWS) for part in get_args(HeldOut)]
+    return sum(counts) + PROFILE_WINDOWS * min(MOST_SERIES, len(learnt.parts), max(1, sum(counts) // PROFILE_WINDOWS))
 
 
 def choose_batch_size(windows: int) -> int:

@@ -242,9 +242,9 @@ class FernForecaster:
         """
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
         dialect = {"encoding": encoding, "separator": separator, "decimal": decimal}
-        for argument, given in {**dialect, "name": name}.items():
-            if not isinstance(given, str | None):
-                raise FernError(argument=argument, got=given, expected="text, or None")
+        for argument, value in {**dialect, "name": name}.items():
+            if not isinstance(value, str | None):
+                raise FernError(argument=argument, got=value, expected="text, or None")
         if kind is not None:
             require_choice("kind", kind, get_args(FrameKind))
         return self._read(df, columns, like=self._state, dialect=dialect, name=name, kind=kind)
@@ -252,12 +252,12 @@ class FernForecaster:
     @property
     def notes_(self) -> tuple[str, ...]:
         """What was decided for the data, and what is lacking."""
-        return self._fitted().notes
+        return self._require_fitted().notes
 
     @property
     def context_length_(self) -> int:
         """Number of rows a forecast sees."""
-        return self._fitted().context_length
+        return self._require_fitted().context_length
 
     # --- forecasting ----------------------------------------------------------------------------------------
 
@@ -279,28 +279,28 @@ class FernForecaster:
             level: central intervals in percent: columns ``Fern-lo-80``, ``Fern-hi-80``.
             quantiles: probabilities, in place of levels: columns ``Fern-ql0.1``.
         """
-        state, output = self._fitted(), OutputColumns.of(level=level, quantiles=quantiles)
+        state, output = self._require_fitted(), OutputColumns.of(level=level, quantiles=quantiles)
         steps = self._steps(h)
         recent, table = self._contexts(df, futr_df, state=state)
         request = Request(steps, tuple(output.probabilities), seed=self.seed, progress=self.progress)
-        made = predict_series(state, recent, request)
+        prediction = predict_series(state, recent, request)
         self._warn_of_levels(output)
-        if made.held_back:
-            names = ", ".join(repr(name) for name in made.held_back[:5])
+        if prediction.held_back:
+            names = ", ".join(repr(name) for name in prediction.held_back[:5])
             warnings.warn(
-                f"{len(made.held_back):,} forecasts lay far outside what the history and its trend explain, and are "
-                f"the classical models' ({names})",
+                f"{len(prediction.held_back):,} forecasts lay far outside what the history and its trend explain, and "
+                f"are the classical models' ({names})",
                 FernWarning,
                 stacklevel=2,
             )
-        return predict_frame(state, recent, table, made, output)
+        return predict_frame(state, recent, table, prediction, output)
 
     def predict_array(
         self,
         past: NDArray[np.floating],  # (L, C) or (N, L, C)
     ) -> Floats:  # (H, C) or (N, H, C)
         """The point forecast of rows in an array, in their own units; the quickest way."""
-        return predict_array(self._fitted(), past)
+        return predict_array(self._require_fitted(), past)
 
     def simulate(
         self,
@@ -312,7 +312,7 @@ class FernForecaster:
         h: int | None = None,
     ) -> Any:
         """Sample paths from the joint distribution: columns ``unique_id``, ``ds``, ``sample_id``, ``Fern``."""
-        state, steps = self._fitted(), self._steps(h)
+        state, steps = self._require_fitted(), self._steps(h)
         seed = self.seed if seed is None else seed
         require_whole("n_paths", n_paths, 1)
         require_whole("seed", seed, 0)
@@ -340,13 +340,13 @@ class FernForecaster:
         """
         from fern.forecaster.totals import total_frame
 
-        state, output = self._fitted(), OutputColumns.of(level=level, quantiles=None)
+        state, output = self._require_fitted(), OutputColumns.of(level=level, quantiles=None)
         recent, table = self._contexts(df, futr_df, state=state)
         return total_frame(state, recent, table, output, by=by, how=how)
 
     def forecast_distribution(self, df: Any = None) -> "CalibratedForecast":
         """The calibrated distribution behind `predict` (`fern.calibration`), in model units: regions, bands, paths."""
-        state = self._fitted()
+        state = self._require_fitted()
         batch = make_batch(state, self._contexts(df)[0])
         return calibrate_forecast(state.model, batch.calibration, batch.contexts)
 
@@ -427,9 +427,9 @@ class FernForecaster:
         if refit and use_fitted:
             raise FernError("got both, give one of them", argument="refit, use_fitted")
         columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col}
-        table = self._read(df, columns, like=self._fitted() if use_fitted else None)
+        table = self._read(df, columns, like=self._require_fitted() if use_fitted else None)
         if use_fitted:
-            self._fitted().require_like(table, target_given=bool(target_col or self.target_col))
+            self._require_fitted().require_like(table, target_given=bool(target_col or self.target_col))
         return cross_validate(
             self, table, n_windows=n_windows, step=step, output=output, refit=refit, use_fitted=use_fitted
         )
@@ -448,7 +448,7 @@ class FernForecaster:
         """
         from fern.forecaster.update import update_state
 
-        self._state = update_state(self._fitted(), self._read_like_fitted(df, grid="rows"))
+        self._state = update_state(self._require_fitted(), self._read_like_fitted(df, grid="rows"))
         return self
 
     def diagnose(self, df: Any = None) -> "Diagnosis":
@@ -460,7 +460,7 @@ class FernForecaster:
         """
         from fern.forecaster.diagnose import diagnose, make_frames
 
-        state = self._fitted()
+        state = self._require_fitted()
         return make_frames(state, state.findings) if df is None else diagnose(state, self._read_like_fitted(df))
 
     def plot(
@@ -547,7 +547,7 @@ class FernForecaster:
         """
         from fern.forecaster.save import save_forecaster
 
-        self._fitted()
+        self._require_fitted()
         self._settings()  # refuses arguments that were changed into nonsense since the fit
         save_forecaster(self, require_path(path))
 
@@ -595,17 +595,17 @@ class FernForecaster:
         """
         from fern.forecaster.save import export_mean
 
-        export_mean(self._fitted(), require_path(path))
+        export_mean(self._require_fitted(), require_path(path))
 
     # --- inside ---------------------------------------------------------------------------------------------
 
-    def _fitted(self) -> State:
+    def _require_fitted(self) -> State:
         if self._state is None:
             raise FernError("this forecaster is not fitted yet; call fit(df) first")
         return self._state
 
     def _steps(self, h: int | None) -> int:
-        steps = self._fitted().horizon if h is None else h
+        steps = self._require_fitted().horizon if h is None else h
         require_whole("h", steps, 1)
         return steps
 
@@ -613,7 +613,7 @@ class FernForecaster:
         self, df: Any, futr_df: Any = None, *, state: State | None = None
     ) -> tuple[tuple[Recent, ...], SeriesTable]:
         """The rows to forecast from, with the known columns ahead, and the table whose form the answer takes."""
-        state = self._fitted() if state is None else state
+        state = self._require_fitted() if state is None else state
         table = state.table if df is None else self._read_like_fitted(df)
         recent = state.recent if df is None else keep_recent(table.series, keep=state.keep)
         if futr_df is None:
@@ -621,21 +621,21 @@ class FernForecaster:
         from fern.forecaster.future import read_future
 
         ahead = read_future(state, recent, futr_df)
-        return tuple(replace(one, ahead=ahead[one.name]) for one in recent), table
+        return tuple(replace(series, ahead=ahead[series.name]) for series in recent), table
 
     def make_future_dataframe(self, df: Any = None) -> Any:
         """The frame to fill in for ``predict(futr_df=…)``: identifier and stamp of each step, known columns empty."""
         from fern.forecaster.future import make_future
 
         recent, table = self._contexts(df)
-        return make_future(self._fitted(), recent, table)
+        return make_future(self._require_fitted(), recent, table)
 
     def missing_future(self, futr_df: Any, df: Any = None) -> Any:
         """The rows of `make_future_dataframe` that ``futr_df`` lacks, or has without a value."""
         from fern.forecaster.future import find_missing
 
         recent, table = self._contexts(df)
-        return find_missing(self._fitted(), recent, table, futr_df)
+        return find_missing(self._require_fitted(), recent, table, futr_df)
 
     def importance(self) -> Any:
         """Permutation importance of each covariate: by what share the error of held-out windows grows without it.
@@ -646,7 +646,7 @@ class FernForecaster:
         schema = pa.schema([("covariate", pa.string()), ("importance", pa.float64()), ("stddev", pa.float64())])
         ordered = sorted(self._importances(), key=lambda entry: -entry[1])
         rows = [dict(zip(schema.names, entry, strict=True)) for entry in ordered]
-        return self._fitted().table.native.wrap(pa.Table.from_pylist(rows, schema))
+        return self._require_fitted().table.native.wrap(pa.Table.from_pylist(rows, schema))
 
     def plot_importance(self) -> "Figure":
         """`importance` as a matplotlib figure, a bar for each covariate."""
@@ -658,7 +658,7 @@ class FernForecaster:
         return importance_figure(entries)
 
     def _importances(self) -> tuple[tuple[str, float, float], ...]:
-        covariates = self._fitted().covariates
+        covariates = self._require_fitted().covariates
         return () if covariates is None else covariates.importance
 
     def compare(
@@ -680,19 +680,19 @@ class FernForecaster:
         from fern.forecaster.future import compare_futures
 
         require_number(
-            "level", level, "a number between 1 and 100, as 80 for an 80 % interval", lambda own: 0 < own < 100
+            "level", level, "a number between 1 and 100, as 80 for an 80 % interval", lambda value: 0 < value < 100
         )
         OutputColumns.of(level=level, quantiles=None)
         require_whole("n_paths", n_paths, 2)
         seed = self.seed if seed is None else seed
         require_whole("seed", seed, 0)
         (first, table), (second, _) = (self._contexts(df, future) for future in (futr_a, futr_b))
-        return compare_futures(self._fitted(), first, second, table, level=level, n_paths=n_paths, seed=seed)
+        return compare_futures(self._require_fitted(), first, second, table, level=level, n_paths=n_paths, seed=seed)
 
     def _read_like_fitted(self, df: Any, *, grid: Literal["time", "rows"] = "time") -> SeriesTable:
         """The series of a frame that must have the columns of the fitted one."""
-        table = self._read(df, {}, like=self._fitted(), grid=grid)
-        self._fitted().require_like(table, target_given=bool(self.target_col), step=grid == "time")
+        table = self._read(df, {}, like=self._require_fitted(), grid=grid)
+        self._require_fitted().require_like(table, target_given=bool(self.target_col), step=grid == "time")
         return table
 
     def _read(
@@ -718,16 +718,16 @@ class FernForecaster:
                 problem = "was read without the covariates"
                 raise FernError(problem, argument="frame", expected="read() of this forecaster")
             return df
-        given = {key: value for key, value in columns.items() if value is not None}
-        naming = column_names("id_col", given.get("id_col", self.id_col)) or ()
-        time_col = given.get("time_col", self.time_col)
+        columns = {key: value for key, value in columns.items() if value is not None}
+        naming = column_names("id_col", columns.get("id_col", self.id_col)) or ()
+        time_col = columns.get("time_col", self.time_col)
         if time_col is not None and not isinstance(time_col, str):
             raise FernError(argument="time_col", got=time_col, expected="the name of a column")
         file = df if isinstance(df, str | Path) else None
         reading = Reading(
             time_col=time_col,
-            id_col=None if naming == (ID_COL,) and "id_col" not in given else naming,
-            target_col=column_names("target_col", given.get("target_col", self.target_col)),
+            id_col=None if naming == (ID_COL,) and "id_col" not in columns else naming,
+            target_col=column_names("target_col", columns.get("target_col", self.target_col)),
             forecast=True,
             ignore_columns=self.ignore_columns,
             guess_id=file is not None,
@@ -745,8 +745,8 @@ class FernForecaster:
                 frame, native = read_columns(file, replace(reading, covariates=names.names)), _native_of_file(kind)
             frame, native, id_col = _name_series(frame, native, reading, names)
             frame, encoding, statics = self._encode(frame, reading, id_col, fitted=fitted, static_df=static_df)
-            named = reading.id_col if id_col is None else (id_col,)
-            reading = replace(reading, covariates=encoding.dynamic_outputs, id_col=named)
+            naming = reading.id_col if id_col is None else (id_col,)
+            reading = replace(reading, covariates=encoding.dynamic_outputs, id_col=naming)
             source = table_source(frame, name="frame", reading=reading)
         elif file is not None:
             source, native = open_source(file, reading, name=name), _native_of_file(kind)
@@ -756,17 +756,19 @@ class FernForecaster:
         step = None if like is None else like.table.frequency
         table = read_series(source, grid=grid, missing=self.missing, native=native, lone=True, like=step)
         if encoding is not None:
-            known = {} if like is None else {one.name: one.static for one in like.recent}
-            series = [replace(one, static=statics.get(one.name, known.get(one.name))) for one in table.series]
-            lacking = [one.name for one in series if encoding.static and one.static is None]
+            known = {} if like is None else {recent.name: recent.static for recent in like.recent}
+            members = [
+                replace(series, static=statics.get(series.name, known.get(series.name))) for series in table.series
+            ]
+            lacking = [series.name for series in members if encoding.static and series.static is None]
             if lacking:
                 raise FernError(f"has no values for series {lacking[0]!r}", argument="static_df")
-            table = replace(table, series=tuple(series), encoding=encoding)
+            table = replace(table, series=tuple(members), encoding=encoding)
         if self.calendar is True or self.holidays is not None:
             stamps = table.series[0].stamps
             if stamps is None or not pa.types.is_timestamp(stamps.type):
-                argument, asked = ("calendar", True) if self.calendar is True else ("holidays", self.holidays)
-                raise FernError(argument=argument, got=asked, expected="a time column of dates", where=source.name)
+                argument, value = ("calendar", True) if self.calendar is True else ("holidays", self.holidays)
+                raise FernError(argument=argument, got=value, expected="a time column of dates", where=source.name)
         if self.missing == "error":
             table = table.accept_closed_days()
             table.require_no_gaps(where=source.name)
@@ -787,23 +789,23 @@ class FernForecaster:
         names = self._covariates()
         roles = {"identifier": id_col, "time": reading.time_col, "target": (reading.target_col or (TARGET,))[0]}
         names.require_in(frame.column_names, roles=roles, where="frame")
-        statics, where, own = None, "frame", frame
+        statics, where, source = None, "frame", frame
         if static_df is not None:
             where = "static_df"
             try:
-                statics = own = join_columns(unwrap(static_df)[0], id_col, name=where)
+                statics = source = join_columns(unwrap(static_df)[0], id_col, name=where)
             except FernError as error:
                 raise error.within(where) from None
-            if id_col not in own.column_names:
-                raise unknown_name("column", id_col, own.column_names, argument="id_col", where=where)
-        lacking = [name for name in names.static if name not in own.column_names]
+            if id_col not in source.column_names:
+                raise unknown_name("column", id_col, source.column_names, argument="id_col", where=where)
+        lacking = [name for name in names.static if name not in source.column_names]
         if lacking and statics is None and fitted is None:
             raise unknown_name("column", lacking[0], frame.column_names, argument="stat_exog_list", where="frame")
         encoding = fitted or learn_columns(
             frame, names, statics=statics, calendar=self.calendar is not False, country=self.holidays, where="frame"
         )
-        read = {} if lacking else read_statics(own, encoding, id_col=id_col, where=where)
-        return encoding.encode(frame, where="frame"), encoding, read
+        numbers = {} if lacking else read_statics(source, encoding, id_col=id_col, where=where)
+        return encoding.encode(frame, where="frame"), encoding, numbers
 
     def _settings(self) -> FitSettings:
         """The arguments, checked."""
@@ -842,8 +844,10 @@ class FernForecaster:
         training = {name: getattr(self, name) for name in _TRAINING if getattr(self, name) is not None}
         TrainConfig(**training)  # refuses what is wrong
         if (self.devices or 1) > 1:
-            one = "1: a process for each further device would run your program from its start (fern.training.train can)"
-            raise FernError(argument="devices", got=self.devices, expected=one)
+            expected = (
+                "1: a process for each further device would run your program from its start (fern.training.train can)"
+            )
+            raise FernError(argument="devices", got=self.devices, expected=expected)
         return FitSettings(
             model=PRETRAINED if self.pretrained else self.model,
             model_settings=self.model_settings,
@@ -858,7 +862,7 @@ class FernForecaster:
         )
 
     def _warn_of_levels(self, output: OutputColumns) -> None:
-        state = self._fitted()
+        state = self._require_fitted()
         calibration = state.calibration
         if calibration is None or state.combination.learnt.weight < 1:  # others than the model have a say in the shape
             return
@@ -880,8 +884,8 @@ def _name_series(
     naming = reading.id_col or ((ID_COL,) if ID_COL in frame.column_names else ())
     if len(naming) == 1:
         return frame, native, naming[0] if naming[0] in frame.column_names else None
-    there = tuple(name for name in names.names if name in frame.column_names)
-    roles = find_roles(frame, replace(reading, ignore_columns=True, covariates=there), name="frame")
+    covariates = tuple(name for name in names.names if name in frame.column_names)
+    roles = find_roles(frame, replace(reading, ignore_columns=True, covariates=covariates), name="frame")
     types = {name: frame.schema.field(name).type for name in roles.named_by}
     return join_columns(frame, roles.series, name="frame"), replace(native, named_by=types), roles.series
 

@@ -25,8 +25,8 @@ def read_future(state: State, recent: Sequence[Recent], futr_df: Any) -> dict[st
     """The known columns of every step to forecast, from a frame of the user's."""
     rows = _future_rows(state, futr_df)
     assert state.covariates is not None
-    wanted = {one.name: one.future(state.frequency, state.horizon) for one in recent}
-    return align_future(rows, wanted, columns=state.covariates.encoding.known_outputs)
+    expected = {series.name: series.future(state.frequency, state.horizon) for series in recent}
+    return align_future(rows, expected, columns=state.covariates.encoding.known_outputs)
 
 
 def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats]]:
@@ -87,22 +87,24 @@ def _kind_of_time(type_: pa.DataType) -> tuple[bool, bool]:
 def make_future(state: State, recent: Sequence[Recent], table: SeriesTable) -> Any:
     """The frame of `FernForecaster.make_future_dataframe`."""
     names = () if state.covariates is None else state.covariates.encoding.names.known
-    stamps = [one.future(state.frequency, state.horizon) for one in recent]
+    stamps = [series.future(state.frequency, state.horizon) for series in recent]
     count = sum(map(len, stamps))
-    return table.frame([one.name for one in recent], stamps, {name: pa.nulls(count, pa.float64()) for name in names})
+    return table.frame(
+        [series.name for series in recent], stamps, {name: pa.nulls(count, pa.float64()) for name in names}
+    )
 
 
 def find_missing(state: State, recent: Sequence[Recent], table: SeriesTable, futr_df: Any) -> Any:
     """The frame of `FernForecaster.missing_future`: identifier and stamp of each row that lacks something."""
     rows = _future_rows(state, futr_df)
     names, stamps = [], []
-    for one in recent:
-        wanted = one.future(state.frequency, state.horizon)
-        have, values = rows.get(one.name, (wanted[:0], np.empty((0, 1))))
+    for series in recent:
+        expected = series.future(state.frequency, state.horizon)
+        have, values = rows.get(series.name, (expected[:0], np.empty((0, 1))))
         whole = as_integers(have)[np.isfinite(values).all(axis=1)]
-        lacking = ~np.isin(as_integers(wanted), whole)
-        names.append(one.name)
-        stamps.append(wanted.filter(pa.array(lacking)))
+        lacking = ~np.isin(as_integers(expected), whole)
+        names.append(series.name)
+        stamps.append(expected.filter(pa.array(lacking)))
     return table.frame(names, stamps, {})
 
 
@@ -124,8 +126,8 @@ def compare_futures(
     means = [predict_series(state, rows, Request(state.horizon, seed=seed)).mean for rows in (first, second)]
     paths = [simulate_series(state, rows, steps=state.horizon, n_paths=n_paths, seed=seed) for rows in (first, second)]
     mean = means[0] - means[1]
-    drawn = paths[0] - paths[1] - mean + _sample_effects(state, first, second, mean, n_paths=n_paths, seed=seed)
-    low, high = (np.quantile(drawn, 0.5 + side * level / 200, axis=0) for side in (-1, 1))
+    differences = paths[0] - paths[1] - mean + _sample_effects(state, first, second, mean, n_paths=n_paths, seed=seed)
+    low, high = (np.quantile(differences, 0.5 + side * level / 200, axis=0) for side in (-1, 1))
     # Other forecasts, which know of no effect, draw the difference towards 0: it is within the interval all the same.
     low, high = np.minimum(low, mean), np.maximum(high, mean)
     columns: dict[str, Floats] = {}
@@ -135,31 +137,31 @@ def compare_futures(
             f"{name}-lo-{level:g}": low[..., c].reshape(-1),
             f"{name}-hi-{level:g}": high[..., c].reshape(-1),
         }
-    stamps = [one.future(state.frequency, state.horizon) for one in first]
-    return table.frame([one.name for one in first], stamps, columns)
+    stamps = [series.future(state.frequency, state.horizon) for series in first]
+    return table.frame([series.name for series in first], stamps, columns)
 
 
 def _sample_effects(
     state: State, first: Sequence[Recent], second: Sequence[Recent], mean: Floats, *, n_paths: int, seed: int
 ) -> Floats:  # (n_paths, N, H, C)
     """Draws of the effect itself; the difference of the forecasts where the regression has no part in them."""
-    drawn = np.broadcast_to(mean, (n_paths, *mean.shape)).copy()
+    draws = np.broadcast_to(mean, (n_paths, *mean.shape)).copy()
     model = state.covariates
     if model is None or not model.active:
-        return drawn
+        return draws
     for number, pair in enumerate(zip(first, second, strict=True)):
-        rows = [covariate_rows(state, one) for one in pair]
+        rows = [covariate_rows(state, series) for series in pair]
         for channel, regression in enumerate(model.regressions):
             if len(pair[0].values) < regression.config.context_length:
                 continue
-            one, other = (prepare(own, model.encoding, channel, state.frequency) for own in rows)
+            with_first, with_second = (prepare(entry, model.encoding, channel, state.frequency) for entry in rows)
             # Every series has the same draws of the weights: they are estimated from all of them together.
             rng = np.random.default_rng((seed, channel))
-            effects = regression.sample_effects(one, other, n_paths, rng)
+            effects = regression.sample_effects(with_first, with_second, n_paths, rng)
             kernel = model.kernels[channel] if model.kernels else None
-            curved = None if kernel is None else kernel.sample_effects(one, other, n_paths, rng)
+            curved = None if kernel is None else kernel.sample_effects(with_first, with_second, n_paths, rng)
             if kernel is not None and curved is not None:
                 # A mixture, not an average: what the two disagree about is uncertain, too.
                 effects = np.where(rng.random((n_paths, 1)) < kernel.share, curved, effects)
-            drawn[:, number, :, channel] = effects
-    return drawn
+            draws[:, number, :, channel] = effects
+    return draws

@@ -77,7 +77,7 @@ def choose_combination(
     forecasts are those of windows that begin whole seasons before the end, where there are enough: the choice is the
     same.
     """
-    floors = {one.name: find_floor(one.values, positive) for one in series}
+    floors = {member.name: find_floor(member.values, positive) for member in series}
     by_model = None if candidate is None else _model_windows(series, scales, plan, candidate, floors)
     short = [number for number, parts in enumerate(plan.parts) if parts is None]
     by_partner = None
@@ -91,31 +91,32 @@ def choose_combination(
     if pretrained and by_model is not None and len(np.unique(by_model.bare.times)) < EARLIER:
         earlier = _partner_windows(series, range(len(series)), plan, floors, most=EARLIER)
     judges = earlier or windows
-    partner, made, losses = choose_partner(judges.histories, judges.bare, season=plan.season)
+    partner, classical, losses = choose_partner(judges.histories, judges.bare, season=plan.season)
     notes = _describe_partner(partner, losses)
     share = None
     if earlier is not None:
-        share = choose_blend(earlier.held_out(made, partner.forecast_pretrained(earlier.longer, made)))[0].share
-        made = partner.forecast(windows.histories, plan.horizon)
-    by_network = partner.forecast_pretrained(windows.longer, made) if pretrained else None
+        held = earlier.add_forecasts(classical, partner.forecast_pretrained(earlier.longer, classical))
+        share = choose_blend(held)[0].share
+        classical = partner.forecast(windows.histories, plan.horizon)
+    by_network = partner.forecast_pretrained(windows.longer, classical) if pretrained else None
     if by_network is not None and tune:
-        partner, by_network, note = _tune(partner, series, windows, made, by_network, plan, seed)
+        partner, by_network, note = _tune(partner, series, windows, classical, by_network, plan, seed)
         notes += note
     learnt = zeros = Blend(1.0)
     if by_model is not None:
-        held = by_model.held_out(made, by_network)
+        held = by_model.add_forecasts(classical, by_network)
         if combine:
-            some = held.take(~made.stepped) if not made.stepped.all() else held
-            learnt, by_weight = choose_blend(some, share=share)
-            zeros = choose_blend(held.take(made.stepped))[0] if made.stepped.any() else learnt
+            without_zeros = held.take(~classical.stepped) if not classical.stepped.all() else held
+            learnt, by_weight = choose_blend(without_zeros, share=share)
+            zeros = choose_blend(held.take(classical.stepped))[0] if classical.stepped.any() else learnt
             notes.append(_describe_blend(learnt, by_weight))
         without = replace(held, model=None)
     if by_partner is not None:
-        own = made
+        forecast = classical
         if by_model is not None:
-            own = partner.forecast(by_partner.histories, plan.horizon)
-            by_network = None if by_network is None else partner.forecast_pretrained(by_partner.longer, own)
-        without = by_partner.held_out(own, by_network)
+            forecast = partner.forecast(by_partner.histories, plan.horizon)
+            by_network = None if by_network is None else partner.forecast_pretrained(by_partner.longer, forecast)
+        without = by_partner.add_forecasts(forecast, by_network)
     alone, _ = choose_blend(without, share=None if by_partner is not None else share)
     if by_partner is not None and alone.share > 0:
         notes.append(f"where no model forecasts, the pretrained network has a weight of {100 * alone.share:.0f} %")
@@ -126,22 +127,22 @@ def choose_combination(
     if in_phase and candidate is not None and 1 < plan.season <= MOST_PHASES:
         again = _model_windows(series, scales, plan, candidate, floors, in_phase=True)
         if again is not None and len(again.longer) >= FEWEST_IN_PHASE:
-            own = partner.forecast(again.histories, plan.horizon)
-            by_network = None if by_network is None else partner.forecast_pretrained(again.longer, own)
-            judged = again.held_out(own, by_network)
+            forecast = partner.forecast(again.histories, plan.horizon)
+            by_network = None if by_network is None else partner.forecast_pretrained(again.longer, forecast)
+            judged = again.add_forecasts(forecast, by_network)
     return combination, notes, _judge(judged, blend, series)
 
 
 def _judge(held: HeldOut, blend: Blend, series: Sequence[Series]) -> HeldOutWindows:
     """The held-out windows as the combination forecasts them."""
-    lengths = np.array([len(one.values) for one in series])
+    lengths = np.array([len(member.values) for member in series])
     width = series[0].values.shape[1]
     return HeldOutWindows(
         held.series,
         lengths[held.series] - held.ends,
         np.tile(np.arange(width), len(held.scale) // width),
         held.actual,
-        held.blended(blend),
+        held.combine(blend),
         held.scale,
         held.ends,
         held.least,
@@ -152,7 +153,7 @@ def _tune(
     partner: Partner,
     series: Sequence[Series],
     windows: "_Windows",
-    made: QuantileForecast,
+    classical: QuantileForecast,
     untuned: QuantileForecast,
     plan: Plan,
     seed: int,
@@ -164,31 +165,33 @@ def _tune(
     back = np.full(len(series), MOST_ALONE * plan.horizon)
     np.maximum.at(back, windows.bare.series, windows.bare.ends)
     rows = []
-    for one, ends in zip(series, back.tolist(), strict=True):
-        cut = len(one.values) - ends
-        start = max((edge for edge in one.breaks if edge < cut), default=0)
-        rows += [np.ascontiguousarray(one.values[start:cut, c], dtype=np.float64) for c in range(one.values.shape[1])]
+    for member, ends in zip(series, back.tolist(), strict=True):
+        cut = len(member.values) - ends
+        start = max((edge for edge in member.breaks if edge < cut), default=0)
+        rows += [
+            np.ascontiguousarray(member.values[start:cut, c], dtype=np.float64) for c in range(member.values.shape[1])
+        ]
     network = tune_network(
         read_weights(partner.weights)[0], [part for part in rows if len(part)], plan.horizon, seed=seed
     )
     if network is None:
         return partner, untuned, []
     tuned = replace(partner, network=network)
-    after = tuned.forecast_pretrained(windows.longer, made)
-    losses = [loss(windows.held_out(made, None), forecast) for forecast in (untuned, after)]
+    after = tuned.forecast_pretrained(windows.longer, classical)
+    losses = [loss(windows.add_forecasts(classical, None), forecast) for forecast in (untuned, after)]
     if not losses[1] < (1 - TUNING_HANDICAP) * losses[0]:
         return partner, untuned, []
-    said = f"the pretrained network was tuned to these series (scaled CRPS of held-out windows {losses[1]:.3g}"
-    return tuned, after, [f"{said}, before {losses[0]:.3g})"]
+    clause = f"the pretrained network was tuned to these series (scaled CRPS of held-out windows {losses[1]:.3g}"
+    return tuned, after, [f"{clause}, before {losses[0]:.3g})"]
 
 
 def _describe_partner(partner: Partner, losses: dict[str, float]) -> list[str]:
     """What differs from the option that was tried first, and is taken unless windows speak against it."""
     if partner.transform == next(iter(losses)) and not partner.recent:
         return []
-    tried = ", ".join(f"{name} {value:.3g}" for name, value in losses.items())
+    scores = ", ".join(f"{name} {value:.3g}" for name, value in losses.items())
     widths = ", with widths by recent changes" if partner.recent else ""
-    return [f"classical models see {_SEEN[partner.transform]}{widths}, by held-out windows (scaled CRPS of {tried})"]
+    return [f"classical models see {_SEEN[partner.transform]}{widths}, by held-out windows (scaled CRPS of {scores})"]
 
 
 _SEEN = {
@@ -200,15 +203,15 @@ _SEEN = {
 
 
 def _describe_blend(blend: Blend, losses: dict[float, float]) -> str:
-    tried = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses.items())
-    others = "classical models the rest"
+    scores = ", ".join(f"{100 * weight:.0f} % {value:.3g}" for weight, value in losses.items())
+    rest = "classical models the rest"
     if blend.share > 0 and blend.weight < 1:
-        others = f"the pretrained network {100 * (1 - blend.weight) * blend.share:.0f} %, {others}"
-    said = f"the model has a weight of {100 * blend.weight:.0f} %, {others}, by held-out windows"
+        rest = f"the pretrained network {100 * (1 - blend.weight) * blend.share:.0f} %, {rest}"
+    clause = f"the model has a weight of {100 * blend.weight:.0f} %, {rest}, by held-out windows"
     shape = "" if blend.shape is None else "; intervals have the shape of held-out errors"
     if blend.bias is not None and np.abs(blend.bias).max() > 0.02:
         shape += f", and the mean moves by {blend.bias[0]:+.2f} to {blend.bias[-1]:+.2f} standard deviations"
-    return f"{said} (scaled CRPS of {tried}){shape}"
+    return f"{clause} (scaled CRPS of {scores}){shape}"
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,7 @@ class _Windows:
     model: tuple[Floats, Floats] | None  # means (n, H) and tables (n, H, KNOTS)
     bare: HeldOut  # without any forecast
 
-    def held_out(self, classical: QuantileForecast, pretrained: QuantileForecast | None) -> HeldOut:
+    def add_forecasts(self, classical: QuantileForecast, pretrained: QuantileForecast | None) -> HeldOut:
         """With the forecasts of the others."""
         model = None
         if self.model is not None:
@@ -292,14 +295,14 @@ def _collect(
     keep = count_rows(plan.season)
     longer, actual, numbers, ends, least = [], [], [], [], []
     for number, row in entries:
-        one = series[number]
-        start = max(0, row - max(keep, READ), *(edge for edge in one.breaks if edge < row))
-        for channel in range(one.values.shape[1]):
-            longer.append(np.ascontiguousarray(one.values[start:row, channel], dtype=np.float64))
-            actual.append(one.values[row : row + plan.horizon, channel])
+        member = series[number]
+        start = max(0, row - max(keep, READ), *(edge for edge in member.breaks if edge < row))
+        for channel in range(member.values.shape[1]):
+            longer.append(np.ascontiguousarray(member.values[start:row, channel], dtype=np.float64))
+            actual.append(member.values[row : row + plan.horizon, channel])
             numbers.append(number)
-            ends.append(len(one.values) - row)
-            least.append(floors[one.name][channel])
+            ends.append(len(member.values) - row)
+            least.append(floors[member.name][channel])
     histories = [rows[-keep:] for rows in longer]
     truth, scale = np.stack(actual).astype(np.float64), naive_scales(histories, plan.season)
     bare = HeldOut(truth, None, _NOTHING, scale, np.array(numbers), np.array(ends), np.array(least))

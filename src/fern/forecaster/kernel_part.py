@@ -84,8 +84,10 @@ class KernelPart:
         model = self._learn(first, keep_factor=True)
         if model is None:
             return None
-        one, other = (invert_values(self.config.transform, side) for side in model.sample_pair(first, second, n, rng))
-        return np.asarray(model.unit * (one - other))
+        first_draws, second_draws = (
+            invert_values(self.config.transform, side) for side in model.sample_pair(first, second, n, rng)
+        )
+        return np.asarray(model.unit * (first_draws - second_draws))
 
     def _learn(self, series: RegressionSeries, *, keep_factor: bool = False) -> KernelRegression | None:
         """The regression of a series' rows at the phase of the steps ahead; None where they are too few."""
@@ -105,8 +107,8 @@ class KernelPart:
         spread = self.spread * volatility**self.calm
         response = np.full_like(means, 0.5) ** np.arange(means.shape[1])
         below, scale = level[:, None, None], unit[:, None, None]
-        made = QuantileForecast.normal(means, spread, response)
-        return made.through(lambda table: below + scale * invert_values(self.config.transform, table))
+        forecast = QuantileForecast.normal(means, spread, response)
+        return forecast.through(lambda table: below + scale * invert_values(self.config.transform, table))
 
 
 def describe_kernel(part: KernelPart) -> dict[str, Any]:
@@ -143,44 +145,44 @@ def fit_kernel(
     ready: Sequence[RegressionSeries],
     held: HeldOutWindows,
     ridge: QuantileForecast,  # (n, H)
-    mine: NDArray[np.int64],
+    windows: NDArray[np.int64],
     *,
     season: int,
 ) -> tuple[KernelPart | None, QuantileForecast, list[KernelTrial]]:
     """The kernel regression of a channel where it helps, the windows' forecasts with it, and trials before the newest.
 
-    ``mine`` are the windows of the channel that the ridge regression can forecast. Each is forecast from the rows
+    ``windows`` are the windows of the channel that the ridge regression can forecast. Each is forecast from the rows
     before it, as it would have been then.
     """
     horizon = held.actual.shape[1]
     most = min(KernelRegressionConfig(horizon=horizon).windows, KERNEL_WINDOWS // len(ready))
-    if not len(mine) or most < FEWEST_WINDOWS:
+    if not len(windows) or most < FEWEST_WINDOWS:
         return None, ridge, []
-    straight = held.judged(ridge, mine)
-    best, part, own = loss(straight, ridge.take(mine)), None, ridge
+    straight = held.compare(ridge, windows)
+    best, part, forecast = loss(straight, ridge.take(windows)), None, ridge
     handicap = 1 + KERNEL_HANDICAP + CHANCE / straight.worth
-    mine_only = np.isin(np.arange(len(held.scale)), mine)
-    places_of = _group(ready, held, mine, season)
+    in_windows = np.isin(np.arange(len(held.scale)), windows)
+    places_of = _group(ready, held, windows, season)
     judged = min(most, max(3 * FEWEST_WINDOWS, JUDGED_WINDOWS // len(places_of)))
     for transform in TRANSFORMS:
         config = KernelRegressionConfig(horizon=horizon, season=season, windows=most, transform=transform)
         means, volatility, level, unit, fewest = _hindcast(ready, held, places_of, replace(config, windows=judged))
         able = np.asarray(np.isfinite(means).all(axis=1))
-        if able[mine].mean() < 0.5:  # it would speak for few
+        if able[windows].mean() < 0.5:  # it would speak for few
             continue
         places = np.flatnonzero(able)
         target = transform_values(transform, (held.actual[places] - level[places, None]) / unit[places, None])
         for calm in CALMS:
             spread = _measure_spread((target - means[places]) / volatility[places] ** calm)
             candidate = KernelPart(config, spread, 1.0, calm, max(FEWEST_WINDOWS, fewest // 2))
-            made = candidate.distribution(np.nan_to_num(means), volatility, level, unit)
-            made = choose_rows(able, made, ridge)
+            candidate_forecast = candidate.distribution(np.nan_to_num(means), volatility, level, unit)
+            candidate_forecast = choose_rows(able, candidate_forecast, ridge)
             for share in SHARES[1:]:
-                mixed = choose_rows(able, average(made, ridge, share), ridge)
-                score = handicap * loss(held.judged(mixed, mine), mixed.take(mine))
+                mixed = choose_rows(able, average(candidate_forecast, ridge, share), ridge)
+                score = handicap * loss(held.compare(mixed, windows), mixed.take(windows))
                 if score < best:
                     best, part = score, replace(candidate, share=share)
-                    own = choose_rows(mine_only, mixed, ridge)
+                    forecast = choose_rows(in_windows, mixed, ridge)
     if part is None:
         return None, ridge, []
     trials = []
@@ -189,7 +191,7 @@ def fit_kernel(
         model = _learn(ready[number].before(int(held.rows[newest[0]])), replace(part.config, windows=judged), phase)
         if model is not None:
             trials.append(KernelTrial(model, number, newest))
-    return part, own, trials
+    return part, forecast, trials
 
 
 def _measure_spread(errors: Floats) -> Floats:  # (n, H) -> (H,)
@@ -201,15 +203,17 @@ def _measure_spread(errors: Floats) -> Floats:  # (n, H) -> (H,)
 
 
 def _group(
-    ready: Sequence[RegressionSeries], held: HeldOutWindows, mine: NDArray[np.int64], season: int
+    ready: Sequence[RegressionSeries], held: HeldOutWindows, chosen: NDArray[np.int64], season: int
 ) -> dict[tuple[int, int], NDArray[np.int64]]:
     """The windows of each series and phase, the oldest first."""
     groups: dict[tuple[int, int], NDArray[np.int64]] = {}
-    for number in np.unique(held.series[mine]).tolist():
-        own = mine[held.series[mine] == number]
-        own = own[np.argsort(held.rows[own], kind="stable")]
-        phases = (ready[number].phase + held.rows[own]) % season if season <= MOST_PHASES else np.zeros_like(own)
-        groups |= {(number, phase): own[phases == phase] for phase in np.unique(phases).tolist()}
+    for number in np.unique(held.series[chosen]).tolist():
+        windows = chosen[held.series[chosen] == number]
+        windows = windows[np.argsort(held.rows[windows], kind="stable")]
+        phases = (
+            (ready[number].phase + held.rows[windows]) % season if season <= MOST_PHASES else np.zeros_like(windows)
+        )
+        groups |= {(number, phase): windows[phases == phase] for phase in np.unique(phases).tolist()}
     return groups
 
 

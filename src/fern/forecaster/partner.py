@@ -72,10 +72,10 @@ class Partner:
         network = read_weights(self.weights)[0] if self.network is None else self.network
         contexts = Contexts.of([histories[place] for place in able.tolist()])
         ahead = forecast_averaged(network, contexts, classical.mean.shape[1])
-        own = QuantileForecast.normal(ahead.mean.numpy(), ahead.stddev.numpy(), classical.response[able])
-        finite = np.isfinite(own.table).all(axis=(1, 2))
+        forecast = QuantileForecast.normal(ahead.mean.numpy(), ahead.stddev.numpy(), classical.response[able])
+        finite = np.isfinite(forecast.table).all(axis=(1, 2))
         mean, table = classical.mean.copy(), classical.table.copy()
-        mean[able[finite]], table[able[finite]] = own.mean[finite], own.table[finite]
+        mean[able[finite]], table[able[finite]] = forecast.mean[finite], forecast.table[finite]
         return replace(classical, mean=mean, table=table)
 
     def forecast(
@@ -84,8 +84,8 @@ class Partner:
         horizon: int,
     ) -> QuantileForecast:
         """Forecast distributions of the classical ensemble, in the units of the data."""
-        made = self._forecast(histories, horizon)
-        return follow_changes(made, histories) if self.recent else made
+        forecast = self._forecast(histories, horizon)
+        return follow_changes(forecast, histories) if self.recent else forecast
 
     def _forecast(self, histories: Sequence[Floats], horizon: int) -> QuantileForecast:
         settings = ClassicalSettings(season=self.season, rows=ROWS, positive="auto")
@@ -101,25 +101,32 @@ class Partner:
         parts = []
         for places, transform in ((np.flatnonzero(~bendable), "none"), (np.flatnonzero(bendable), self.transform)):
             if len(places):
-                some = [histories[place] for place in places.tolist()]
-                made = forecast_panel(some, horizon, settings) if transform == "none" else _bent(self, some, horizon)
-                parts.append((places, made))
+                panel = [histories[place] for place in places.tolist()]
+                if transform == "none":
+                    forecast = forecast_panel(panel, horizon, settings)
+                else:
+                    forecast = _forecast_transformed(self, panel, horizon)
+                parts.append((places, forecast))
         order = np.argsort(np.concatenate([places for places, _ in parts]))
         names = ("mean", "table", "response", "stepped")
-        return QuantileForecast(*(np.concatenate([getattr(made, name) for _, made in parts])[order] for name in names))
+        return QuantileForecast(
+            *(np.concatenate([getattr(forecast, name) for _, forecast in parts])[order] for name in names)
+        )
 
 
-def follow_changes(made: QuantileForecast, histories: Sequence[Floats]) -> QuantileForecast:
+def follow_changes(forecast: QuantileForecast, histories: Sequence[Floats]) -> QuantileForecast:
     """The forecasts with widths by the size of recent changes; series with many zeros stay as they are."""
     factors = np.ones(len(histories))
     for place, rows in enumerate(histories):
         sizes = np.abs(np.diff(rows))
-        if len(sizes) > RECENT_ROWS and sizes.any() and not made.stepped[place]:
+        if len(sizes) > RECENT_ROWS and sizes.any() and not forecast.stepped[place]:
             factors[place] = sizes[-RECENT_ROWS:].mean() / sizes.mean()
     factors = np.clip(factors, 1 / MOST_RECENT, MOST_RECENT) ** RECENT_POWER
-    middle = made.quantile([0.5])[0]
-    mean = middle + factors[:, None] * (made.mean - middle)
-    return replace(made, mean=mean, table=middle[..., None] + factors[:, None, None] * (made.table - middle[..., None]))
+    middle = forecast.quantile([0.5])[0]
+    mean = middle + factors[:, None] * (forecast.mean - middle)
+    return replace(
+        forecast, mean=mean, table=middle[..., None] + factors[:, None, None] * (forecast.table - middle[..., None])
+    )
 
 
 def _mean_of(first: QuantileForecast, second: QuantileForecast) -> QuantileForecast:
@@ -127,19 +134,19 @@ def _mean_of(first: QuantileForecast, second: QuantileForecast) -> QuantileForec
     return replace(first, mean=(first.mean + second.mean) / 2, table=(first.table + second.table) / 2)
 
 
-def _bent(partner: Partner, histories: Sequence[Floats], horizon: int) -> QuantileForecast:
+def _forecast_transformed(partner: Partner, histories: Sequence[Floats], horizon: int) -> QuantileForecast:
     """The forecast of transformed rows, transformed back; the mean is that of the distribution, not its median."""
     scales = np.array([np.abs(rows).mean() or 1.0 for rows in histories])
     bend, unbend = (np.log1p, np.expm1) if partner.transform == "log1p" else (np.arcsinh, np.sinh)
-    bent = [bend(rows / scale) for rows, scale in zip(histories, scales, strict=True)]
+    transformed = [bend(rows / scale) for rows, scale in zip(histories, scales, strict=True)]
     settings = ClassicalSettings(season=partner.season, rows=ROWS, positive=False)
-    made = forecast_panel(bent, horizon, settings)
+    forecast = forecast_panel(transformed, horizon, settings)
     # An exponential has no bounds: nothing goes farther beyond the history than the history is wide, bent.
-    low, high = (np.array([end(rows[-ROWS:]) for rows in bent]) for end in (np.min, np.max))
+    low, high = (np.array([end(rows[-ROWS:]) for rows in transformed]) for end in (np.min, np.max))
     span = np.maximum(high - low, 0.5)
-    table = np.clip(made.table, (low - span)[:, None, None], (high + span)[:, None, None])
-    moved = replace(made, table=table).through(lambda values: np.asarray(unbend(values)))
-    return replace(moved, mean=moved.mean * scales[:, None], table=moved.table * scales[:, None, None])
+    table = np.clip(forecast.table, (low - span)[:, None, None], (high + span)[:, None, None])
+    restored = replace(forecast, table=table).through(lambda values: np.asarray(unbend(values)))
+    return replace(restored, mean=restored.mean * scales[:, None], table=restored.table * scales[:, None, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +185,8 @@ class Combination:
         plain["positive"] = self.positive
         arrays: dict[str, NDArray[Any]] = {}
         for name in _BLENDS:
-            plain[name], own = getattr(self, name).to_parts()
-            arrays |= {f"{name}.{entry}": values for entry, values in own.items()}
+            plain[name], blend_arrays = getattr(self, name).to_parts()
+            arrays |= {f"{name}.{entry}": values for entry, values in blend_arrays.items()}
         if self.partner.network is not None:
             tensors = self.partner.network.state_dict()
             arrays |= {f"network.{name}": value.half().numpy() for name, value in tensors.items()}
@@ -227,21 +234,21 @@ def choose_partner(
     }
     if positive:
         forecasts = {"average": _mean_of(forecasts["none"], forecasts["log1p"]), **forecasts}
-    tried: dict[str, float] = {}
+    scores: dict[str, float] = {}
     first: Floats | None = None
     best: tuple[float, Partner, QuantileForecast] | None = None
     for transform, plain in forecasts.items():
         for recent in (False, True):
-            made = follow_changes(plain, histories) if recent else plain
-            losses = losses_of(held, made.bounded(held.least))
-            tried[f"{transform}, recent changes" if recent else transform] = float(losses.mean())
+            forecast = follow_changes(plain, histories) if recent else plain
+            losses = losses_of(held, forecast.clip_below(held.least))
+            scores[f"{transform}, recent changes" if recent else transform] = float(losses.mean())
             first = losses if first is None else first
             share = (losses - first) / max(float(first.mean()), 1e-12)
             cost = float(share.mean()) + _doubt(share, held)
             if best is None or cost < best[0]:
-                best = (cost, Partner(season=season, transform=transform, recent=recent), made)
+                best = (cost, Partner(season=season, transform=transform, recent=recent), forecast)
     assert best is not None
-    return best[1], best[2], tried
+    return best[1], best[2], scores
 
 
 def _doubt(differences: Floats, held: HeldOut) -> float:
@@ -268,17 +275,19 @@ def find_absurd(
 
 
 def hold_back(
-    made: QuantileForecast, partner: QuantileForecast, histories: Sequence[Floats], season: int
+    forecast: QuantileForecast, partner: QuantileForecast, histories: Sequence[Floats], season: int
 ) -> tuple[QuantileForecast, NDArray[np.bool_]]:
     """The forecasts with the partner's in place of those that neither the history nor the partner can explain."""
-    absurd = find_absurd(made.mean, histories, season)
+    absurd = find_absurd(forecast.mean, histories, season)
     rows = count_rows(season)
     span = np.array([np.ptp(values[-rows:]) for values in histories])[:, None]
-    beyond = (made.mean < partner.table[..., 0] - FAR * span) | (made.mean > partner.table[..., -1] + FAR * span)
+    beyond = (forecast.mean < partner.table[..., 0] - FAR * span) | (
+        forecast.mean > partner.table[..., -1] + FAR * span
+    )
     absurd &= beyond.any(axis=1)
     if not absurd.any():
-        return made, absurd
-    return choose_rows(absurd, partner, made), absurd
+        return forecast, absurd
+    return choose_rows(absurd, partner, forecast), absurd
 
 
 def choose_rows(
@@ -287,10 +296,10 @@ def choose_rows(
     second: QuantileForecast,
 ) -> QuantileForecast:
     """The first forecast where ``chosen``, else the second."""
-    one, two = chosen[:, None], chosen[:, None, None]
+    by_step, by_knot = chosen[:, None], chosen[:, None, None]
     return QuantileForecast(
-        np.where(one, first.mean, second.mean),
-        np.where(two, first.table, second.table),
-        np.where(one, first.response, second.response),
+        np.where(by_step, first.mean, second.mean),
+        np.where(by_knot, first.table, second.table),
+        np.where(by_step, first.response, second.response),
         np.where(chosen, first.stepped, second.stepped),
     )

@@ -98,31 +98,31 @@ def make_plan(
     simpler model.
     """
     # The longest stretch of each without a break.
-    lengths = sorted(max(np.diff([0, *one.breaks, len(one.values)]).tolist()) for one in series)
+    lengths = sorted(max(np.diff([0, *member.breaks, len(member.values)]).tolist()) for member in series)
     typical = lengths[len(lengths) // 2] if len(lengths) >= MANY_SERIES else lengths[-1]
     step = guess_season(series[0].frequency) if season is None else season
     if context_length is None:
-        wanted = max(CONTEXT_PER_HORIZON * horizon, 2 * step + 2)
-        room = typical - 2 * _held_out(typical, horizon) - 2 * horizon
+        length = max(CONTEXT_PER_HORIZON * horizon, 2 * step + 2)
+        room = typical - 2 * _count_held_out(typical, horizon) - 2 * horizon
         if longest is None:
-            context_length = int(max(SHORTEST_CONTEXT, min(wanted, LONGEST_CONTEXT, room)))
+            context_length = int(max(SHORTEST_CONTEXT, min(length, LONGEST_CONTEXT, room)))
         else:
             context_length = max(2 * SHORTEST_CONTEXT, min(longest, room))
     elif context_length > lengths[-1]:
         problem = f"the longest series has {lengths[-1]:,} rows in a row"
         raise FernError(problem, argument="context_length", got=context_length, expected="no more")
-    parts = tuple(_parts(one, context_length=context_length, horizon=horizon) for one in series)
+    parts = tuple(_parts(member, context_length=context_length, horizon=horizon) for member in series)
     return Plan(context_length, horizon, step, parts)
 
 
-def _held_out(rows: int, horizon: int) -> int:
+def _count_held_out(rows: int, horizon: int) -> int:
     return max(horizon, ceil(HELD_OUT_SHARE * rows))
 
 
 def _parts(series: Series, *, context_length: int, horizon: int) -> SeriesParts | None:
     rows = len(series.values)
-    held = _held_out(rows, horizon)
-    last, middle = rows - held, rows - 2 * held
+    count = _count_held_out(rows, horizon)
+    last, middle = rows - count, rows - 2 * count
     if middle < context_length + horizon:
         return None
     return SeriesParts(Part(0, middle), Part(middle, last), Part(last, rows))
@@ -155,10 +155,10 @@ class TrainingSeries:
     @classmethod
     def of(cls, series: Sequence[Series], scales: Sequence[Scale], plan: Plan) -> "TrainingSeries":
         """The series that are long enough, scaled."""
-        kept = [i for i, parts in enumerate(plan.parts) if parts is not None]
+        places = [i for i, parts in enumerate(plan.parts) if parts is not None]
         return cls(
-            tuple(scales[i].apply(series[i].values) for i in kept),
-            tuple(series[i].breaks for i in kept),
+            tuple(scales[i].apply(series[i].values) for i in places),
+            tuple(series[i].breaks for i in places),
             tuple(parts for parts in plan.parts if parts is not None),
             plan,
         )
@@ -221,8 +221,8 @@ class TrainingSeries:
             chosen = chosen[:: max(1, -(-len(chosen) // most))]
         at_once = max(1, AT_ONCE // windows.channels)
         for first in range(0, len(chosen), at_once):
-            some = chosen[first : first + at_once]
-            yield *windows.gather(torch.from_numpy(some)), rows[some], series[some]
+            batch = chosen[first : first + at_once]
+            yield *windows.gather(torch.from_numpy(batch)), rows[batch], series[batch]
 
     def _windows(self, parts: Sequence[Part], *, most: int | None) -> Windows:
         def cut(stride: int) -> Windows:
@@ -244,6 +244,6 @@ class TrainingSeries:
 def measure_scales(series: Sequence[Series], plan: Plan) -> list[Scale]:
     """The scale of each series, from its training rows alone (all rows where the model does not learn from it)."""
     return [
-        measure_scale(one.values if parts is None else one.values[parts.train.start : parts.train.stop])
-        for one, parts in zip(series, plan.parts, strict=True)
+        measure_scale(member.values if parts is None else member.values[parts.train.start : parts.train.stop])
+        for member, parts in zip(series, plan.parts, strict=True)
     ]

@@ -47,7 +47,7 @@ def make_fans(
     """
     from fern.plot.forecasts import Fan, Fans, Interval, Joint, require_two_steps
 
-    state, output = forecaster._fitted(), OutputColumns.of(level=level, quantiles=None)
+    state, output = forecaster._require_fitted(), OutputColumns.of(level=level, quantiles=None)
     steps = forecaster._steps(h)
     shown = max(LEAST_HISTORY, HISTORY_PER_HORIZON * steps) if history is None else history
     require_whole("history", shown, 0)
@@ -57,7 +57,7 @@ def make_fans(
     channels = len(state.channel_names)
     series = recent[: max(1, MOST_PANELS // channels)]
     request = Request(steps, tuple(output.probabilities), seed=forecaster.seed, progress=forecaster.progress)
-    made = predict_series(state, series, request)
+    prediction = predict_series(state, series, request)
     levels = sorted(zip(output.levels, range(0, 2 * len(output.levels), 2), strict=True), reverse=True)
     paths = None
     if joint is not None:
@@ -65,40 +65,42 @@ def make_fans(
         paths = simulate_series(state, series, steps=steps, **chosen)
     ends = tuple(number for number, _ in levels) or (LEVEL,)
     fans: list[Fan] = []
-    for place, one in enumerate(series):
-        bands = _band(state, one, levels[0][0]) if band and levels and state.learns(one.values) else None
-        when = _times(one.future(state.frequency, steps))
-        before = _times(_before(state, one, shown))
+    for place, member in enumerate(series):
+        bands = _band(state, member, levels[0][0]) if band and levels and state.learns(member.values) else None
+        ahead = _times(member.future(state.frequency, steps))
+        before = _times(_before(state, member, shown))
         for c, channel in list(enumerate(state.channel_names))[:MOST_PANELS]:
             intervals = [
-                Interval(made.quantiles[at, place, :, c], made.quantiles[at + 1, place, :, c], number)
+                Interval(prediction.quantiles[at, place, :, c], prediction.quantiles[at + 1, place, :, c], number)
                 for number, at in levels
             ]
             whole = None
             if bands is not None:
                 inside = min(steps, state.horizon)
                 whole = Interval(bands[0][:inside, c], bands[1][:inside, c], levels[0][0])
-            tail = one.values[len(one.values) - len(before) :, c]
-            name = one.name if state.table.long else channel
-            both = None
+            tail = member.values[len(member.values) - len(before) :, c]
+            name = member.name if state.table.long else channel
+            joint_steps = None
             if paths is not None and joint is not None and len(fans) < MOST_JOINT:
-                both = Joint.of(paths[:, place, :, c], joint, levels=ends)
-            fans.append(Fan(name, before, tail, when, made.mean[place, :, c], tuple(intervals), whole, both))
+                joint_steps = Joint.of(paths[:, place, :, c], joint, levels=ends)
+            fans.append(
+                Fan(name, before, tail, ahead, prediction.mean[place, :, c], tuple(intervals), whole, joint_steps)
+            )
     return Fans(tuple(fans), label=state.label, left_out=len(recent) * channels - len(fans))
 
 
-def _band(state: State, one: Recent, level: float) -> tuple[Any, Any]:  # (H, C) each
-    batch = make_batch(state, [one])
+def _band(state: State, series: Recent, level: float) -> tuple[Any, Any]:  # (H, C) each
+    batch = make_batch(state, [series])
     low, high = calibrate_forecast(state.model, batch.calibration, batch.contexts).band(level)
     return batch.invert(low)[0], batch.invert(high)[0]
 
 
-def _before(state: State, one: Recent, count: int) -> pa.Array:
+def _before(state: State, series: Recent, count: int) -> pa.Array:
     """The stamps of the newest rows, at most ``count``."""
-    count = min(count, len(one.values))
-    if one.last is None:
-        return pa.array(np.arange(one.rows - count, one.rows))
-    return last_stamps(one.last, state.frequency, count)
+    count = min(count, len(series.values))
+    if series.last is None:
+        return pa.array(np.arange(series.rows - count, series.rows))
+    return last_stamps(series.last, state.frequency, count)
 
 
 def _times(stamps: pa.Array) -> Any:

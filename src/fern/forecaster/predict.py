@@ -88,21 +88,21 @@ def _numbers(
 ) -> tuple[float, ...]:
     if values is None:
         return ()
-    several = [values] if isinstance(values, int | float) and not isinstance(values, bool) else values
-    if not isinstance(several, list | tuple | np.ndarray) or len(several) == 0:
+    entries = [values] if isinstance(values, int | float) and not isinstance(values, bool) else values
+    if not isinstance(entries, list | tuple | np.ndarray) or len(entries) == 0:
         raise FernError(
             argument=argument, got=values, expected=f"a list of numbers between {low:g} and {high:g}, as {example}"
         )
-    for value in several:
+    for value in entries:
         real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
         spare = 1e-9 * (high - low)  # nearer to the ends, rounding makes it one of them
         if not real or not low + spare < value < high - spare:
             raise FernError(
                 argument=argument, got=value, expected=f"numbers between {low:g} and {high:g}, as {example}"
             )
-    numbers = tuple(float(value) for value in several)
+    numbers = tuple(float(value) for value in entries)
     if len({_short(number) for number in numbers}) < len(numbers):  # columns are named by them
-        raise FernError(f"{list(several)} contains duplicates", argument=argument)
+        raise FernError(f"{list(entries)} contains duplicates", argument=argument)
     return numbers
 
 
@@ -144,16 +144,16 @@ def predict_series(state: State, series: Sequence[Recent], request: Request) -> 
     for places, batch in _batches(state, series, steps=request.steps):
         members = [series[place] for place in places.tolist()]
         if _is_plain(state, members):
-            made = _predict_batch(state, batch, request)
+            prediction = _predict_batch(state, batch, request)
             floors = _floors(state, members)
-            mean[places] = np.maximum(batch.invert(made.mean), floors)
-            for number, values in enumerate(made.quantiles):
+            mean[places] = np.maximum(batch.invert(prediction.mean), floors)
+            for number, values in enumerate(prediction.quantiles):
                 quantiles[number, places] = np.maximum(batch.invert(values), floors)
             odd = find_absurd(_by_entry(mean[places]), _histories(members, state.season), state.season)
             if not odd.any():
                 continue
-            kept = np.unique(np.flatnonzero(odd) // shape[2])
-            places, members = places[kept], [members[number] for number in kept.tolist()]
+            chosen = np.unique(np.flatnonzero(odd) // shape[2])
+            places, members = places[chosen], [members[number] for number in chosen.tolist()]
             batch = make_batch(state, members)
         combined, absurd = _combine(state, batch, members, request)
         held_back += [members[entry // shape[2]].name for entry in np.flatnonzero(absurd).tolist()]
@@ -178,29 +178,29 @@ def simulate_series(
         return simulate_series(state, series, steps=state.horizon, n_paths=n_paths, seed=seed)[:, :, :steps]
     _require_room(state, len(series), steps, arrays=n_paths, rolled=max(AT_ONCE, n_paths), paths=n_paths)
     channels = len(state.channel_names)
-    drawn = np.empty((n_paths, len(series), steps, channels))
+    samples = np.empty((n_paths, len(series), steps, channels))
     rng, request = np.random.default_rng(seed), Request(steps, seed=seed, progress=progress)
     for places, batch in _batches(state, series, steps=steps, at_once=max(1, AT_ONCE // n_paths)):
         members = [series[place] for place in places.tolist()]
-        own = batch.invert(_sample_paths(state, batch, request, n_paths=n_paths, rng=rng))
-        odd = find_absurd(_by_entry(own.mean(axis=0)), _histories(members, state.season), state.season)
+        paths = batch.invert(_sample_paths(state, batch, request, n_paths=n_paths, rng=rng))
+        odd = find_absurd(_by_entry(paths.mean(axis=0)), _histories(members, state.season), state.season)
         if _is_plain(state, members) and not odd.any():
-            drawn[:, places] = np.maximum(own, _floors(state, members))
+            samples[:, places] = np.maximum(paths, _floors(state, members))
             continue
         combined, absurd = _combine(state, batch, members, request)
         # Each step of a path keeps its place in the model's distribution and takes the combined one's value there.
         model = _model_table(state, batch, request)
-        moved = combined.at_scores(model.scores_of(_by_entry(own)))
+        mixed = combined.at_scores(model.scores_of(_by_entry(paths)))
         # Where the model has no say, the classical models' errors set how steps go together.
         without = absurd | ~_has_model(state, members)
         if without.any():
-            moved[:, without] = combined.take(np.flatnonzero(without)).sample(n_paths, rng)
-        drawn[:, places] = _by_series(moved, channels)
+            mixed[:, without] = combined.take(np.flatnonzero(without)).sample(n_paths, rng)
+        samples[:, places] = _by_series(mixed, channels)
     for places in _alone(state, series):
         combined = _predict_alone(state, [series[place] for place in places.tolist()], steps)
-        drawn[:, places] = _by_series(combined.sample(n_paths, rng), channels)
-    _require_finite(drawn)
-    return drawn
+        samples[:, places] = _by_series(combined.sample(n_paths, rng), channels)
+    _require_finite(samples)
+    return samples
 
 
 def _needs_whole_horizon(state: State, steps: int) -> bool:
@@ -209,16 +209,16 @@ def _needs_whole_horizon(state: State, steps: int) -> bool:
 
 
 def predict_frame(
-    state: State, series: Sequence[Recent], table: SeriesTable, made: Prediction, output: OutputColumns
+    state: State, series: Sequence[Recent], table: SeriesTable, prediction: Prediction, output: OutputColumns
 ) -> Any:
     """The frame of `FernForecaster.predict`."""
-    steps = made.mean.shape[1]
+    steps = prediction.mean.shape[1]
     columns: dict[str, Floats] = {}
     for c, name in enumerate(state.output_names):
-        others = [quantile[..., c].reshape(-1) for quantile in made.quantiles]
-        columns |= output.label(name, made.mean[..., c].reshape(-1), others)
-    stamps = [one.future(state.frequency, steps) for one in series]
-    return table.frame([one.name for one in series], stamps, columns)
+        quantiles = [quantile[..., c].reshape(-1) for quantile in prediction.quantiles]
+        columns |= output.label(name, prediction.mean[..., c].reshape(-1), quantiles)
+    stamps = [member.future(state.frequency, steps) for member in series]
+    return table.frame([member.name for member in series], stamps, columns)
 
 
 def simulate_frame(
@@ -229,19 +229,19 @@ def simulate_frame(
 ) -> Any:
     """The frame of `FernForecaster.simulate`."""
     n_paths, _, steps, _ = paths.shape
-    stamps = [one.future(state.frequency, steps) for one in series]
+    stamps = [member.future(state.frequency, steps) for member in series]
     columns: dict[str, Any] = {"sample_id": np.tile(np.repeat(np.arange(n_paths), steps), len(series))}
     for c, name in enumerate(state.output_names):
         columns[name] = paths[..., c].swapaxes(0, 1).reshape(-1)
-    names = [one.name for one in series for _ in range(n_paths)]
+    names = [member.name for member in series for _ in range(n_paths)]
     return table.frame(names, [stamp for stamp in stamps for _ in range(n_paths)], columns, integers=["sample_id"])
 
 
-def uses_model_alone(state: State, one: Recent) -> bool:
+def uses_model_alone(state: State, series: Recent) -> bool:
     """Whether the forecast of a series is the model's own, with no part of the classical partner."""
-    if not state.learns(one.values) or not _is_plain(state, [one]):
+    if not state.learns(series.values) or not _is_plain(state, [series]):
         return False
-    return not predict_series(state, [one], Request(state.horizon)).held_back
+    return not predict_series(state, [series], Request(state.horizon)).held_back
 
 
 def calibrate_forecast(
@@ -273,10 +273,10 @@ def predict_array(
     if past.dtype.kind not in "iuf":
         raise FernError(f"holds {past.dtype}", argument="past", expected="numbers")
     past = past.astype(np.float64)
-    wanted = (state.context_length, len(state.channel_names))
-    if past.ndim not in (2, 3) or past.shape[-2:] != wanted:
+    shape = (state.context_length, len(state.channel_names))
+    if past.ndim not in (2, 3) or past.shape[-2:] != shape:
         raise FernError(
-            f"got shape {past.shape}", argument="past", expected=f"(rows, channels) {wanted}, or several such windows"
+            f"got shape {past.shape}", argument="past", expected=f"(rows, channels) {shape}, or several such windows"
         )
     if state.model is None:
         raise FernError("every series was too short to learn from; there is no model", argument="forecast")
@@ -309,20 +309,20 @@ class Batch:
 
 def make_batch(state: State, series: Sequence[Recent]) -> Batch:
     """The contexts of series that are long enough."""
-    scales = [state.scale(one.name, one.values) for one in series]
+    scales = [state.scale(member.name, member.values) for member in series]
     calibration: Calibration | Sequence[OnlineCalibration] | None = state.calibration
-    if state.calibration is not None and any(one.name in state.online for one in series):
+    if state.calibration is not None and any(member.name in state.online for member in series):
         start = OnlineCalibration.start(state.calibration)
-        calibration = [state.online.get(one.name, start) for one in series]
+        calibration = [state.online.get(member.name, start) for member in series]
     shift, spread = (np.stack([getattr(scale, name) for scale in scales])[:, None] for name in ("shift", "spread"))
-    rows = np.stack([one.values[-state.context_length :] for one in series])
+    rows = np.stack([member.values[-state.context_length :] for member in series])
     return Batch(to_units(rows, shift, spread), shift, spread, calibration)
 
 
 def _batches(
     state: State, series: Sequence[Recent], *, steps: int, at_once: int = AT_ONCE
 ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
-    learnt = np.flatnonzero([state.learns(one.values) for one in series])
+    learnt = np.flatnonzero([state.learns(member.values) for member in series])
     updated = np.array([series[place].name in state.online for place in learnt.tolist()], dtype=np.bool_)
     # Each updated series has tables of radii; beyond the horizon each of its paths would.
     sizes = (at_once, 1 if steps > state.horizon else min(at_once, UPDATED_AT_ONCE))
@@ -337,13 +337,13 @@ def _predict_batch(state: State, batch: Batch, request: Request) -> Prediction:
     forecast = calibrate_forecast(state.model, batch.calibration, batch.contexts)
     inside = min(request.steps, state.horizon)
     mean = forecast.mean[:, :inside]
-    asked = list(request.quantiles)
-    quantiles = forecast.quantile(asked)[:, :, :inside] if asked else np.empty((0, *mean.shape))
+    probabilities = list(request.quantiles)
+    quantiles = forecast.quantile(probabilities)[:, :, :inside] if probabilities else np.empty((0, *mean.shape))
     if request.steps == inside:
         return Prediction(mean, quantiles)
     rng = np.random.default_rng(request.seed)
     beyond = _sample_paths(state, batch, request, n_paths=ROLLED_PATHS, rng=rng)[:, :, inside:]
-    later = np.quantile(beyond, asked, axis=0) if asked else np.empty((0, *beyond.shape[1:]))
+    later = np.quantile(beyond, probabilities, axis=0) if probabilities else np.empty((0, *beyond.shape[1:]))
     return Prediction(np.concatenate((mean, beyond.mean(axis=0)), axis=1), np.concatenate((quantiles, later), axis=2))
 
 
@@ -353,8 +353,7 @@ def _sample_paths(
     """Sample paths; beyond the horizon each goes on from a forecast of its own rows."""
     contexts = batch.contexts
     forecast = calibrate_forecast(state.model, batch.calibration, contexts)
-    drawn = forecast.sample(n_paths, generator=rng)
-    pieces = [drawn]
+    pieces = [forecast.sample(n_paths, generator=rng)]
     windows, length = contexts.shape[:2]
     rows = np.broadcast_to(contexts, (n_paths, *contexts.shape))
     starts = range(state.horizon, request.steps, state.horizon)
@@ -374,13 +373,13 @@ def _require_room(state: State, series: int, steps: int, *, arrays: int, rolled:
         expected = f"at most {most:,} steps, {MOST_ROLLS:,} times the horizon; a longer horizon is fitted for more"
         raise FernError(argument="h", got=steps, expected=expected)
     channels = len(state.channel_names)
-    wanted = arrays * series * channels
+    values = arrays * series * channels
     if steps > state.horizon:
-        wanted += 2 * min(rolled, max(arrays, ROLLED_PATHS) * series * channels)  # in pieces, and put together
-    asked = f"h: {show_value(steps)} steps of {series:,} series"
+        values += 2 * min(rolled, max(arrays, ROLLED_PATHS) * series * channels)  # in pieces, and put together
+    subject = f"h: {show_value(steps)} steps of {series:,} series"
     if paths is not None:
-        asked = f"n_paths: {show_value(paths)} paths of {show_value(steps)} steps of {series:,} series"
-    require_memory(asked, 8.0 * min(steps, 10**30) * wanted)
+        subject = f"n_paths: {show_value(paths)} paths of {show_value(steps)} steps of {series:,} series"
+    require_memory(subject, 8.0 * min(steps, 10**30) * values)
 
 
 def _require_finite(values: Floats) -> None:
@@ -404,51 +403,53 @@ def _combine(
     if zeros.any():
         learnt = choose_rows(zeros, combination.zeros.apply(model, classical, floors, pretrained), learnt)
     alone = combination.alone.apply(None, classical, floors, pretrained)
-    made, absurd = hold_back(learnt, alone, histories, state.season)
-    return _with_covariates(state, made, members), absurd
+    forecast, absurd = hold_back(learnt, alone, histories, state.season)
+    return _with_covariates(state, forecast, members), absurd
 
 
-def _with_covariates(state: State, made: QuantileForecast, members: Sequence[Recent]) -> QuantileForecast:
+def _with_covariates(state: State, forecast: QuantileForecast, members: Sequence[Recent]) -> QuantileForecast:
     """The average with the regression on covariates, where it has a part."""
     model = state.covariates
     if model is None or not model.active:
-        return made
-    if made.mean.shape[1] != state.horizon:
+        return forecast
+    if forecast.mean.shape[1] != state.horizon:
         raise FernError(
-            argument="h", got=made.mean.shape[1], expected=f"at most {state.horizon} steps where covariates are used"
+            argument="h",
+            got=forecast.mean.shape[1],
+            expected=f"at most {state.horizon} steps where covariates are used",
         )
-    rows = [covariate_rows(state, one) for one in members]
+    rows = [covariate_rows(state, member) for member in members]
     scales = naive_scales(_histories(members, state.season), state.season)
-    return model.apply(made, rows, scales, _floors(state, members).reshape(-1), state.frequency)
+    return model.apply(forecast, rows, scales, _floors(state, members).reshape(-1), state.frequency)
 
 
-def covariate_rows(state: State, one: Recent) -> CovariateRows:
+def covariate_rows(state: State, series: Recent) -> CovariateRows:
     """The rows of a series as the regression on covariates takes them."""
     model = state.covariates
     assert model is not None
-    encoding, count = model.encoding, len(one.values)
+    encoding, count = model.encoding, len(series.values)
     known = len(encoding.known_outputs)
-    if known and one.ahead is None:
+    if known and series.ahead is None:
         problem = f"the known columns {', '.join(encoding.names.known)} have no values for the steps ahead"
         expected = "a frame with them; make_future_dataframe() gives its rows"
         raise FernError(problem, argument="futr_df", expected=expected)
     stamps = None
-    if one.last is not None:
+    if series.last is not None:
         stamps = pa.concat_arrays(
-            [last_stamps(one.last, state.frequency, count), next_stamps(one.last, state.frequency, state.horizon)]
+            [last_stamps(series.last, state.frequency, count), next_stamps(series.last, state.frequency, state.horizon)]
         )
-    static = one.static
+    static = series.static
     if static is None and encoding.static:
-        raise FernError(f"series {one.name!r} has no static values", argument="stat_exog_list")
-    scale = state.scale(one.name, one.values)
+        raise FernError(f"series {series.name!r} has no static values", argument="stat_exog_list")
+    scale = state.scale(series.name, series.values)
     return CovariateRows(
-        one.name,
-        one.values,
-        np.empty((count, 0)) if one.covariates is None else one.covariates,
+        series.name,
+        series.values,
+        np.empty((count, 0)) if series.covariates is None else series.covariates,
         stamps,
-        np.empty((state.horizon, 0)) if one.ahead is None else one.ahead,
+        np.empty((state.horizon, 0)) if series.ahead is None else series.ahead,
         np.empty(0) if static is None else static,
-        phase_of(None if stamps is None else stamps[0], state.frequency, state.season, row=one.rows - count),
+        phase_of(None if stamps is None else stamps[0], state.frequency, state.season, row=series.rows - count),
         scale.shift,
         scale.spread,
     )
@@ -456,10 +457,10 @@ def covariate_rows(state: State, one: Recent) -> CovariateRows:
 
 def _predict_alone(state: State, members: Sequence[Recent], steps: int) -> QuantileForecast:
     """The partners' forecast of each entry of series that are too short for the model."""
-    require_squares(np.concatenate([one.values for one in members]))
+    require_squares(np.concatenate([member.values for member in members]))
     classical, pretrained = _partners(state, members, steps)
-    made = state.combination.alone.apply(None, classical, _floors(state, members).reshape(-1), pretrained)
-    return _with_covariates(state, made, members)
+    forecast = state.combination.alone.apply(None, classical, _floors(state, members).reshape(-1), pretrained)
+    return _with_covariates(state, forecast, members)
 
 
 def _partners(state: State, members: Sequence[Recent], steps: int) -> tuple[QuantileForecast, QuantileForecast | None]:
@@ -468,15 +469,15 @@ def _partners(state: State, members: Sequence[Recent], steps: int) -> tuple[Quan
     classical = combination.partner.forecast(_histories(members, state.season), steps)
     if not combination.pretrained:
         return classical, None
-    longer = [one.values[-combination.rows :, c] for one in members for c in range(one.values.shape[1])]
+    longer = [member.values[-combination.rows :, c] for member in members for c in range(member.values.shape[1])]
     return classical, combination.partner.forecast_pretrained(longer, classical)
 
 
 def _model_table(state: State, batch: Batch, request: Request) -> QuantileForecast:
     """The model's calibrated forecast of each entry as quantiles, in the units of the data."""
-    made = _predict_batch(state, batch, replace(request, quantiles=tuple(KNOTS.tolist())))
-    mean = _by_entry(batch.invert(made.mean))
-    table = np.moveaxis(_by_entry(batch.invert(made.quantiles)), 0, -1)
+    prediction = _predict_batch(state, batch, replace(request, quantiles=tuple(KNOTS.tolist())))
+    mean = _by_entry(batch.invert(prediction.mean))
+    table = np.moveaxis(_by_entry(batch.invert(prediction.quantiles)), 0, -1)
     return QuantileForecast(mean, np.sort(table, axis=-1), np.ones_like(mean), np.zeros(len(mean), dtype=np.bool_))
 
 
@@ -503,7 +504,7 @@ def _many_zeros(histories: Sequence[Floats]) -> NDArray[np.bool_]:
 
 def _alone(state: State, series: Sequence[Recent]) -> Iterator[NDArray[np.int64]]:
     """The places of series that are too short for the model, some at a time."""
-    places = np.flatnonzero([not state.learns(one.values) for one in series])
+    places = np.flatnonzero([not state.learns(member.values) for member in series])
     size = max(1, AT_ONCE // len(state.channel_names))
     for first in range(0, len(places), size):
         yield places[first : first + size]
@@ -512,11 +513,11 @@ def _alone(state: State, series: Sequence[Recent]) -> Iterator[NDArray[np.int64]
 def _histories(members: Sequence[Recent], season: int) -> list[Floats]:  # n·C of (n_i,)
     """The newest rows of each entry, as many as the classical models look at."""
     rows = count_rows(season)
-    return [np.ascontiguousarray(one.values[-rows:, c]) for one in members for c in range(one.values.shape[1])]
+    return [np.ascontiguousarray(member.values[-rows:, c]) for member in members for c in range(member.values.shape[1])]
 
 
 def _floors(state: State, members: Sequence[Recent]) -> Floats:  # (n, 1, C)
-    return np.stack([state.combination.floor(one.name, one.values) for one in members])[:, None]
+    return np.stack([state.combination.floor(member.name, member.values) for member in members])[:, None]
 
 
 def _by_entry(values: Floats) -> Floats:  # (..., n, steps, C) -> (..., n·C, steps)

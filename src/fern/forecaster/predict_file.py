@@ -62,7 +62,7 @@ def predict_file(
     address: str | None,
 ) -> int:
     """See `FernForecaster.predict_file`."""
-    state = forecaster._fitted()
+    state = forecaster._require_fitted()
     if state.table.id_col is None:
         problem = "the forecaster was fitted to a wide frame; many series are a long one"
         raise FernError(problem, argument="predict_file")
@@ -99,7 +99,7 @@ def predict_chunk(
 
 def _check_future(forecaster: "FernForecaster", path: Path, *, id_col: str) -> str:
     """The path of a future that can be used; mistakes are errors before anything is forecast."""
-    covariates = forecaster._fitted().covariates
+    covariates = forecaster._require_fitted().covariates
     names = () if covariates is None else covariates.encoding.names.known
     if not names:
         raise FernError("the forecaster was fitted without known columns", argument="futr_df")
@@ -114,13 +114,13 @@ def _check_future(forecaster: "FernForecaster", path: Path, *, id_col: str) -> s
 
 def _read_future(path: Path, identifiers: pa.ChunkedArray, *, id_col: str) -> pa.Table:
     """The rows of some series; names are compared as text, whatever the files' types are."""
-    wanted = pc.unique(identifiers.cast(pa.string()))
+    names = pc.unique(identifiers.cast(pa.string()))
     parts = []
     with _open(path) as file, refuse_damage(path):
         for batch in file.iter_batches():
             rows = pa.Table.from_batches([batch])
             rows = rows.drop_columns([name for name in rows.column_names if is_row_number(rows, name)])
-            parts.append(rows.filter(pc.is_in(rows[id_col].cast(pa.string()), wanted)))
+            parts.append(rows.filter(pc.is_in(rows[id_col].cast(pa.string()), names)))
         return pa.concat_tables(parts) if parts else file.schema_arrow.empty_table()
 
 
@@ -167,9 +167,9 @@ def find_chunks(source: Path, *, id_col: str, series_at_once: int) -> list[Chunk
     files = list_parquet_files(source)
     with _open(files[0]) as file:
         schema = file.schema_arrow.remove_metadata().serialize().to_pybytes()
-    found = [_starts(path, id_col) for path in files]
-    _require_together(files, found, id_col)
-    for path, (starts, _, rows) in zip(files, found, strict=True):
+    layouts = [_starts(path, id_col) for path in files]
+    _require_together(files, layouts, id_col)
+    for path, (starts, _, rows) in zip(files, layouts, strict=True):
         edges = [*starts[::series_at_once].tolist(), rows]
         chunks += [Chunk(str(path), first, stop - first, schema) for first, stop in pairwise(edges)]
     if not chunks:
@@ -191,17 +191,17 @@ def _starts(path: Path, id_col: str) -> tuple[NDArray[np.int64], pa.ChunkedArray
 
 
 def _require_together(
-    files: Sequence[Path], found: Sequence[tuple[NDArray[np.int64], pa.ChunkedArray, int]], id_col: str
+    files: Sequence[Path], layouts: Sequence[tuple[NDArray[np.int64], pa.ChunkedArray, int]], id_col: str
 ) -> None:
     """Refuse a series that begins twice."""
-    names = pa.chunked_array([piece for _, names, _ in found for piece in names.chunks], pa.string())
+    names = pa.chunked_array([piece for _, names, _ in layouts for piece in names.chunks], pa.string())
     encoded = combine_chunks(names).dictionary_encode()
     if len(encoded.dictionary) == len(encoded):
         return
     codes = np.asarray(encoded.indices)
     repeated = np.setdiff1d(np.arange(len(codes)), np.unique(codes, return_index=True)[1])
     again, name = int(repeated[0]), names[int(repeated[0])].as_py()
-    for path, (starts, _, _) in zip(files, found, strict=True):
+    for path, (starts, _, _) in zip(files, layouts, strict=True):
         if again < len(starts):
             raise FernError(
                 f"rows of series {name!r} do not lie together (again in data row {int(starts[again]) + 1:,}); "
@@ -225,15 +225,15 @@ def read_chunk(chunk: Chunk) -> pa.Table:
 def _like_first(rows: pa.Table, schema: pa.Schema, *, where: Path) -> pa.Table:
     """The rows with their columns in the types of the first file; what cannot be is an error that names the column."""
     for place, field in enumerate(rows.schema):
-        wanted = schema.field(field.name).type if field.name in schema.names else field.type
-        if field.type == wanted:
+        expected = schema.field(field.name).type if field.name in schema.names else field.type
+        if field.type == expected:
             continue
         try:
-            if _is_zoned(field.type) != _is_zoned(wanted):  # a cast would drop the zone without a word
+            if _is_zoned(field.type) != _is_zoned(expected):  # a cast would drop the zone without a word
                 raise pa.ArrowInvalid("one has a time zone")
-            rows = rows.set_column(place, field.name, rows.column(place).cast(wanted))
+            rows = rows.set_column(place, field.name, rows.column(place).cast(expected))
         except pa.ArrowException as error:
-            problem = f"column {field.name!r} holds {field.type}, that of the first file {wanted}"
+            problem = f"column {field.name!r} holds {field.type}, that of the first file {expected}"
             raise FernError(f"{problem} ({first_line(error)})", where=where) from None
     return rows
 
@@ -320,12 +320,12 @@ class Actor:
         """The forecasts of one chunk, packed: Ray Data joins tables of one schema, and drops what an error says."""
         (item,) = batch.to_pylist()
         try:
-            made = predict_chunk(self._forecaster, Chunk(**item), **self._request)
+            table = predict_chunk(self._forecaster, Chunk(**item), **self._request)
         except FernError as error:
             return pa.table({TABLE: pa.nulls(1, pa.binary()), ERROR: [str(error)]})
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, made.schema) as writer:
-            writer.write_table(made)
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
         return pa.table({TABLE: pa.array([sink.getvalue().to_pybytes()], pa.binary()), ERROR: pa.nulls(1, pa.string())})
 
 
@@ -340,5 +340,5 @@ def _unpack(answer: Mapping[str, Any]) -> pa.Table:
 def _describe(error: BaseException) -> FernError:
     """The error of an actor that failed; Ray wraps it."""
     inner = getattr(error, "cause", None) or error
-    said = str(inner).strip().partition("\n")[0]
-    return FernError(f"engine ray: {type(inner).__name__}: {said}")
+    message = str(inner).strip().partition("\n")[0]
+    return FernError(f"engine ray: {type(inner).__name__}: {message}")

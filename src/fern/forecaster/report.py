@@ -20,7 +20,7 @@ from fern.forecaster.diagnose import examine, make_frames
 from fern.forecaster.plot import make_fans
 from fern.forecaster.state import Findings, State
 from fern.html.figures import draw_live, drawing
-from fern.html.markup import Entry, Head, Html, element, joined, listed, listing, number
+from fern.html.markup import Entry, Head, Html, bullet_list, element, join_html, listing, number
 from fern.html.page import Page, Section, command, details, download, page
 from fern.plot.coverage import CoverageOverTime, Covered, coverage_figure
 from fern.plot.diagnostics import diagnostics_figure
@@ -67,16 +67,16 @@ def report_forecast(
     """The page of `FernForecaster.report`; what there is not is left out, and the page says so."""
     if not isinstance(audit, AuditReport | None):
         raise FernError(argument="audit", got=audit, expected="what fern.audit gives")
-    for argument, given in (("name", name), ("command", command)):
-        if not isinstance(given, str):
-            raise FernError(argument=argument, got=given, expected="text")
-    state, steps = forecaster._fitted(), forecaster._steps(h)
+    for argument, value in (("name", name), ("command", command)):
+        if not isinstance(value, str):
+            raise FernError(argument=argument, got=value, expected="text")
+    state, steps = forecaster._require_fitted(), forecaster._steps(h)
     rows, _ = unwrap(forecaster.predict(df, futr_df=futr_df, h=h, level=level))
     findings, measured = state.findings, HELD_OUT
     if findings is None and df is not None:
         table = forecaster._read_like_fitted(df)
         findings, measured = examine(state, table), OWN_ROWS
-        scales = {one.name: state.scale(one.name, one.values) for one in table.series}
+        scales = {series.name: state.scale(series.name, series.values) for series in table.series}
         state = replace(state, table=table.without_rows(), scales=scales)
     findings = findings or Findings()
     # The middle of the forecast and its end: how far an error stays with it.
@@ -87,8 +87,8 @@ def report_forecast(
     if findings.coverage:
         covered = [Covered(row.kind, row.level, row.coverage, row.error_bar, row.n_eff) for row in findings.coverage]
         pit = None if findings.course is None else findings.course.pit
-        drawn = render_coverage(covered, course=_course(findings), pit=pit)
-        coverage = joined([element("p", {}, measured), drawn])
+        figures = render_coverage(covered, course=_course(findings), pit=pit)
+        coverage = join_html([element("p", {}, measured), figures])
     rates = make_frames(state, findings).rates
     sections = [
         Section("forecast", "Forecast", render_forecast(fans, rows, notes=state.notes, made_by=command)),
@@ -115,19 +115,19 @@ def render_forecast(fans: Fans, rows: pa.Table, *, notes: Sequence[str] = (), ma
             caption="Shaded: intervals of each step. Dashed: the band that a whole path stays within."
             + (TWO_STEPS if fans.wide else ""),
         ),
-        listed(notes, kind="notes"),
+        bullet_list(notes, kind="notes"),
         details(f"The {rows.num_rows:,} rows", _listing(rows.slice(0, _MOST_ROWS), f"The forecast{left}", tall=True)),
     ]
-    held = io.BytesIO()
-    write_table(rows, held, format="csv")
-    if len(held.getvalue()) <= _MOST_DATA:
-        link = download("forecast.csv", "forecast.csv", held.getvalue(), "text/csv;charset=utf-8")
+    buffer = io.BytesIO()
+    write_table(rows, buffer, format="csv")
+    if len(buffer.getvalue()) <= _MOST_DATA:
+        link = download("forecast.csv", "forecast.csv", buffer.getvalue(), "text/csv;charset=utf-8")
         parts.append(element("p", {}, link))
     else:
         parts.append(element("p", {}, "The forecast is too large for a link; fern forecast writes it to a file."))
     if made_by:
         parts.append(element("p", {}, "Made by ", command(made_by)))
-    return joined(parts)
+    return join_html(parts)
 
 
 def render_coverage(
@@ -148,14 +148,14 @@ def render_coverage(
         ]
         for row in covered
     ]
-    drawn = drawing(
+    figure = drawing(
         coverage_figure(covered, pit=pit),
         name="coverage-figure",
         alt=f"Coverage beside the level. {described}.",
         caption="Dots: the share of outcomes inside. Bars: where it should lie 19 times in 20, as many independent "
         "windows as there are (n_eff)." + (PIT if pit is not None else ""),
     )
-    parts = [drawn, listing(heads, rows, caption="Coverage of each kind of region")]
+    parts = [figure, listing(heads, rows, caption="Coverage of each kind of region")]
     if course is not None:
         low, high = float(np.min(course.coverage)), float(np.max(course.coverage))
         parts.append(
@@ -169,7 +169,7 @@ def render_coverage(
                 "ones.",
             )
         )
-    return joined(parts)
+    return join_html(parts)
 
 
 def render_importance(importance: Sequence[tuple[str, float, float]]) -> Html:
@@ -177,14 +177,14 @@ def render_importance(importance: Sequence[tuple[str, float, float]]) -> Html:
     ordered = sorted(importance, key=lambda entry: -entry[1])
     heads = [Head("covariate"), Head("importance", numeric=True), Head("standard deviation", numeric=True)]
     rows = [[Entry(name), Entry(f"{size:.1%}", size), Entry(f"{error:.1%}", error)] for name, size, error in ordered]
-    drawn = drawing(
+    figure = drawing(
         importance_figure(ordered),
         name="importance-figure",
         alt="Importance of covariates. " + ", ".join(f"{name}: {size:.1%}" for name, size, _ in ordered) + ".",
         caption="By what share the error of held-out windows grows where the values of a column are permuted. Lines: "
         "the standard deviation over permutations.",
     )
-    return joined([drawn, listing(heads, rows, caption="Importance of each covariate")])
+    return join_html([figure, listing(heads, rows, caption="Importance of each covariate")])
 
 
 def render_profile(shown: Profile, *, name: str) -> Html:
@@ -204,7 +204,9 @@ def render_diagnostics(profiles: Sequence[Profile], rates: Any) -> Html:
     """The diagnostic stacks, and how often warnings were right."""
     if not profiles:
         return element("p", {}, "There is no eigen-profile: the model has no distribution of its own, or too few rows.")
-    parts = [render_profile(one, name=f"profile-{place}") for place, one in enumerate(profiles[:_MOST_PROFILES])]
+    parts = [
+        render_profile(profile, name=f"profile-{place}") for place, profile in enumerate(profiles[:_MOST_PROFILES])
+    ]
     if len(profiles) > _MOST_PROFILES:
         parts.append(element("p", {}, f"{len(profiles) - _MOST_PROFILES:,} more series are not drawn."))
     if rates is not None:
@@ -212,7 +214,7 @@ def render_diagnostics(profiles: Sequence[Profile], rates: Any) -> Html:
         shown = table.rename_columns([name.replace("_", " ") for name in table.column_names])
         parts.append(_listing(shown, "Rates of the warnings"))
     lead = "How the model sees these rows, in its own units; a forecast can be read without it."
-    return joined([element("p", {}, lead), details("Eigen-profile and warnings", *parts)])
+    return join_html([element("p", {}, lead), details("Eigen-profile and warnings", *parts)])
 
 
 def _listing(rows: pa.Table, caption: str, *, tall: bool = False) -> Html:
@@ -239,21 +241,21 @@ def _course(findings: Findings) -> CoverageOverTime | None:
 def _profiles(state: State, findings: Findings) -> tuple[Profile, ...]:
     """The first channel of each series that was profiled; of one series all channels."""
     shown = []
-    for one in findings.profiled:
-        alarms = tuple(detect_alarms(one.profile, one.rules)) if one.rules is not None else ()
-        channels = range(one.profile.channels) if len(findings.profiled) == 1 else range(1)
+    for entry in findings.profiled:
+        alarms = tuple(detect_alarms(entry.profile, entry.rules)) if entry.rules is not None else ()
+        channels = range(entry.profile.channels) if len(findings.profiled) == 1 else range(1)
         for channel in channels:
-            own = one.name if state.table.long else state.channel_names[channel]
-            shown.append(Profile(own, one.profile, channel, alarms))
+            name = entry.name if state.table.long else state.channel_names[channel]
+            shown.append(Profile(name, entry.profile, channel, alarms))
     return tuple(shown)
 
 
-def _describe_fan(made: pa.Table) -> str:
+def _describe_fan(rows: pa.Table) -> str:
     """The fan for those who do not see it: where each column of the forecast begins and ends."""
-    columns = [name for name in made.column_names if pa.types.is_floating(made[name].type) and "-lo-" not in name]
+    columns = [name for name in rows.column_names if pa.types.is_floating(rows[name].type) and "-lo-" not in name]
     described = [
-        f"{name} from {made[name][0].as_py():.4g} to {made[name][-1].as_py():.4g}"
+        f"{name} from {rows[name][0].as_py():.4g} to {rows[name][-1].as_py():.4g}"
         for name in columns[:6]
-        if "-hi-" not in name and made.num_rows
+        if "-hi-" not in name and rows.num_rows
     ]
     return f"Forecast fan with intervals and history. {', '.join(described)}."

@@ -35,7 +35,7 @@ OWN_FILES = ["model-*.safetensors", "state-*.safetensors"]
 
 def save_forecaster(forecaster: "FernForecaster", folder: Path) -> None:
     """See `FernForecaster.save`."""
-    state = forecaster._fitted()
+    state = forecaster._require_fitted()
     plain, arrays = split_state(state)
     described: dict[str, Any] = {"params": _require_plain(forecaster.get_params()), "state": plain}
     files = {"state": arrays}
@@ -122,7 +122,7 @@ def _check_params(cls: "type[FernForecaster]", params: Any, *, where: str) -> di
 
 def push_to_hub(forecaster: "FernForecaster", repo_id: str, *, private: bool, token: str | None, message: str) -> str:
     """Save to a temporary folder, and that to the repository, in one commit that drops the former files."""
-    forecaster._fitted()
+    forecaster._require_fitted()
     api = import_optional("huggingface_hub", extra="hub").HfApi(token=token)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "forecaster"

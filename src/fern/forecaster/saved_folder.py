@@ -116,8 +116,8 @@ def _entry(body: Mapping[str, Any], part: str, *, where: str) -> dict[str, Any]:
     entry = files.get(part) if isinstance(files, dict) else None
     if not isinstance(entry, dict) or not {"name", "sha256", "bytes"} <= entry.keys():
         raise FernError(f"{MANIFEST} names no file for {part!r}", where=where)
-    named = _DATA.fullmatch(str(entry["name"]))
-    if named is None or named["part"] != part or named["hash"] != str(entry["sha256"])[:16]:
+    match = _DATA.fullmatch(str(entry["name"]))
+    if match is None or match["part"] != part or match["hash"] != str(entry["sha256"])[:16]:
         raise FernError(f"{MANIFEST} names {str(entry['name'])[:60]!r}, which is no file of this folder", where=where)
     return entry
 

@@ -218,6 +218,6 @@ def read_plain(plain: Mapping[str, Any]) -> SavedState:
         raise FernError("a long table has an identifier, a wide one has none", argument="form", where="state")
     if (form.time is None) != (saved.stamp_type is None):
         raise FernError("a time column has stamps, and they have a type", argument="form", where="state")
-    if saved.findings is not None and any(one.stamp_type != saved.stamp_type for one in saved.findings.profiled):
+    if saved.findings is not None and any(entry.stamp_type != saved.stamp_type for entry in saved.findings.profiled):
         raise FernError("its stamps are of another type than those of the rows", argument="profiled", where="state")
     return saved

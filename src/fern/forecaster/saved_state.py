@@ -65,18 +65,23 @@ def split_state(state: State) -> tuple[Plain, Arrays]:
         plain["stamp_type"] = type_text(state.recent[0].last.type, column=state.table.time_col or "time")
     for part in ("calibration", "combination", "covariates"):
         if getattr(state, part) is not None:
-            plain[part], own = getattr(state, part).to_parts()
-            arrays |= {f"{part}.{name}": values for name, values in own.items()}
+            plain[part], part_arrays = getattr(state, part).to_parts()
+            arrays |= {f"{part}.{name}": values for name, values in part_arrays.items()}
     if state.covariates is not None:
-        rows = [np.empty((len(one.values), 0)) if one.covariates is None else one.covariates for one in state.recent]
+        rows = [
+            np.empty((len(series.values), 0)) if series.covariates is None else series.covariates
+            for series in state.recent
+        ]
         arrays["recent.covariates"] = np.concatenate(rows)
-        arrays["statics"] = np.stack([np.empty(0) if one.static is None else one.static for one in state.recent])
-    arrays["floors"] = np.stack([state.combination.floor(one.name, one.values) for one in state.recent])
-    plain["online"], own = _online_parts(state)
-    arrays |= own
+        arrays["statics"] = np.stack(
+            [np.empty(0) if series.static is None else series.static for series in state.recent]
+        )
+    arrays["floors"] = np.stack([state.combination.floor(series.name, series.values) for series in state.recent])
+    plain["online"], part_arrays = _online_parts(state)
+    arrays |= part_arrays
     if state.findings is not None:
-        plain["findings"], own = _findings_parts(state.findings)
-        arrays |= own
+        plain["findings"], part_arrays = _findings_parts(state.findings)
+        arrays |= part_arrays
     return plain, arrays
 
 
@@ -87,11 +92,11 @@ def join_state(plain: object, arrays: Mapping[str, NDArray[Any]], model: Forecas
     saved = read_plain(plain)
     channels = saved.channel_names
     if model is not None:
-        own = {"channels": len(channels), "context_length": saved.context_length, "horizon": saved.horizon}
-        for name, value in own.items():
-            has = getattr(model.config, name)
-            if has != value:
-                raise FernError(f"its {name} is {has}, the forecaster's {value}", argument="model")
+        sizes = {"channels": len(channels), "context_length": saved.context_length, "horizon": saved.horizon}
+        for name, value in sizes.items():
+            size = getattr(model.config, name)
+            if size != value:
+                raise FernError(f"its {name} is {size}, the forecaster's {value}", argument="model")
     calibration = None
     if plain.get("calibration") is not None:
         calibration = Calibration.from_parts(plain["calibration"], under(arrays, "calibration."))
@@ -122,8 +127,8 @@ def join_state(plain: object, arrays: Mapping[str, NDArray[Any]], model: Forecas
 def _require_usable(state: State) -> State:
     """Refuse rows beyond their scale, and stamps or names that no forecast could have."""
     require_memory("state: its horizon", 8.0 * state.horizon * len(state.channel_names) * len(KNOTS))
-    counts = [len(one.values) for one in state.recent]
-    rows = np.concatenate([one.values for one in state.recent])
+    counts = [len(series.values) for series in state.recent]
+    rows = np.concatenate([series.values for series in state.recent])
     shift, spread = (
         np.repeat([getattr(scale, name) for scale in state.scales.values()], counts, axis=0)
         for name in ("shift", "spread")
@@ -133,8 +138,8 @@ def _require_usable(state: State) -> State:
             raise FernError("lie beyond their scale", argument="rows", where="state")
     table, unit = state.table, state.frequency.unit
     if table.id_col is not None:
-        table.identifiers([one.name for one in state.recent], [1] * len(state.recent))
-    ends = [one.last for one in state.recent if one.last is not None]
+        table.identifiers([series.name for series in state.recent], [1] * len(state.recent))
+    ends = [series.last for series in state.recent if series.last is not None]
     type_ = ends[0].type if ends else None
     # Without a time column rows count, whatever their step is: tables of other libraries keep their stamps outside.
     zone = type_.tz if type_ is not None and pa.types.is_timestamp(type_) else None
@@ -156,12 +161,12 @@ def _require_usable(state: State) -> State:
 
 def _require_forecast(state: State) -> State:
     """Refuse weights whose forecast is not finite; a few series show it."""
-    members = [one for one in state.recent if state.learns(one.values)][:TRIED]
+    members = [series for series in state.recent if state.learns(series.values)][:TRIED]
     if members:
         batch = make_batch(state, members)
         with np.errstate(all="ignore"):
-            made = calibrate_forecast(state.model, batch.calibration, batch.contexts)
-            if not all((np.abs(values) < LARGEST).all() for values in (made.mean, made.quantile([0.1, 0.9]))):
+            forecast = calibrate_forecast(state.model, batch.calibration, batch.contexts)
+            if not all((np.abs(values) < LARGEST).all() for values in (forecast.mean, forecast.quantile([0.1, 0.9]))):
                 raise FernError("make a forecast that is not finite", argument="weights", where="model")
     return state
 
@@ -170,34 +175,34 @@ def _with_covariates(state: State, plain: Mapping[str, Any], arrays: Mapping[str
     """The state with its covariates, and those of its rows."""
     if plain.get("covariates") is None:
         return state
-    own = under(arrays, "covariates.")
-    _blend_arrays({name: values for name, values in own.items() if name.startswith("blend.")})
-    for name, values in own.items():
+    covariate_arrays = under(arrays, "covariates.")
+    _blend_arrays({name: values for name, values in covariate_arrays.items() if name.startswith("blend.")})
+    for name, values in covariate_arrays.items():
         if values.dtype.kind == "f":
-            _read(own, name, values.shape, least=-LARGEST, most=LARGEST)
-    model = CovariateModel.from_parts(plain["covariates"], own, horizon=state.horizon)
+            _read(covariate_arrays, name, values.shape, least=-LARGEST, most=LARGEST)
+    model = CovariateModel.from_parts(plain["covariates"], covariate_arrays, horizon=state.horizon)
     channels = len(state.channel_names)
     if {len(model.regressions) or channels, channels if model.brief is None else len(model.brief.spread)} != {channels}:
         raise FernError("are for other channels", argument="regressions", where="covariates")
-    counts = [len(one.values) for one in state.recent]
+    counts = [len(series.values) for series in state.recent]
     rows = _read(arrays, "recent.covariates", (sum(counts), len(model.encoding.dynamic_outputs)))
     width = sum(len(column.outputs) for column in model.encoding.static)
     statics = _read(arrays, "statics", (len(counts), width))
     recent = tuple(
-        replace(one, covariates=part, static=static if width else None)
-        for one, part, static in zip(state.recent, np.split(rows, np.cumsum(counts)[:-1]), statics, strict=True)
+        replace(series, covariates=part, static=static if width else None)
+        for series, part, static in zip(state.recent, np.split(rows, np.cumsum(counts)[:-1]), statics, strict=True)
     )
     joined = replace(state, covariates=model, recent=recent)
-    longest = max(recent, key=lambda one: len(one.values))
+    longest = max(recent, key=lambda series: len(series.values))
     ahead = np.zeros((state.horizon, len(model.encoding.known_outputs)))
     # One forecast shows whether the weights are those of the features; values ahead do not matter for that.
-    tried = covariate_rows(joined, replace(longest, ahead=ahead))
+    probe = covariate_rows(joined, replace(longest, ahead=ahead))
     with np.errstate(over="ignore", invalid="ignore"):
-        made = [model.forecast([tried], np.ones(channels), state.frequency)]
+        forecasts = [model.forecast([probe], np.ones(channels), state.frequency)]
         if model.brief is not None:
-            ready = [prepare(tried, model.encoding, channel, state.frequency) for channel in range(channels)]
-            made += [model.brief.forecast(one, channel) for channel, one in enumerate(ready)]
-    if any(np.isinf(one.table).any() for one in made):
+            ready = [prepare(probe, model.encoding, channel, state.frequency) for channel in range(channels)]
+            forecasts += [model.brief.forecast(entry, channel) for channel, entry in enumerate(ready)]
+    if any(np.isinf(forecast.table).any() for forecast in forecasts):
         raise FernError("make a forecast that is not finite", argument="weights", where="covariates")
     return joined
 
@@ -228,16 +233,16 @@ def _blend_arrays(arrays: Arrays) -> Arrays:
 
 
 def _series_parts(state: State) -> Arrays:
-    names = [one.name for one in state.recent]
+    names = [series.name for series in state.recent]
     arrays: Arrays = _text_arrays("names", names)
     arrays["shift"] = np.stack([state.scales[name].shift for name in names])
     arrays["spread"] = np.stack([state.scales[name].spread for name in names])
-    arrays["recent"] = np.concatenate([one.values for one in state.recent])
-    arrays["recent.counts"] = np.array([len(one.values) for one in state.recent], dtype=np.int64)
-    arrays["rows"] = np.array([one.rows for one in state.recent], dtype=np.int64)
-    arrays["fitted"] = np.array([one.fitted for one in state.recent], dtype=np.int64)
+    arrays["recent"] = np.concatenate([series.values for series in state.recent])
+    arrays["recent.counts"] = np.array([len(series.values) for series in state.recent], dtype=np.int64)
+    arrays["rows"] = np.array([series.rows for series in state.recent], dtype=np.int64)
+    arrays["fitted"] = np.array([series.fitted for series in state.recent], dtype=np.int64)
     if state.recent[0].last is not None:
-        arrays["last"] = _numbers(pa.array([one.last for one in state.recent], state.recent[0].last.type))
+        arrays["last"] = _numbers(pa.array([series.last for series in state.recent], state.recent[0].last.type))
     return arrays
 
 
@@ -273,7 +278,7 @@ def _text_arrays(name: str, texts: list[str]) -> Arrays:
     coded = [text.encode() for text in texts]
     return {
         f"{name}.bytes": np.frombuffer(b"".join(coded), dtype=np.uint8),
-        f"{name}.counts": np.array([len(one) for one in coded], dtype=np.int64),
+        f"{name}.counts": np.array([len(text) for text in coded], dtype=np.int64),
     }
 
 
@@ -308,8 +313,8 @@ def _online_parts(state: State) -> tuple[Plain, Arrays]:
     if not state.online:
         return {}, {}
     parts = [online.to_parts() for online in state.online.values()]
-    places = {one.name: place for place, one in enumerate(state.recent)}
-    arrays: Arrays = {f"online.{name}": np.stack([own[name] for _, own in parts]) for name in STATE}
+    places = {series.name: place for place, series in enumerate(state.recent)}
+    arrays: Arrays = {f"online.{name}": np.stack([part[name] for _, part in parts]) for name in STATE}
     arrays["online.arrivals"] = np.array([plain["arrivals"] for plain, _ in parts], dtype=np.int64)
     arrays["online.series"] = np.array([places[name] for name in state.online], dtype=np.int64)
     return {name: parts[0][0][name] for name in ("format", "settings")}, arrays
@@ -318,24 +323,30 @@ def _online_parts(state: State) -> tuple[Plain, Arrays]:
 def _online(
     plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], calibration: Calibration, names: list[str]
 ) -> dict[str, OnlineCalibration]:
-    own = under(arrays, "online.")
+    online_arrays = under(arrays, "online.")
     if "settings" in plain and "format" in plain:
-        count = _array(own, "series").size
-        places = _read(own, "series", (count,), least=0, most=len(names) - 1, whole=True).tolist()
-        _read(own, "arrivals", (count,), least=0, whole=True)
+        count = _array(online_arrays, "series").size
+        places = _read(online_arrays, "series", (count,), least=0, most=len(names) - 1, whole=True).tolist()
+        _read(online_arrays, "arrivals", (count,), least=0, whole=True)
         if len(set(places)) < count:
             raise FernError("a series stands twice", argument="series", where="online calibration")
-        states = OnlineCalibration.many_from_parts(calibration, plain, own)
+        states = OnlineCalibration.many_from_parts(calibration, plain, online_arrays)
         return {names[place]: online for place, online in zip(places, states, strict=True)}
     # Earlier versions kept the settings of each series, and its arrays under its number, or stacked.
     online = {}
     for name, entry in plain.items():
         number = entry["number"]
-        if name not in names or ("weights" in own and number >= min(len(own.get(part, ())) for part in STATE)):
+        if name not in names or (
+            "weights" in online_arrays and number >= min(len(online_arrays.get(part, ())) for part in STATE)
+        ):
             raise FernError(argument="series", got=name, expected="one that was fitted", where="online calibration")
-        stacked = {part: own[part][number] for part in STATE} if "weights" in own else under(own, f"{number}.")
+        stacked = (
+            {part: online_arrays[part][number] for part in STATE}
+            if "weights" in online_arrays
+            else under(online_arrays, f"{number}.")
+        )
         online[name] = OnlineCalibration.from_parts(calibration, entry, stacked)
-    if any(one.settings != next(iter(online.values())).settings for one in online.values()):
+    if any(entry.settings != next(iter(online.values())).settings for entry in online.values()):
         raise FernError("differ between series", argument="settings", where="online calibration")
     return online
 
@@ -390,18 +401,18 @@ def _label(label: Any) -> Any:
 def _findings_parts(findings: Findings) -> tuple[Plain, Arrays]:
     plain: Plain = {"coverage": [asdict(row) for row in findings.coverage], "profiled": []}
     arrays: Arrays = {}
-    for number, one in enumerate(findings.profiled):
+    for number, profiled in enumerate(findings.profiled):
         entry: Plain = {
-            "name": one.name,
-            "first_row": one.profile.first_row,
-            "rules": None if one.rules is None else asdict(one.rules),
-            "measured": {name: asdict(rates) for name, rates in one.measured.items()},
+            "name": profiled.name,
+            "first_row": profiled.profile.first_row,
+            "rules": None if profiled.rules is None else asdict(profiled.rules),
+            "measured": {name: asdict(rates) for name, rates in profiled.measured.items()},
             "stamp_type": None,
         }
-        arrays[f"profile.{number}"] = np.stack([getattr(one.profile, name) for name in FIGURES])
-        if one.stamps is not None:
-            entry["stamp_type"] = type_text(one.stamps.type, column="time")
-            arrays[f"profile.{number}.stamps"] = _numbers(one.stamps)
+        arrays[f"profile.{number}"] = np.stack([getattr(profiled.profile, name) for name in FIGURES])
+        if profiled.stamps is not None:
+            entry["stamp_type"] = type_text(profiled.stamps.type, column="time")
+            arrays[f"profile.{number}.stamps"] = _numbers(profiled.stamps)
         plain["profiled"].append(entry)
     if findings.course is not None:
         plain["course"] = {name: value for name, value in vars(findings.course).items() if name not in COURSE_ARRAYS}
@@ -421,8 +432,10 @@ def _findings(saved: SavedFindings, arrays: Mapping[str, NDArray[Any]], channels
             stamps = pc.cast(pa.array(_read(arrays, f"profile.{number}.stamps", rows, whole=True)), stamp_type)
         profile = EigenProfile(entry.first_row, **dict(zip(FIGURES, figures, strict=True)))
         rules = entry.rules
-        if rules is not None and {len(rules.spike_errors), *(len(one.thresholds) for one in rules.rules)} != {channels}:
-            raise FernError("are for other channels", argument="rules", where="state")
+        if rules is not None:
+            sizes = {len(rules.spike_errors), *(len(rule.thresholds) for rule in rules.rules)}
+            if sizes != {channels}:
+                raise FernError("are for other channels", argument="rules", where="state")
         profiled.append(Profiled(entry.name, stamps, profile, rules, entry.measured))
     course = None
     if saved.course is not None:

@@ -65,13 +65,13 @@ class Backtest:
 
         By MASE, or by MAE where there is no MASE.
         """
-        ours, *others = self.methods
+        ours, *baselines = self.methods
         naive = f"{NAIVE} (season {self.season})" if self.season > 1 else "the last value"
         names = {NAIVE: naive, CLASSICAL: "the classical ensemble"}
-        said = [_compare(_error(ours), _error(other), names[other.name]) for other in others]
+        comparisons = [_compare(_error(ours), _error(baseline), names[baseline.name]) for baseline in baselines]
         windows = "1 window" if self.windows == 1 else f"{self.windows} windows"
         few = "; few windows say little" if self.windows < 4 else ""
-        return f"{ours.name} is {' and '.join(said)} ({windows} of each series{few})."
+        return f"{ours.name} is {' and '.join(comparisons)} ({windows} of each series{few})."
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, for JSON."""
@@ -105,27 +105,27 @@ def score_backtest(
 
     def stack(names: Sequence[str]) -> Floats:  # (S, W, H, C)
         shape = (len(table.series), -1, horizon)
-        return np.stack([np.asarray(rows[one].to_numpy(), dtype=np.float64).reshape(shape) for one in names], axis=-1)
+        return np.stack([np.asarray(rows[name].to_numpy(), dtype=np.float64).reshape(shape) for name in names], axis=-1)
 
     truth = stack([column for _, column in columns])
     quantiles = np.stack([stack([_column(mean, p) for mean, _ in columns]) for p in probabilities])
     windows = truth.shape[1]
     needed = horizon + (windows - 1) * step
     starts = [needed - window * step for window in range(windows)]
-    scales = np.stack([_naive_error(one.values[: len(one.values) - needed], season) for one in table.series])
-    known = [[one.values[: len(one.values) - start] for start in starts] for one in table.series]
+    scales = np.stack([_naive_error(series.values[: len(series.values) - needed], season) for series in table.series])
+    known = [[series.values[: len(series.values) - start] for start in starts] for series in table.series]
     score = partial(_score, truth=truth, scales=scales, probabilities=probabilities, levels=levels)
-    own = (stack([mean for mean, _ in columns]), quantiles)
+    forecast = (stack([mean for mean, _ in columns]), quantiles)
     methods = (
-        score(name, *own),
+        score(name, *forecast),
         score(NAIVE, *_forecast_naive(known, horizon, season, probabilities)),
         score(CLASSICAL, *_forecast_classical(known, horizon, season, probabilities)),
     )
     parts: list[Score] = []
     if len(table.series) > 1:
-        parts += [score(one.name, *own, series=[place]) for place, one in enumerate(table.series)]
+        parts += [score(series.name, *forecast, series=[place]) for place, series in enumerate(table.series)]
     if len(columns) > 1:
-        parts += [score(one, *own, channels=[c]) for c, one in enumerate(table.channel_names)]
+        parts += [score(channel, *forecast, channels=[c]) for c, channel in enumerate(table.channel_names)]
     return Backtest(methods, tuple(parts), tuple(levels), windows, season)
 
 
@@ -140,7 +140,7 @@ def keep_levels(rows: pa.Table, table: SeriesTable, *, levels: Sequence[float]) 
         if name in means:
             output = OutputColumns.of(level=list(levels), quantiles=None) if levels else OutputColumns()
             ends = zip(output.names(name)[1:], output.probabilities, strict=True)
-            keep |= {column: _column(name, _rounded(probability)) for column, probability in ends}
+            keep |= {column: _column(name, _round(probability)) for column, probability in ends}
     return pa.table({column: rows[source] for column, source in keep.items()})
 
 
@@ -165,9 +165,9 @@ def _score(
 ) -> Score:
     """The score over some series and channels; over all where none are named."""
     rows = slice(None) if series is None else list(series)
-    own = slice(None) if channels is None else list(channels)
-    truth, mean, quantiles = truth[rows][..., own], mean[rows][..., own], quantiles[:, rows][..., own]
-    error, scales = mean - truth, scales[rows][..., own]
+    columns = slice(None) if channels is None else list(channels)
+    truth, mean, quantiles = truth[rows][..., columns], mean[rows][..., columns], quantiles[:, rows][..., columns]
+    error, scales = mean - truth, scales[rows][..., columns]
     scaled = np.abs(error).mean(axis=(1, 2)) / np.where(scales > 0, scales, np.nan)
     at = dict(zip(probabilities, quantiles, strict=True))
     pinball = [np.maximum(p * (truth - at[p]), (p - 1) * (truth - at[p])) for p in GRID]
@@ -194,8 +194,8 @@ def _forecast_naive(
     known: Known, horizon: int, season: int, probabilities: Sequence[float]
 ) -> tuple[Floats, Floats]:  # (S, W, H, C), (Q, S, W, H, C)
     """Seasonal naive with normal intervals from its own past errors."""
-    forecasts = [[_repeat_season(rows, horizon=horizon, season=season) for rows in own] for own in known]
-    mean, stddev = (np.array([[forecast[part] for forecast in own] for own in forecasts]) for part in (0, 1))
+    forecasts = [[_repeat_season(rows, horizon=horizon, season=season) for rows in windows] for windows in known]
+    mean, stddev = (np.array([[forecast[part] for forecast in windows] for windows in forecasts]) for part in (0, 1))
     return mean, np.stack([mean + ndtri(probability) * stddev for probability in probabilities])
 
 
@@ -225,7 +225,7 @@ def _forecast_classical(
     known: Known, horizon: int, season: int, probabilities: Sequence[float]
 ) -> tuple[Floats, Floats]:  # (S, W, H, C), (Q, S, W, H, C)
     """The classical ensemble, channel by channel."""
-    columns = [column for own in known for rows in own for column in rows.T]
+    columns = [column for windows in known for rows in windows for column in rows.T]
     forecast = forecast_panel(columns, horizon, ClassicalSettings(season=season))
     shape = (len(known), len(known[0]), known[0][0].shape[1], horizon)
     quantiles = forecast.quantile(list(probabilities)).reshape(len(probabilities), *shape)
@@ -250,10 +250,10 @@ def _compare(ours: float, theirs: float, name: str) -> str:
 
 
 def _ends(levels: Sequence[float]) -> list[float]:
-    return [_rounded(0.5 + side * level / 200) for level in levels for side in (-1, 1)]
+    return [_round(0.5 + side * level / 200) for level in levels for side in (-1, 1)]
 
 
-def _rounded(probability: float) -> float:
+def _round(probability: float) -> float:
     """Without rounding dust, so that 0.1 of a level and 0.1 of the grid are one quantile."""
     return round(probability, 12)
 

@@ -203,15 +203,15 @@ class State:
     def require_like(self, table: SeriesTable, *, target_given: bool = False, step: bool = True) -> None:
         """Refuse a table of another form, other targets (one may be named anew) or another ``step`` than the fitted."""
         if table.long != self.table.long:
-            wanted = "long (with an identifier column)" if self.table.long else "wide (a column for each channel)"
-            raise FernError(f"the forecaster was fitted to a {wanted} frame", argument="frame", expected="the same")
-        own, fitted = table.channel_names, self.channel_names
-        lone = table.long and len(own) == len(fitted) == 1
-        if own != fitted and not (lone and target_given):
-            problem = f"has the columns {', '.join(own)}, the forecaster was fitted to {', '.join(fitted)}"
+            form = "long (with an identifier column)" if self.table.long else "wide (a column for each channel)"
+            raise FernError(f"the forecaster was fitted to a {form} frame", argument="frame", expected="the same")
+        names, fitted = table.channel_names, self.channel_names
+        lone = table.long and len(names) == len(fitted) == 1
+        if names != fitted and not (lone and target_given):
+            problem = f"has the columns {', '.join(names)}, the forecaster was fitted to {', '.join(fitted)}"
             if lone:
-                named = f"its target is {own[0]!r}, the forecaster was fitted to {fitted[0]!r}"
-                problem = f"{named}; target_col says that it is meant"
+                difference = f"its target is {names[0]!r}, the forecaster was fitted to {fitted[0]!r}"
+                problem = f"{difference}; target_col says that it is meant"
             raise FernError(problem, argument="frame")
         if self.covariates is not None:
             fitted_columns = self.covariates.encoding.dynamic_outputs
@@ -226,11 +226,11 @@ class State:
 def keep_recent(series: Sequence[Series], *, keep: int) -> tuple[Recent, ...]:
     """The newest rows after the last break of each series."""
     recent = []
-    for one in series:
-        rows = len(one.values)
-        start = max(rows - keep, one.breaks[-1] if one.breaks else 0, 0)
-        last = None if one.stamps is None else one.stamps[rows - 1]
-        newest = one.values[start:].copy()  # a view would hold on to the whole series
-        covariates = None if one.covariates is None else one.covariates[start:].copy()
-        recent.append(Recent(one.name, newest, last, rows, rows, covariates, static=one.static))
+    for member in series:
+        rows = len(member.values)
+        start = max(rows - keep, member.breaks[-1] if member.breaks else 0, 0)
+        last = None if member.stamps is None else member.stamps[rows - 1]
+        newest = member.values[start:].copy()  # a view would hold on to the whole series
+        covariates = None if member.covariates is None else member.covariates[start:].copy()
+        recent.append(Recent(member.name, newest, last, rows, rows, covariates, static=member.static))
     return tuple(recent)

@@ -37,34 +37,34 @@ def total_frame(
         raise unknown_name("how", how, get_args(How))
     if by is not None and by not in get_args(Period):
         raise unknown_name("by", by, get_args(Period))
-    stamps = [one.future(state.frequency, state.horizon) for one in recent]
-    groups = [_groups(when, by) for when in stamps]
+    stamps = [series.future(state.frequency, state.horizon) for series in recent]
+    groups = [_groups(ahead, by) for ahead in stamps]
     columns: dict[str, list[Floats]] = {}
-    for one, rows in zip(recent, groups, strict=True):
+    for series, rows in zip(recent, groups, strict=True):
         weights = rows / rows.sum(axis=1, keepdims=True) if how == "mean" else rows
-        mean, ends = _totals(state, one, weights, output)
+        mean, ends = _totals(state, series, weights, output)
         for c, name in enumerate(state.output_names):
             for column, values in output.label(name, mean[:, c], [end[:, c] for end in ends]).items():
                 columns.setdefault(column, []).append(values)
-    firsts = [when.take(pa.array(rows.argmax(axis=1))) for when, rows in zip(stamps, groups, strict=True)]
+    firsts = [ahead.take(pa.array(rows.argmax(axis=1))) for ahead, rows in zip(stamps, groups, strict=True)]
     steps = np.concatenate([rows.sum(axis=1) for rows in groups]).astype(np.int64)
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    return table.frame([one.name for one in recent], firsts, {"steps": steps, **joined}, integers=["steps"])
+    return table.frame([series.name for series in recent], firsts, {"steps": steps, **joined}, integers=["steps"])
 
 
-def _totals(state: State, one: Recent, weights: Floats, output: OutputColumns) -> tuple[Floats, list[Floats]]:
+def _totals(state: State, series: Recent, weights: Floats, output: OutputColumns) -> tuple[Floats, list[Floats]]:
     """The totals (J, C) of one series, and the ends of their intervals in the order of the columns."""
-    if not uses_model_alone(state, one):
-        made = predict_series(state, [one], Request(state.horizon))
-        paths = simulate_series(state, [one], steps=state.horizon, n_paths=PATHS, seed=0)[:, 0]
+    if not uses_model_alone(state, series):
+        prediction = predict_series(state, [series], Request(state.horizon))
+        paths = simulate_series(state, [series], steps=state.horizon, n_paths=PATHS, seed=0)[:, 0]
         sums = np.einsum("jh,phc->pjc", weights, paths)
         # The point forecast is the mean: sums over steps and series are sums of means.
-        return weights @ made.mean[0], [np.quantile(sums, share, axis=0) for share in output.probabilities]
-    batch = make_batch(state, [one])
+        return weights @ prediction.mean[0], [np.quantile(sums, share, axis=0) for share in output.probabilities]
+    batch = make_batch(state, [series])
     forecast = calibrate_forecast(state.model, batch.calibration, batch.contexts)
     spread = batch.spread[0]
     shift = weights.sum(axis=1, keepdims=True) * batch.shift[0]
-    floor = weights.sum(axis=1, keepdims=True) * state.combination.floor(one.name, one.values)
+    floor = weights.sum(axis=1, keepdims=True) * state.combination.floor(series.name, series.values)
     mean = np.maximum(np.einsum("jh,hc->jc", weights, forecast.mean[0]) * spread + shift, floor)
     ends = []
     for level in output.levels:

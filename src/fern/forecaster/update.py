@@ -46,11 +46,11 @@ def update_state(state: State, table: SeriesTable) -> State:
             else np.concatenate((before.covariates, series.covariates)),
         )
         longer.append((after, len(series.values)))
-        kept = after.covariates
+        covariates = after.covariates
         recent[place] = replace(
             after,
             values=np.ascontiguousarray(after.values[-state.keep :]),
-            covariates=None if kept is None else np.ascontiguousarray(kept[-state.keep :]),
+            covariates=None if covariates is None else np.ascontiguousarray(covariates[-state.keep :]),
         )
     return replace(state, recent=tuple(recent), online=_follow(state, longer))
 
@@ -70,14 +70,14 @@ def _require_following(before: Recent, later: Series, frequency: Frequency) -> N
         if ((steps > 0) & (steps <= LONGEST_CLOSED + 1)).all():
             return  # holidays at most
     expected = before.future(frequency, len(later.values))
-    for row, (wanted, stamp) in enumerate(zip(expected, _stamps_like(before, later), strict=True)):
-        if wanted == stamp:
+    for row, (following, stamp) in enumerate(zip(expected, _stamps_like(before, later), strict=True)):
+        if following == stamp:
             continue
         end = before.last if row == 0 else expected[row - 1]
-        what = "is known already: the rows overlap" if stamp.value <= end.value else "leaves a gap"
+        problem = "is known already: the rows overlap" if stamp.value <= end.value else "leaves a gap"
         raise FernError(
-            f"row {row + 1} has the stamp {as_text(stamp)}, which {what}; after {as_text(end)} comes "
-            f"{as_text(wanted)} (the step is {frequency})",
+            f"row {row + 1} has the stamp {as_text(stamp)}, which {problem}; after {as_text(end)} comes "
+            f"{as_text(following)} (the step is {frequency})",
             where=where,
         )
 
@@ -85,11 +85,11 @@ def _require_following(before: Recent, later: Series, frequency: Frequency) -> N
 def _stamps_like(before: Recent, later: Series) -> pa.Array:
     """The stamps in the type of those that are known."""
     assert before.last is not None and later.stamps is not None
-    own, new = before.last.type, later.stamps.type
-    zoned = [pa.types.is_timestamp(type_) and type_.tz is not None for type_ in (own, new)]
-    if pa.types.is_timestamp(own) != pa.types.is_timestamp(new) or zoned[0] != zoned[1]:
-        raise FernError(f"its time column holds {new}, the forecaster was fitted to {own}", argument="frame")
-    return later.stamps.cast(own)
+    fitted, new = before.last.type, later.stamps.type
+    zoned = [pa.types.is_timestamp(type_) and type_.tz is not None for type_ in (fitted, new)]
+    if pa.types.is_timestamp(fitted) != pa.types.is_timestamp(new) or zoned[0] != zoned[1]:
+        raise FernError(f"its time column holds {new}, the forecaster was fitted to {fitted}", argument="frame")
+    return later.stamps.cast(fitted)
 
 
 def _follow(state: State, longer: Sequence[tuple[Recent, int]]) -> dict[str, OnlineCalibration]:
@@ -105,15 +105,15 @@ def _follow(state: State, longer: Sequence[tuple[Recent, int]]) -> dict[str, Onl
     start = OnlineCalibration.start(state.calibration, settings=known.settings)
     length, patch = state.context_length, min(state.calibration.patch_size, state.horizon)
     for batch in _windows(state, longer, patch):
-        scaled = [state.scale(one.name, one.values).apply(one.values) for one, _ in batch]
+        scaled = [state.scale(series.name, series.values).apply(series.values) for series, _ in batch]
         contexts, outcomes = (
             np.concatenate([rows[origins[:, None] + steps] for rows, (_, origins) in zip(scaled, batch, strict=True)])
             for steps in (np.arange(-length, 0), np.arange(patch))
         )
         arrived = start.measure(distribution_of(state.model, torch.from_numpy(contexts)), outcomes)
         ends = np.cumsum([len(origins) for _, origins in batch]).tolist()
-        for (one, origins), end in zip(batch, ends, strict=True):
-            online[one.name] = online.get(one.name, start).learn(arrived.part(slice(end - len(origins), end)))
+        for (series, origins), end in zip(batch, ends, strict=True):
+            online[series.name] = online.get(series.name, start).learn(arrived.part(slice(end - len(origins), end)))
     return online
 
 

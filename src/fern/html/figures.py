@@ -69,12 +69,12 @@ def drawing(drawn: "Figure", *, name: str, alt: str, caption: str = "", live: Ht
 def _svg(drawn: "Figure") -> bytes:
     from matplotlib import rc_context
 
-    held = io.BytesIO()
+    buffer = io.BytesIO()
     # Letters stay letters: a page can be searched, and is a third of the size.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "fern"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
-        drawn.savefig(held, format="svg", dpi=130, transparent=True, metadata={"Date": None, "Creator": None})
-    return held.getvalue()
+        drawn.savefig(buffer, format="svg", dpi=130, transparent=True, metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()
 
 
 def _cut_down(root: ElementTree.Element, name: str) -> None:
@@ -102,10 +102,10 @@ def _cut_down(root: ElementTree.Element, name: str) -> None:
             elif "url(#" in value:
                 node.attrib[key] = value.replace("url(#", f"url(#{name}-")
             elif key in _PLACES:
-                node.attrib[key] = " ".join(_LONG.sub(_rounded, value).split())
+                node.attrib[key] = " ".join(_LONG.sub(_round_number, value).split())
 
 
-def _rounded(number: re.Match[str]) -> str:
+def _round_number(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".") or "0"
 
 
@@ -136,8 +136,8 @@ def draw_live(shown: Shown, *, name: str, alt: str, caption: str) -> Html:
     if not has_plotly():
         note = f"{caption} To zoom and read off values: {EXTRA}, then make the page again."
         return drawing(still, name=name, alt=alt, caption=note)
-    held = data_element(LIVE, draw_plot(shown).to_json())
-    return drawing(still, name=name, alt=alt, caption=caption, live=held)
+    live = data_element(LIVE, draw_plot(shown).to_json())
+    return drawing(still, name=name, alt=alt, caption=caption, live=live)
 
 
 def is_live(content: str) -> bool:

@@ -45,7 +45,7 @@ def text_of(content: str) -> Html:
     return content if isinstance(content, Html) else Html(safe_text(content, "html"))
 
 
-def joined(contents: Iterable[str], between: str = "") -> Html:
+def join_html(contents: Iterable[str], between: str = "") -> Html:
     """Contents one after the other."""
     return Html(text_of(between).join(map(text_of, contents)))
 
@@ -63,7 +63,7 @@ def element(tag: str, attributes: Mapping[str, str | None], *contents: str) -> H
     """
     if not _NAME.fullmatch(tag):
         raise FernError(argument="tag", got=tag, expected="the name of an element")
-    said = []
+    pairs = []
     for name, value in attributes.items():
         if value is None:
             continue
@@ -71,16 +71,16 @@ def element(tag: str, attributes: Mapping[str, str | None], *contents: str) -> H
             raise FernError(argument="attribute", got=name, expected="the name of one that runs nothing")
         if name in _LEADS_SOMEWHERE and not value.startswith(_STAYS_HERE):
             raise FernError(f"got {value[:60]!r}, a page leads only to its own parts (#…) and data", argument=name)
-        said.append(f' {name}="{safe_text(value, "html")}"')
-    start = f"<{tag}{''.join(said)}>"
-    return Html(start if tag in _WITHOUT_END else f"{start}{joined(contents)}</{tag}>")
+        pairs.append(f' {name}="{safe_text(value, "html")}"')
+    start = f"<{tag}{''.join(pairs)}>"
+    return Html(start if tag in _WITHOUT_END else f"{start}{join_html(contents)}</{tag}>")
 
 
-def listed(items: Iterable[str], *, kind: str | None = None) -> Html:
+def bullet_list(items: Iterable[str], *, kind: str | None = None) -> Html:
     """A list with a point for each item; nothing where there is none.
 
     Example:
-        >>> listed(["a", "b"])
+        >>> bullet_list(["a", "b"])
         '<ul><li>a</li><li>b</li></ul>'
     """
     points = [element("li", {}, item) for item in items]
@@ -96,8 +96,8 @@ def data_element(kind: str, data: str) -> Html:
         >>> data_element("live", '["</script>"]')
         '<script type="application/json" class="live">["\\\\u003c/script>"]</script>'
     """
-    held = safe_text(data, "json").replace("<", "\\u003c")
-    return Html(f"{data_opening(kind)}{held}</script>")
+    escaped = safe_text(data, "json").replace("<", "\\u003c")
+    return Html(f"{data_opening(kind)}{escaped}</script>")
 
 
 def data_opening(kind: str) -> str:

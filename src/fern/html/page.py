@@ -67,7 +67,7 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     if any(is_live(section.body) for section in sections):
         scripts += [plotly_script(), _asset("live.js")]
     about = element("p", {"class": "soft"}, lead) if lead else ""
-    parts = [element("section", {"id": one.anchor}, element("h2", {}, one.title), one.body) for one in sections]
+    parts = [element("section", {"id": part.anchor}, element("h2", {}, part.title), part.body) for part in sections]
     body = [
         element("header", {}, element("h1", {}, title), about, contents),
         element("main", {}, *parts),

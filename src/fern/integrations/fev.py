@@ -90,12 +90,12 @@ class FernModel(ForecastingModel):  # type: ignore[misc]  # the library has no t
                 with self._record_training_time():
                     fitted = self._forecaster(task).fit(table)
             else:
-                table, ahead = _table(window, covariates=self.covariates, like=fitted._fitted())
+                table, ahead = _table(window, covariates=self.covariates, like=fitted._require_fitted())
             with self._record_inference_time():
-                state = fitted._fitted()
+                state = fitted._require_fitted()
                 request = Request(task.horizon, tuple(task.quantile_levels), seed=self.seed)
                 recent = keep_recent(table.series, keep=state.keep)
-                known = [replace(one, ahead=ahead.get(one.name)) for one in recent]
+                known = [replace(series, ahead=ahead.get(series.name)) for series in recent]
                 answers.append(_answer(predict_series(state, known, request), task))
         return answers
 
@@ -139,14 +139,14 @@ class PretrainedFernModel(ForecastingModel):  # type: ignore[misc]  # the librar
 
 
 def _predict_pretrained(table: SeriesTable, task: Any) -> Prediction:
-    rows = [column for one in table.series for column in one.values.T]
-    long_enough = [np.concatenate((np.repeat(one[:1], max(0, SHORTEST - len(one))), one)) for one in rows]
-    made = forecast(long_enough, task.horizon, season=task.seasonality if task.seasonality > 1 else None)
+    rows = [column for series in table.series for column in series.values.T]
+    long_enough = [np.concatenate((np.repeat(row[:1], max(0, SHORTEST - len(row))), row)) for row in rows]
+    ahead = forecast(long_enough, task.horizon, season=task.seasonality if task.seasonality > 1 else None)
     shape = (len(table.series), len(table.channel_names), task.horizon)
     quantiles = np.empty((0, *shape))
     if task.quantile_levels:
-        quantiles = np.moveaxis(made.quantile(task.quantile_levels).reshape(*shape, -1), 3, 0)
-    return Prediction(made.mean.reshape(shape).swapaxes(1, 2), quantiles.swapaxes(2, 3))
+        quantiles = np.moveaxis(ahead.quantile(task.quantile_levels).reshape(*shape, -1), 3, 0)
+    return Prediction(ahead.mean.reshape(shape).swapaxes(1, 2), quantiles.swapaxes(2, 3))
 
 
 def _table(
@@ -160,8 +160,11 @@ def _table(
     rows = past.with_format("numpy")
     stamps = window.timestamp_column
     series = [
-        (str(one[window.id_column]), np.stack([one[name] for name in window.target_columns], axis=1).astype(np.float64))
-        for one in rows
+        (
+            str(item[window.id_column]),
+            np.stack([item[name] for name in window.target_columns], axis=1).astype(np.float64),
+        )
+        for item in rows
     ]
     frequency = find_frequency(rows[0][stamps]) if like is None else like.frequency
     names = [name for name, _ in series]
@@ -179,15 +182,15 @@ def _table(
     encoding = fitted or _learn_encoding(dynamic, statics, lists, calendar=frequency != ROWS)
     lengths = [len(values) for _, values in series]
     matrix = _encode(dynamic, (*encoding.known, *encoding.past), rows=sum(lengths))
-    own = _encode(statics, encoding.static, rows=len(names))
-    typical = np.nansum(own, axis=0) / np.maximum(1, (~np.isnan(own)).sum(axis=0))
+    static = _encode(statics, encoding.static, rows=len(names))
+    typical = np.nansum(static, axis=0) / np.maximum(1, (~np.isnan(static)).sum(axis=0))
     ahead = _encode(_explode(after, lists["known"]), encoding.known, rows=len(names) * window.horizon)
     parts = np.split(matrix, np.cumsum(lengths)[:-1])
     columns = Columns(
         encoding,
         dict(zip(names, parts, strict=True)),
-        dict(zip(names, np.where(np.isnan(own), typical, own), strict=True)),
-        {name: pa.array(one[stamps].astype("datetime64[ns]")) for name, one in zip(names, rows, strict=True)}
+        dict(zip(names, np.where(np.isnan(static), typical, static), strict=True)),
+        {name: pa.array(item[stamps].astype("datetime64[ns]")) for name, item in zip(names, rows, strict=True)}
         if frequency != ROWS
         else {},
     )
@@ -228,14 +231,14 @@ def _encode(table: pa.Table, columns: Sequence[EncodedColumn], *, rows: int) -> 
     return np.stack(list(encoded.values()), axis=1) if encoded else np.empty((rows, 0))
 
 
-def _answer(made: Prediction, task: Any) -> Any:
+def _answer(prediction: Prediction, task: Any) -> Any:
     """Predictions as fev validates them: for each target the point forecast and a column for each quantile."""
     answer = {}
     for c, target in enumerate(task.target_columns):
-        columns = {"predictions": made.mean[..., c].tolist()}
+        columns = {"predictions": prediction.mean[..., c].tolist()}
         columns |= {
             str(level): values[..., c].tolist()
-            for level, values in zip(task.quantile_levels, made.quantiles, strict=True)
+            for level, values in zip(task.quantile_levels, prediction.quantiles, strict=True)
         }
         answer[target] = Dataset.from_dict(columns, features=task.predictions_schema)
     return DatasetDict(answer)

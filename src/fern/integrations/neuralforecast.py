@@ -185,7 +185,7 @@ class ColumnEffects(nn.Module):
         unit = torch.where(unit > 0, unit, torch.ones_like(unit))
         ahead = past.new_zeros(len(past), self.horizon)
         if self.known is not None and self.linear is not None:
-            columns = self._scaled("futr_exog", batch).transpose(1, 2)
+            columns = self._standardise("futr_exog", batch).transpose(1, 2)
             effect = (self.linear(columns) + self.known(columns))[:, 0]  # (B, L + h)
             ahead = ahead + effect[:, -self.horizon :]
             if self.taken_off:
@@ -193,14 +193,14 @@ class ColumnEffects(nn.Module):
         if self.own is not None:
             parts = []
             if self.sizes["hist_exog"]:
-                columns = self._scaled("hist_exog", batch)
+                columns = self._standardise("hist_exog", batch)
                 parts += [columns[:, -1], columns.mean(dim=1)]
             if self.sizes["stat_exog"]:
-                parts.append(self._scaled("stat_exog", batch))
+                parts.append(self._standardise("stat_exog", batch))
             ahead = ahead + self.own(torch.cat(parts, dim=1))
         return past, unit * ahead[..., None] * self.gain
 
-    def _scaled(self, name: str, batch: dict[str, Any]) -> Tensor:
+    def _standardise(self, name: str, batch: dict[str, Any]) -> Tensor:
         columns: Tensor = batch[name]
         mean, spread = self.get_buffer(f"{name}_mean"), self.get_buffer(f"{name}_spread")
         return (columns - mean) / spread

@@ -18,7 +18,7 @@ class SavedForecaster(PointForecaster):
 
     def __init__(self, folder: str | Path) -> None:
         forecaster = FernForecaster.load(folder)
-        state = forecaster._fitted()
+        state = forecaster._require_fitted()
         if state.model is None:
             raise FernError("its series were too short to learn from, so it has no model", where=folder)
         super().__init__(

@@ -142,7 +142,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         self._levels = list(y.index.names)
         self._lasts = {label: _last(rows.index) for label, rows in instances.items()}
         known = getattr(self, "pretrained_forecaster_", None)
-        if known is not None and known._fitted().model is not None:
+        if known is not None and known._require_fitted().model is not None:
             self.forecaster_ = _adopt(known, _table(instances))
         else:
             table = _table(instances, None if X is None else _instances(X))
@@ -158,7 +158,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         lasts = {label: _last(rows.index) for label, rows in instances.items()}
         horizon = known.horizon if known is not None and fh is None else _most(_steps(fh, lasts))
         added = _table(instances)
-        panel = (*getattr(self, "pretrained_panel_", ()), *(one.values for one in added.series))
+        panel = (*getattr(self, "pretrained_panel_", ()), *(member.values for member in added.series))
         if len({values.shape[1] for values in panel}) > 1:
             raise FernError(f"has {panel[-1].shape[1]} columns, former panels have {panel[0].shape[1]}", argument="y")
         self.pretrained_panel_ = panel
@@ -184,7 +184,7 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         return forecaster.fit(table)
 
     def _update(self, y: Any, X: Any = None, update_params: bool = True) -> Self:
-        state = self.forecaster_._fitted()
+        state = self.forecaster_._require_fitted()
         later = {}
         for label, rows in _instances(y).items():
             if label not in self._lasts:
@@ -197,8 +197,8 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
             columns = None if X is None or state.covariates is None else _instances(X)
             if columns is None and _uses_columns(state):
                 raise FernError("is missing; its columns have a part in the forecast", argument="X")
-            moved = update_state(state, _table(later, columns, like=state))
-            kept = moved if update_params else replace(moved, online=state.online)
+            updated = update_state(state, _table(later, columns, like=state))
+            kept = updated if update_params else replace(updated, online=state.online)
             self.forecaster_ = _with_state(self.forecaster_, kept)
             self._lasts |= {label: _last(rows.index, like=self._lasts[label]) for label, rows in later.items()}
         return self
@@ -206,13 +206,13 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
     # --- forecasting ----------------------------------------------------------------------------------------
 
     def _predict(self, fh: Any, X: Any) -> Any:
-        made, places = self._predict_steps(fh, X)
-        return pd.DataFrame(_rows(made.mean, places), index=self._index(fh), columns=self._get_varnames())
+        forecast, places = self._predict_steps(fh, X)
+        return pd.DataFrame(_rows(forecast.mean, places), index=self._index(fh), columns=self._get_varnames())
 
     def _predict_quantiles(self, fh: Any, X: Any, alpha: list[float]) -> Any:
         self.forecaster_._warn_of_levels(OutputColumns.of(level=None, quantiles=tuple(alpha)))
-        made, places = self._predict_steps(fh, X, alpha)
-        values = np.stack([_rows(quantile, places) for quantile in made.quantiles], axis=-1)  # (rows, C, alpha)
+        forecast, places = self._predict_steps(fh, X, alpha)
+        values = np.stack([_rows(quantile, places) for quantile in forecast.quantiles], axis=-1)  # (rows, C, alpha)
         columns = self._get_columns(method="predict_quantiles", alpha=alpha)
         return pd.DataFrame(values.reshape(len(values), -1), index=self._index(fh), columns=columns)
 
@@ -225,18 +225,18 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         from skpro.distributions import Empirical
 
         if marginal:
-            made, places = self._predict_steps(fh, X, [(i + 0.5) / GRID for i in range(GRID)])
-            drawn = made.quantiles
+            forecast, places = self._predict_steps(fh, X, [(i + 0.5) / GRID for i in range(GRID)])
+            samples = forecast.quantiles
         else:
-            state, places = self.forecaster_._fitted(), self._steps(fh)
+            state, places = self.forecaster_._require_fitted(), self._steps(fh)
             rows = self._look_ahead(state, X, places)
-            drawn = simulate_series(state, rows, steps=_most(places), n_paths=PATHS, seed=self.random_state)
+            samples = simulate_series(state, rows, steps=_most(places), n_paths=PATHS, seed=self.random_state)
         index = self._index(fh)
-        pieces = [pd.DataFrame(_rows(one, places), index=index, columns=self._get_varnames()) for one in drawn]
+        pieces = [pd.DataFrame(_rows(sample, places), index=index, columns=self._get_varnames()) for sample in samples]
         return Empirical(pd.concat(pieces, keys=range(len(pieces))), time_indep=marginal)
 
     def _predict_steps(self, fh: Any, X: Any, shares: Sequence[float] = ()) -> tuple[Prediction, list[Steps]]:
-        state, places = self.forecaster_._fitted(), self._steps(fh)
+        state, places = self.forecaster_._require_fitted(), self._steps(fh)
         request = Request(_most(places), tuple(shares), self.random_state)
         return predict_series(state, self._look_ahead(state, X, places), request), places
 
@@ -250,11 +250,11 @@ class FernForecaster(BaseForecaster):  # type: ignore[misc]  # the library has n
         names, columns = state.covariates.encoding.names.known, _instances(X)
         every = ForecastingHorizon(range(1, state.horizon + 1), is_relative=True)
         rows = []
-        for one, (label, last), steps in zip(state.recent, self._lasts.items(), places, strict=True):
+        for series, (label, last), steps in zip(state.recent, self._lasts.items(), places, strict=True):
             needed = np.isin(np.arange(1, state.horizon + 1), steps)
             ahead = _align(columns, label, every.to_absolute_index(last), names, needed=needed)
-            assert one.covariates is not None
-            rows.append(replace(one, ahead=interpolate(np.concatenate((one.covariates[-1:], ahead)))[1:]))
+            assert series.covariates is not None
+            rows.append(replace(series, ahead=interpolate(np.concatenate((series.covariates[-1:], ahead)))[1:]))
         return rows
 
     def _steps(self, fh: Any) -> list[Steps]:
@@ -314,15 +314,15 @@ def _table(
         names = _column_names(next(iter(columns.values())).columns)
         times = {label: _stamps(rows.index) for label, rows in instances.items()}
         if like is None:  # too few stamps to tell do
-            grids = (len(own) < 3 or find_frequency(own) == frequency for own in times.values())
+            grids = (len(index) < 3 or find_frequency(index) == frequency for index in times.values())
             dated = frequency != ROWS and all(grids)
             encoding = Encoding(Covariates(known=names), tuple(map(EncodedColumn, names)), calendar=dated)
         else:
             assert like.covariates is not None
             dated, encoding = like.table.time_col is not None, like.covariates.encoding
         dynamic = {_name(label): _align(columns, label, rows.index, names) for label, rows in instances.items()}
-        arrow = {_name(label): own.to_numpy().astype("datetime64[ns]") for label, own in times.items() if dated}
-        known = Columns(encoding, dynamic, stamps={name: pa.array(own) for name, own in arrow.items()})
+        arrow = {_name(label): index.to_numpy().astype("datetime64[ns]") for label, index in times.items() if dated}
+        known = Columns(encoding, dynamic, stamps={name: pa.array(stamps) for name, stamps in arrow.items()})
     series = ((_name(label), rows.to_numpy(dtype=np.float64)) for label, rows in instances.items())
     return make_table(series, frequency=frequency, columns=known)
 
@@ -394,7 +394,7 @@ def _most(places: Sequence[Steps]) -> int:
 
 
 def _rows(values: Floats, places: Sequence[Steps]) -> Floats:  # (N, steps, C) -> (all steps that are asked for, C)
-    return np.concatenate([one[steps - 1] for one, steps in zip(values, places, strict=True)])
+    return np.concatenate([member[steps - 1] for member, steps in zip(values, places, strict=True)])
 
 
 def _require_following(label: Any, last: Any, index: Any) -> None:
@@ -411,20 +411,20 @@ def _require_following(label: Any, last: Any, index: Any) -> None:
 
 def _adopt(known: own.FernForecaster, table: SeriesTable) -> own.FernForecaster:
     """What was learnt from a panel, looking at other series."""
-    state = known._fitted()
+    state = known._require_fitted()
     if len(table.channel_names) != len(state.channel_names):
         problem = f"has {len(table.channel_names)} columns, the panel had {len(state.channel_names)}"
         raise FernError(problem, argument="y")
-    seen = replace(
+    adopted = replace(
         state,
-        scales={one.name: measure_scale(one.values) for one in table.series},
+        scales={member.name: measure_scale(member.values) for member in table.series},
         recent=keep_recent(table.series, keep=state.keep),
         online={},
     )
-    return _with_state(known, seen)
+    return _with_state(known, adopted)
 
 
 def _with_state(forecaster: own.FernForecaster, state: State) -> own.FernForecaster:
-    other = copy(forecaster)
-    other._state = state
-    return other
+    adopted = copy(forecaster)
+    adopted._state = state
+    return adopted

@@ -38,20 +38,20 @@ def make_table(
         >>> make_table([("a", np.array([[1.0], [np.nan], [3.0]]))]).series[0].values[:, 0].tolist()
         [1.0, 2.0, 3.0]
     """
-    read = []
+    members = []
     for name, values in series:
         rows = np.ascontiguousarray(np.nan_to_num(interpolate(values)))
         channels = tuple(map(str, range(rows.shape[1])))
-        one = Series(name, None, rows, channels, frequency)
+        member = Series(name, None, rows, channels, frequency)
         if columns is not None:
             dynamic, stamps = columns.dynamic.get(name), columns.stamps.get(name)
             filled = None if dynamic is None else np.ascontiguousarray(np.nan_to_num(interpolate(dynamic)))
-            one = replace(one, covariates=filled, static=columns.static.get(name), stamps=stamps)
-        read.append(one)
+            member = replace(member, covariates=filled, static=columns.static.get(name), stamps=stamps)
+        members.append(member)
     dated = columns is not None and bool(columns.stamps)
     return SeriesTable(
-        tuple(read),
-        read[0].channel_names,
+        tuple(members),
+        members[0].channel_names,
         frequency,
         time_col="time" if dated else None,
         time_type=pa.timestamp("ns") if dated else None,

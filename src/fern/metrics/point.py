@@ -99,14 +99,14 @@ def blockwise(score: PairScore[P]) -> PairScore[P]:
     """
 
     @wraps(score)
-    def scored(pred: Tensor, true: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+    def score_blocks(pred: Tensor, true: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
         size = max(1, BLOCK_VALUES // true[0].numel())
         if len(true) <= size:
             return score(pred, true, *args, **kwargs)
         pairs = zip(torch.split(pred, size), torch.split(true, size), strict=True)
         return torch.cat([score(*pair, *args, **kwargs) for pair in pairs])
 
-    return scored
+    return score_blocks
 
 
 def as_kind(name: str, value: Tensor, like: Array) -> Scalar:
@@ -183,7 +183,7 @@ UNIT_TOLERANCE = 1e-4  # directions normalised in float32, or in float16 and up,
 Generator = torch.Generator | np.random.Generator
 
 
-def ordered(values: Tensor) -> Tensor:
+def sort_last_axis(values: Tensor) -> Tensor:
     """The values in ascending order along the last axis.
 
     On the CPU NumPy's vectorised sort is about ten times faster than PyTorch's, which also keeps the indices;
@@ -197,7 +197,7 @@ def ordered(values: Tensor) -> Tensor:
 @blockwise
 def w2_squared_per_window(pred: Tensor, true: Tensor) -> Tensor:  # (B, H, C) each -> (B, C)
     """The squared W2 distance between the horizon's values, for each window and channel."""
-    gaps = ordered(wide(pred).transpose(1, 2)) - ordered(wide(true).transpose(1, 2))
+    gaps = sort_last_axis(wide(pred).transpose(1, 2)) - sort_last_axis(wide(true).transpose(1, 2))
     return gaps.square().mean(dim=-1)
 
 
@@ -213,8 +213,8 @@ def sliced_w2_squared_per_channel(
     slices = directions.T
     channels = []
     for channel in range(pred.shape[-1]):
-        forecast = ordered(slices @ wide(pred[..., channel]).T)
-        truth = ordered(slices @ wide(true[..., channel]).T)
+        forecast = sort_last_axis(slices @ wide(pred[..., channel]).T)
+        truth = sort_last_axis(slices @ wide(true[..., channel]).T)
         channels.append((forecast - truth).square().mean())
     return torch.stack(channels)
 
@@ -350,7 +350,7 @@ def sliced_w2_squared(
 
 
 @blockwise
-def exceeded_steps(
+def first_exceeding_steps(
     pred: Tensor,  # (B, H, C)
     true: Tensor,  # (B, H, C)
     std: Tensor,  # (C,)
@@ -410,4 +410,4 @@ def ept(
     """
     forecast, truth = read_pair(pred, true)
     with torch.no_grad():
-        return as_kind("ept", exceeded_steps(forecast, truth, channel_std(std, truth)).mean(), true)
+        return as_kind("ept", first_exceeding_steps(forecast, truth, channel_std(std, truth)).mean(), true)

@@ -18,9 +18,9 @@ from fern.metrics.point import (
     NumpyArray,
     Scalar,
     as_kind,
-    ordered,
     require_device,
     require_finite,
+    sort_last_axis,
     to_tensor,
     wide,
 )
@@ -55,7 +55,7 @@ class _GaussianCrps(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         slopes = zip(ctx.saved_tensors, ctx.shapes, ctx.needs_input_grad, strict=True)
-        return tuple((grad * slope).sum_to_size(shape) if wanted else None for slope, shape, wanted in slopes)
+        return tuple((grad * slope).sum_to_size(shape) if needs_grad else None for slope, shape, needs_grad in slopes)
 
 
 ForecastDistribution = Ellipsoid | Array
@@ -140,7 +140,7 @@ def read_marginals(distribution: ForecastDistribution, truth: Tensor) -> Margina
         require_finite("distribution.mean", mean, CHANNEL_FIRST)
         require_finite("distribution.stddev", stddev, CHANNEL_FIRST)
         return GaussianMarginals(mean, stddev)
-    return SampleMarginals(ordered(wide(read_samples(distribution, truth)).permute(1, 3, 2, 0)))
+    return SampleMarginals(sort_last_axis(wide(read_samples(distribution, truth)).permute(1, 3, 2, 0)))
 
 
 def read_samples(samples: Array, truth: Tensor) -> Tensor:  # (S, B, H, C) and (B, H, C) -> (S, B, H, C)

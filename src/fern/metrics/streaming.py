@@ -15,7 +15,7 @@ from fern.metrics.point import (
     Array,
     absolute_errors,
     channel_std,
-    exceeded_steps,
+    first_exceeding_steps,
     read_directions,
     read_pair,
     read_std,
@@ -103,7 +103,7 @@ SCORES: dict[str, Callable[[Batch], Tensor]] = {
     "mse": lambda batch: squared_errors(batch.pred, batch.true),
     "mae": lambda batch: absolute_errors(batch.pred, batch.true),
     "w2": lambda batch: w2_squared_per_window(batch.pred, batch.true),
-    "ept": lambda batch: exceeded_steps(batch.pred, batch.true, batch.std),
+    "ept": lambda batch: first_exceeding_steps(batch.pred, batch.true, batch.std),
     "nll": lambda batch: negative_log_densities(batch.distribution, batch.true),
     "crps": lambda batch: crps_values(batch.marginals, batch.true),
 }
@@ -170,7 +170,7 @@ class MetricAccumulator:
         self._std = None if std is None else read_std(std).clone()
         self._directions = None if directions is None else read_directions(directions).clone()
         self._shape = (0, 0)  # horizon and channels, once known
-        self._sums = dict.fromkeys(self._summed_keys(), 0.0)
+        self._sums = dict.fromkeys(self._list_sum_keys(), 0.0)
         self._kept: list[tuple[Tensor, Tensor]] = []  # forecast and truth of each batch
 
     def update(
@@ -193,8 +193,8 @@ class MetricAccumulator:
             if self._directions is not None:
                 unit_directions(self._directions, truth)
             sums = self._score(Batch(forecast, truth, self._std, distribution))
-            kept = [(forecast.clone(), truth.clone())] if self._keeps_windows else []
-        self._add(sums, kept, len(truth), shape)
+            pairs = [(forecast.clone(), truth.clone())] if self._keeps_windows else []
+        self._add(sums, pairs, len(truth), shape)
 
     def compute(self) -> dict[str, float]:
         """The value of each metric over all windows so far, under its name (``coverage_90`` for a level)."""
@@ -203,7 +203,11 @@ class MetricAccumulator:
         scored = self.windows * self._shape[1]
         values = {key: total / scored for key, total in self._sums.items()}
         if self._keeps_windows:
-            values["sliced_w2"] = self._sliced_w2()
+            pred, true = (torch.cat(parts) for parts in zip(*self._kept, strict=True))
+            with torch.no_grad():
+                distances = sliced_w2_squared_per_channel(pred, true, unit_directions(self._directions, true))
+            values["sliced_w2"] = distances.mean().item()
+            _require_finite_sums({"sliced_w2": values["sliced_w2"]})
         if "objective" in self.metrics:
             values["objective"] = self.weights.score(
                 mse=values["mse"], mae=values["mae"], distance=values[self.distance], crps=values.get("crps")
@@ -230,54 +234,47 @@ class MetricAccumulator:
         """The names under which a metric's values are reported."""
         return [f"{metric}_{level:.6g}" for level in self.levels] if metric == "coverage" else [metric]
 
-    def _summed(self) -> list[str]:
+    def _list_summed(self) -> list[str]:
         """The metrics kept as sums: those asked for, and those that the objective is made of."""
-        asked = set(self.metrics)
-        if "objective" in asked:
-            asked |= {"mse", "mae", self.distance, *(["crps"] if self.weights.crps else [])}
-        return [name for name in (*SCORES, "coverage") if name in asked]
+        names = set(self.metrics)
+        if "objective" in names:
+            names |= {"mse", "mae", self.distance, *(["crps"] if self.weights.crps else [])}
+        return [name for name in (*SCORES, "coverage") if name in names]
 
-    def _summed_keys(self) -> list[str]:
-        return [key for metric in self._summed() for key in self._keys(metric)]
+    def _list_sum_keys(self) -> list[str]:
+        return [key for metric in self._list_summed() for key in self._keys(metric)]
 
     def _score(self, batch: Batch) -> dict[str, float]:
         """The sum of each metric's values over the batch's windows and channels."""
         totals = []
-        for metric in self._summed():
+        for metric in self._list_summed():
             if metric == "crps" and batch.given_distribution is None and "crps" not in self.metrics:
                 totals.append(SCORES["mae"](batch).sum())  # the objective of a point forecast
             elif metric in SCORES:
                 totals.append(SCORES[metric](batch).sum())
             else:
                 totals.extend(covered_shares(batch.marginals, batch.true, level=level).sum() for level in self.levels)
-        sums = dict(zip(self._summed_keys(), torch.stack(totals).tolist() if totals else [], strict=True))
+        sums = dict(zip(self._list_sum_keys(), torch.stack(totals).tolist() if totals else [], strict=True))
         _require_finite_sums(sums)
         return sums
 
     def _add(
-        self, sums: Mapping[str, float], kept: list[tuple[Tensor, Tensor]], windows: int, shape: tuple[int, int]
+        self, sums: Mapping[str, float], pairs: list[tuple[Tensor, Tensor]], windows: int, shape: tuple[int, int]
     ) -> None:
         for key, total in sums.items():
             self._sums[key] += total
-        self._kept.extend(kept)
+        self._kept.extend(pairs)
         self.windows += windows
         self._shape = shape
 
-    def _sliced_w2(self) -> float:
-        pred, true = (torch.cat(parts) for parts in zip(*self._kept, strict=True))
-        with torch.no_grad():
-            value = sliced_w2_squared_per_channel(pred, true, unit_directions(self._directions, true)).mean().item()
-        _require_finite_sums({"sliced_w2": value})
-        return value
-
     def _require_same_settings(self, other: "MetricAccumulator") -> None:
         for name in ("metrics", "levels", "distance", "weights"):
-            here, there = getattr(self, name), getattr(other, name)
-            if here != there:
-                raise FernError(f"{name} is {here} here and {there} in the other", argument="merge")
+            setting, other_setting = getattr(self, name), getattr(other, name)
+            if setting != other_setting:
+                raise FernError(f"{name} is {setting} here and {other_setting} in the other", argument="merge")
         for name in ("std", "directions"):
-            mine, theirs = getattr(self, f"_{name}"), getattr(other, f"_{name}")
-            alike = mine is theirs if mine is None or theirs is None else torch.equal(mine, theirs)
+            value, other_value = getattr(self, f"_{name}"), getattr(other, f"_{name}")
+            alike = value is other_value if value is None or other_value is None else torch.equal(value, other_value)
             if not alike:
                 raise FernError(f"{name} differ between the two accumulators", argument="merge")
 

@@ -28,7 +28,7 @@ def _round(x: Any, number: int) -> Any:
 
 
 @njit(inline="always")
-def _hashed(place: Any, first: Any, second: Any) -> Any:
+def _hash(place: Any, first: Any, second: Any) -> Any:
     return _round(np.uint32(_round(_round(np.uint32(place ^ first), 0), 1) ^ second), 2)
 
 
@@ -37,7 +37,7 @@ def mask(x: Array, keys: Keys, out: Array) -> None:
     """out[n] = scale · x[n] where the upper 16 bits of the hash of n are at most ``last``, else 0."""
     first, second, last, scale = keys
     for n in range(x.size):
-        kept = np.uint32(_hashed(np.uint32(n), first, second) >> _HALF) <= last
+        kept = np.uint32(_hash(np.uint32(n), first, second) >> _HALF) <= last
         out[n] = x[n] * (scale if kept else np.float32(0.0))
 
 
@@ -53,7 +53,7 @@ def attention_mask(heads: int, keys: Keys, out: Array) -> None:  # (rows · head
         for query in range(tokens):
             begin = ((block * heads + head) * tokens + query) * pairs
             for key in range(tokens):
-                drawn = _hashed(np.uint32((begin + key // 2) * TOGETHER + lane), first, second)
+                drawn = _hash(np.uint32((begin + key // 2) * TOGETHER + lane), first, second)
                 if key % 2:  # the lower bits of a product depend on lower bits only: the upper ones are mixed in
                     drawn = np.uint32(np.uint32(drawn ^ np.uint32(drawn >> _MIXED)) & _LOWER)
                 else:

@@ -34,6 +34,7 @@ from fern.errors import FernError, is_number, require_whole
 from fern.models.layers import draw_from
 from fern.settings import STRICT
 from fern.transport import Ellipsoid
+from fern.transport._checks import has_values
 
 ChannelsSeen = Literal["own", "all"]
 """A setting of some models: whether a channel is forecast from its own context alone, or from that of all channels."""
@@ -109,7 +110,7 @@ class Forecast:
         """The standard deviation of each time step: the ellipsoid's, or that of the samples."""
         if self.ellipsoid is not None:
             return self.ellipsoid.stddev.transpose(-1, -2)
-        return self._drawn("stddev").std(dim=0)
+        return self._require_samples("stddev").std(dim=0)
 
     def quantile(self, quantiles: Sequence[float]) -> Tensor:  # (Q, B, H, C)
         """The marginal quantiles of each time step: the ellipsoid's, or those of the samples.
@@ -121,14 +122,14 @@ class Forecast:
         """
         if not all(0.0 < quantile < 1.0 for quantile in quantiles):
             raise FernError(argument="quantiles", got=list(quantiles), expected="numbers between 0 and 1")
-        wanted = torch.tensor(quantiles, dtype=self.mean.dtype, device=self.mean.device)
+        levels = torch.tensor(quantiles, dtype=self.mean.dtype, device=self.mean.device)
         if self.ellipsoid is not None:
-            return self.ellipsoid.icdf(wanted[:, None, None, None]).transpose(-1, -2)
-        return torch.quantile(self._drawn("quantile"), wanted, dim=0)
+            return self.ellipsoid.icdf(levels[:, None, None, None]).transpose(-1, -2)
+        return torch.quantile(self._require_samples("quantile"), levels, dim=0)
 
-    def _drawn(self, wanted: str) -> Tensor:
+    def _require_samples(self, purpose: str) -> Tensor:
         if self.samples is None:
-            raise FernError("this forecast has neither an ellipsoid nor samples, only a mean", argument=wanted)
+            raise FernError("this forecast has neither an ellipsoid nor samples, only a mean", argument=purpose)
         return self.samples
 
 
@@ -186,14 +187,14 @@ class Forecaster(nn.Module, ABC):
             raise FernError(problem, argument="samples")
         with draw_from(self, generator):
             try:
-                made = self.forecast(past, samples=samples, generator=generator)
+                forecast = self.forecast(past, samples=samples, generator=generator)
             except FernError:  # a distribution that is none
                 if not self.training:
                     self._refuse_if_large(past)
                 raise
-        if not self.training and not _all_finite(made.mean):
+        if not self.training and not _all_finite(forecast.mean):
             self._refuse_if_large(past)
-        return made
+        return forecast
 
     @abstractmethod
     def forecast(
@@ -239,9 +240,9 @@ class Forecaster(nn.Module, ABC):
 
     def check_future(self, past: Tensor, future: Tensor) -> None:
         """Refuse a future that does not belong to ``past`` under this model's horizon."""
-        wanted = (past.shape[0], self.config.horizon, self.config.channels)
-        if tuple(future.shape) != wanted:
-            raise FernError(f"got shape {tuple(future.shape)}", argument="future", expected=wanted)
+        shape = (past.shape[0], self.config.horizon, self.config.channels)
+        if tuple(future.shape) != shape:
+            raise FernError(f"got shape {tuple(future.shape)}", argument="future", expected=shape)
 
     def _check_past(self, past: Tensor) -> None:
         length, channels = self.config.context_length, self.config.channels
@@ -258,11 +259,15 @@ class Forecaster(nn.Module, ABC):
             raise FernError(f"got an empty batch; {needs}", argument="past")
         if not past.is_floating_point():
             raise FernError(f"got {past.dtype}; {needs}", argument="past")
-        own = next((p for p in self.parameters() if p.is_floating_point()), None)
-        if own is not None and own.dtype != past.dtype:
-            raise FernError(f"got {past.dtype}, the model's weights are {own.dtype}; needs the same", argument="past")
-        if own is not None and own.device != past.device:
-            raise FernError(f"got device {past.device}, the model is on {own.device}; needs the same", argument="past")
+        weight = next((p for p in self.parameters() if p.is_floating_point()), None)
+        if weight is not None and weight.dtype != past.dtype:
+            raise FernError(
+                f"got {past.dtype}, the model's weights are {weight.dtype}; needs the same", argument="past"
+            )
+        if weight is not None and weight.device != past.device:
+            raise FernError(
+                f"got device {past.device}, the model is on {weight.device}; needs the same", argument="past"
+            )
         require_finite("past", past)
 
     def _refuse_if_large(self, past: Tensor) -> None:
@@ -287,11 +292,6 @@ class PointForecaster(Forecaster):
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """`predict` as a `Forecast`; there is nothing to draw."""
         return Forecast(mean=self.predict(past))
-
-
-def has_values(tensor: Tensor) -> bool:
-    """Whether there are values to look at: not on torch's ``meta`` device, nor while `torch.export` traces."""
-    return not tensor.is_meta and not torch.compiler.is_exporting()
 
 
 def _all_finite(values: Tensor) -> bool:

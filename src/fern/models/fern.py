@@ -20,7 +20,7 @@ from fern.models.fern_parts.heads import (
     TransportHead,
     takes_small_batch,
 )
-from fern.models.fern_parts.normalisation import ContextMap, Frame, Normalisation, Normaliser, in_patches, smoothed
+from fern.models.fern_parts.normalisation import ContextMap, Frame, Normalisation, Normaliser, in_patches, smooth
 from fern.models.layers import find_activation, require_kernel
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid, spd_push
@@ -245,7 +245,7 @@ ones)."""
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Inputs:
     """What the model reads of a batch of windows."""
 
     rows: Tensor  # (N, L), or (B, C·L) where all channels are read together
@@ -356,8 +356,8 @@ class Fern(Forecaster):
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The forecast of the mode the model is in; see the class."""
-        seen = self._seen(past)
-        generator = self._own(generator, past)
+        seen = self._read(past)
+        generator = self._choose_generator(generator, past)
         z = self._latent(seen, generator)
         y0 = self._noise(past, (*seen.size, self.config.horizon), generator) if self._draws else None
         distribution, path = self._transport(seen, z, y0)
@@ -380,7 +380,7 @@ class Fern(Forecaster):
             return super().loss(past, future, criterion, generator=generator)
         self._check_past(past)
         self.check_future(past, future)
-        seen = self._seen(past)
+        seen = self._read(past)
         distribution, _ = self._transport(seen, self._latent(seen, generator), None)
         return criterion(Forecast(mean=distribution.mean.transpose(1, 2), ellipsoid=distribution), future)
 
@@ -409,10 +409,10 @@ class Fern(Forecaster):
         return z, added
 
     def _features(self, features: nn.Module, state: Tensor) -> Tensor:
-        made: Tensor = features(state)
-        return made if isinstance(features, FeatureMap) else self.activate(made)
+        values: Tensor = features(state)
+        return values if isinstance(features, FeatureMap) else self.activate(values)
 
-    def _seen(self, past: Tensor) -> _Seen:
+    def _read(self, past: Tensor) -> _Inputs:
         batch, length, channels = past.shape
         config, frame = self.config, None
         x = past.transpose(1, 2)
@@ -423,26 +423,26 @@ class Fern(Forecaster):
         if self.skip is not None:
             skip = self._in_patches(self.skip(rows))
             skip = skip.view(batch, channels, *skip.shape[1:])
-        return _Seen(rows.reshape(-1, config.series_in_a_row * length), (batch, channels), frame, skip)
+        return _Inputs(rows.reshape(-1, config.series_in_a_row * length), (batch, channels), frame, skip)
 
     @property
     def _draws(self) -> bool:
         """Whether a forecast draws z and y0."""
         return self.training or self.config.evaluation == "drawn"
 
-    def _own(self, generator: Generator | None, like: Tensor) -> Generator | None:
+    def _choose_generator(self, generator: Generator | None, like: Tensor) -> Generator | None:
         """The generator, or in evaluation with draws one of a fixed seed: a forecast is then the same again."""
         if generator is not None or self.training or self.config.evaluation == "mean":
             return generator
         return Generator(like.device).manual_seed(EVALUATION_SEED)
 
-    def _latent(self, seen: _Seen, generator: Generator | None) -> Tensor:  # (rows, latent)
+    def _latent(self, seen: _Inputs, generator: Generator | None) -> Tensor:  # (rows, latent)
         size = (seen.rows.shape[0], self.config.latent)
         return self._noise(seen.rows, size, generator) if self._draws else seen.rows.new_zeros(size)
 
     def _transport(
         self,
-        seen: _Seen,
+        seen: _Inputs,
         z: Tensor,
         y0: Tensor | None,  # (*copies, B, C, H), None for 0
         copies: tuple[int, ...] = (),
@@ -476,7 +476,7 @@ class Fern(Forecaster):
         )
         moved: Tensor | float = 0.0
         if config.smoothing > 1 and not self.training:
-            moved = smoothed(distribution.mean, config.smoothing) - distribution.mean
+            moved = smooth(distribution.mean, config.smoothing) - distribution.mean
             distribution = distribution.affine(1.0, moved)
         distribution = distribution if seen.frame is None else distribution.affine(seen.frame.scale, seen.frame.level)
         if path is None:
@@ -510,7 +510,7 @@ class Fern(Forecaster):
         noise = torch.randn(size, generator=generator, dtype=like.dtype, device=like.device)
         return noise.mul_(sqrt(self.config.noise))
 
-    def _paths(self, seen: _Seen, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
+    def _paths(self, seen: _Inputs, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
         """Joint paths, each from its own z and y0."""
         rows = seen.rows.shape[0]
         at_once = max(1, ROWS_AT_ONCE // (rows * self.config.series_in_a_row))

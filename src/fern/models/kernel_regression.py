@@ -83,7 +83,7 @@ class KernelRegressionConfig:
         """Rows that a forecast reads."""
         return max(self.recent, self.season * max(self.cycles, default=1))
 
-    def fitting(self, rows: int) -> "KernelRegressionConfig":
+    def limit_lags(self, rows: int) -> "KernelRegressionConfig":
         """With the lags that so many rows allow."""
         reach = rows // 4
         cycles = tuple(k for k in self.cycles if k * self.season <= max(reach, self.season)) or (1,)
@@ -115,12 +115,12 @@ class KernelRegression:
         """Joint draws of what two futures of the same rows lead to, from the Gaussian process given the windows."""
         assert self.factor is not None
         at = np.array([len(first.values)], dtype=np.int64)
-        z, at = np.concatenate([self._standardise(one, at) for one in (first, second)]), np.repeat(at, 2)
+        z, at = np.concatenate([self._standardise(series, at) for series in (first, second)]), np.repeat(at, 2)
         across = _kernel(self.config, z, at, self.features, self.origins)  # (2, n)
-        left = _kernel(self.config, z, at, z, at) - across @ cho_solve(
+        covariance = _kernel(self.config, z, at, z, at) - across @ cho_solve(
             (self.factor, True), across.T, check_finite=False
         )
-        values, vectors = np.linalg.eigh(left)
+        values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         drawn = (root @ rng.standard_normal((2, n)))[..., None] * np.sqrt(self.amplitude)
         means = across @ self.duals
@@ -147,15 +147,15 @@ class KernelRegression:
         assert factor is not None
         solved = factor.T @ self.duals
 
-        def tell(at: NDArray[np.int64]) -> Floats:
+        def forecast(at: NDArray[np.int64]) -> Floats:
             rows = solve_triangular(factor, self._across(series, at).T, lower=True, check_finite=False).T
-            return np.asarray(np.where(self._ended(at), rows, 0.0) @ solved)
+            return np.asarray(np.where(self._find_ended(at), rows, 0.0) @ solved)
 
-        return self._fill(series, np.where(self.count_ended(origins) < FEWEST_WINDOWS, 0, origins), tell)
+        return self._fill(series, np.where(self.count_ended(origins) < FEWEST_WINDOWS, 0, origins), forecast)
 
     def count_ended(self, origins: NDArray[np.int64]) -> NDArray[np.int64]:  # (B,)
         """The windows that had ended by these origins."""
-        return np.asarray(self._ended(origins).sum(axis=1))
+        return np.asarray(self._find_ended(origins).sum(axis=1))
 
     def volatility(self, origins: NDArray[np.int64]) -> Floats:  # (B, H)
         """The size of the errors of late over that of all; 1 where the newest windows were as hard as others."""
@@ -163,14 +163,14 @@ class KernelRegression:
         spacing = max(1.0, float(np.median(np.diff(self.origins))))
         gap = max(spacing, self.config.horizon)
         age = (origins[:, None] - self.origins - self.config.horizon) / gap
-        weights = np.where(self._ended(origins), 0.5 ** (np.maximum(age, 0.0) / FADING), 0.0) * spacing / gap
+        weights = np.where(self._find_ended(origins), 0.5 ** (np.maximum(age, 0.0) / FADING), 0.0) * spacing / gap
         late = (weights @ self.sizes + usual) / (weights.sum(axis=1, keepdims=True) + 1)
-        own = np.divide(late, usual, out=np.ones_like(late), where=usual > 0)
+        ratio = np.divide(late, usual, out=np.ones_like(late), where=usual > 0)
         common = late.mean(axis=1, keepdims=True) / (usual.mean() or 1.0)
-        return np.asarray((1 - COMMON) * own + COMMON * common)
+        return np.asarray((1 - COMMON) * ratio + COMMON * common)
 
     def _fill(
-        self, series: RegressionSeries, origins: NDArray[np.int64], tell: Callable[[NDArray[np.int64]], Floats]
+        self, series: RegressionSeries, origins: NDArray[np.int64], forecast: Callable[[NDArray[np.int64]], Floats]
     ) -> tuple[Floats, Floats]:
         at = np.asarray(origins, dtype=np.int64)
         able = at >= self.config.context_length
@@ -178,10 +178,10 @@ class KernelRegression:
             able &= (series.phase + at) % self.config.season == self.phase
         out, levels = np.full((len(at), self.config.horizon), np.nan), np.full(len(at), np.nan)
         if able.any():
-            out[able], levels[able] = tell(at[able]), _levels(self.config, series.values, at[able])
+            out[able], levels[able] = forecast(at[able]), _levels(self.config, series.values, at[able])
         return out, levels
 
-    def _ended(self, origins: NDArray[np.int64]) -> NDArray[np.bool_]:  # (B, n)
+    def _find_ended(self, origins: NDArray[np.int64]) -> NDArray[np.bool_]:  # (B, n)
         return np.asarray(self.origins + self.config.horizon <= origins[:, None])
 
     def _across(self, series: RegressionSeries, at: NDArray[np.int64]) -> Floats:  # (B, n)
@@ -206,16 +206,16 @@ def fit_kernel_regression(
         >>> price = np.exp(load) * (1 + 0.2 * np.sin(2 * np.pi * hours / 24))
         >>> known = RegressionSeries(price[:-24], load[:, None])
         >>> model = fit_kernel_regression(known, KernelRegressionConfig(horizon=24, season=24), phase=0)
-        >>> made, level = model.predict(known, np.array([len(price) - 24]))
-        >>> bool(np.abs(level + model.unit * np.sinh(made[0]) - price[-24:]).max() < 0.05 * price.std())
+        >>> forecast, level = model.predict(known, np.array([len(price) - 24]))
+        >>> bool(np.abs(level + model.unit * np.sinh(forecast[0]) - price[-24:]).max() < 0.05 * price.std())
         True
     """
     rows = len(series.values)
-    config = config.fitting(rows)
+    config = config.limit_lags(rows)
     origins = np.arange(config.context_length, rows - config.horizon + 1)
-    own = origins[(series.phase + origins) % config.season == phase]
-    if phase is not None and 1 < config.season <= MOST_PHASES and len(own) >= FEWEST_WINDOWS:
-        origins = own[-config.windows :]
+    same_phase = origins[(series.phase + origins) % config.season == phase]
+    if phase is not None and 1 < config.season <= MOST_PHASES and len(same_phase) >= FEWEST_WINDOWS:
+        origins = same_phase[-config.windows :]
     else:
         phase = None
         origins = origins[::-1][:: max(1, -(-len(origins) // config.windows))][::-1]

@@ -146,20 +146,22 @@ class LagRegression:
         level, unit = series.scale_of(int(at.min()))
         y = transform_values(self.config.transform, (series.values - level) / unit)
         out = np.full((len(at), self.config.horizon), np.nan)
-        for h, own in enumerate(self.weights):
-            if own is None:
+        for h, by_phase in enumerate(self.weights):
+            if by_phase is None:
                 continue
             features, centre = _features(self.config, y, series, at, h)
-            weights = own[(series.phase + at) % len(own)]
+            weights = by_phase[(series.phase + at) % len(by_phase)]
             out[:, h] = centre + (features * weights[:, :-1]).sum(axis=1) + weights[:, -1]
         return level + unit * invert_values(self.config.transform, out)
 
     def influence_parts(self) -> dict[str, NDArray[Any]]:
         """The influences as arrays, in single precision; `read_influences` puts them together."""
         parts: dict[str, NDArray[Any]] = {}
-        for h, one in enumerate(self.influences):
-            parts[f"places.{h}"] = one.places
-            parts |= {f"{name}.{h}": getattr(one, name).astype(np.float32) for name in ("centre", "shrunk", "factors")}
+        for h, influence in enumerate(self.influences):
+            parts[f"places.{h}"] = influence.places
+            parts |= {
+                f"{name}.{h}": getattr(influence, name).astype(np.float32) for name in ("centre", "shrunk", "factors")
+            }
         return parts
 
     def sample_effects(
@@ -177,11 +179,11 @@ class LagRegression:
         df = _BLOCKS - 1
         noise = rng.standard_normal((_BLOCKS, n)) * np.sqrt(df / rng.chisquare(df, n))
         out = np.empty((n, self.config.horizon))
-        for h, own in enumerate(self.weights):
-            assert own is not None
-            weights, ends = own[(first.phase + at[0]) % len(own)], []
-            for one in (first, second):
-                (features,), (centre,) = _features(self.config, y, one, at, h)
+        for h, by_phase in enumerate(self.weights):
+            assert by_phase is not None
+            weights, ends = by_phase[(first.phase + at[0]) % len(by_phase)], []
+            for series in (first, second):
+                (features,), (centre,) = _features(self.config, y, series, at, h)
                 drawn = np.full(n, centre + features @ weights[:-1] + weights[-1])
                 if self.influences:
                     known = self.influences[h]
@@ -201,14 +203,14 @@ def read_influences(
     if "factors.0" not in arrays:
         return ()
     influences = []
-    for h, own in enumerate(weights):
+    for h, by_phase in enumerate(weights):
         places = np.asarray(arrays[f"places.{h}"])
         centre, shrunk, factors = (
             np.asarray(arrays[f"{name}.{h}"], dtype=np.float64) for name in ("centre", "shrunk", "factors")
         )
-        shape = (len(own), len(places))
+        shape = (len(by_phase), len(places))
         whole = places.dtype.kind == "i" and places.ndim == 1 and shrunk.shape == centre.shape == shape
-        inside = whole and (places >= 0).all() and (places < own.shape[1] - 1).all()
+        inside = whole and (places >= 0).all() and (places < by_phase.shape[1] - 1).all()
         if not inside or factors.shape != (*shape, _BLOCKS) or not np.isfinite(factors).all():
             raise FernError("influences of the wrong shape, or not finite", argument="covariates")
         influences.append(Influence(places, centre, shrunk, factors))
@@ -228,27 +230,27 @@ def fit_lag_regression(
     forecast. With ``steps`` (from 0) only these are fitted, and others are forecast as NaN. With ``influences`` the
     uncertainty of the weights of known columns is kept, for `LagRegression.sample_effects`.
     """
-    lengths = [len(one.values) for one in series]
+    lengths = [len(item.values) for item in series]
     reach = max(lengths, default=0) // 4
     cycles = tuple(k for k in config.cycles if k * config.season <= max(reach, config.season)) or (1,)
     config = replace(config, cycles=cycles, recent=max(1, min(config.recent, reach)))
     need = config.context_length + config.horizon
-    usable = [one for one in series if len(one.values) >= need]
+    usable = [item for item in series if len(item.values) >= need]
     if not usable:
         raise FernError(
             f"the longest has {max(lengths, default=0)} rows", argument="series", expected=f"at least {need}"
         )
     scaled = []
-    for one in usable:
-        level, unit = one.scale_of(len(one.values))
-        scaled.append(transform_values(config.transform, (one.values - level) / unit))
-    origins = [np.arange(config.context_length, len(one.values) - config.horizon + 1) for one in usable]
+    for item in usable:
+        level, unit = item.scale_of(len(item.values))
+        scaled.append(transform_values(config.transform, (item.values - level) / unit))
+    origins = [np.arange(config.context_length, len(item.values) - config.horizon + 1) for item in usable]
     total = sum(map(len, origins))
     by_phase = 1 < config.season <= _MOST_PHASES and total // config.season >= _WINDOWS_PER_PHASE
     stride = 1 if by_phase else max(1, total // _MOST_WINDOWS)
     origins = [at[::stride] for at in origins]
-    age = np.concatenate([len(one.values) - at for one, at in zip(usable, origins, strict=True)]).astype(np.float64)
-    phase = np.concatenate([(one.phase + at) % config.season for one, at in zip(usable, origins, strict=True)])
+    age = np.concatenate([len(item.values) - at for item, at in zip(usable, origins, strict=True)]).astype(np.float64)
+    phase = np.concatenate([(item.phase + at) % config.season for item, at in zip(usable, origins, strict=True)])
     groups = [np.flatnonzero(phase == p) for p in range(config.season)] if by_phase else [np.arange(len(age))]
     span, spacing = float(max(lengths)), (config.season if by_phase else stride) / len(usable)
     weights: list[Floats | None] = []
@@ -259,7 +261,7 @@ def fit_lag_regression(
         if steps is not None and h not in steps:
             weights.append(None)
             continue
-        parts = [_features(config, y, one, at, h) for one, y, at in zip(usable, scaled, origins, strict=True)]
+        parts = [_features(config, y, item, at, h) for item, y, at in zip(usable, scaled, origins, strict=True)]
         features = np.concatenate([part for part, _ in parts])
         target = np.concatenate([y[at + h] - centre for y, at, (_, centre) in zip(scaled, origins, parts, strict=True)])
         rows = []
@@ -322,8 +324,8 @@ def _influences(
     grams, moments = np.zeros((_BLOCKS, *gram.shape)), np.zeros((_BLOCKS, len(moment)))
     used = np.unique(blocks)
     for block in used.tolist():
-        own = blocks == block
-        grams[block], moments[block] = x[own].T @ x[own], x[own].T @ y[own]
+        inside = blocks == block
+        grams[block], moments[block] = x[inside].T @ x[inside], x[inside].T @ y[inside]
     gram += grams.sum(axis=0)
     slopes = np.linalg.solve(gram, moment)
     without = np.linalg.solve(gram - grams[used], (moment - moments[used])[..., None])[..., 0]

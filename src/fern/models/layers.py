@@ -80,7 +80,7 @@ def moving_average(
 
     It is what average pooling with edge padding computes, in log2(kernel) additions instead of kernel of them.
     """
-    averaged: Tensor = _Averaged.apply(x, kernel, False)  # type: ignore[no-untyped-call]
+    averaged: Tensor = _MovingAverage.apply(x, kernel, False)  # type: ignore[no-untyped-call]
     return averaged
 
 
@@ -89,7 +89,7 @@ def weights_on_average(
     kernel: int,
 ) -> Tensor:  # (outputs, T)
     """The weights that do to a series what ``weight`` does to its moving average: many series need not be averaged."""
-    transposed: Tensor = _Averaged.apply(weight, kernel, True)  # type: ignore[no-untyped-call]
+    transposed: Tensor = _MovingAverage.apply(weight, kernel, True)  # type: ignore[no-untyped-call]
     return transposed
 
 
@@ -102,17 +102,17 @@ def decompose(
     return x - trend, trend
 
 
-class _Averaged(torch.autograd.Function):
+class _MovingAverage(torch.autograd.Function):
     """The average or its transpose, each the other's slope: autograd would assemble it from the many slices."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: int, transposed: bool) -> Tensor:
         ctx.kernel, ctx.transposed = kernel, transposed
-        return (_transposed_average if transposed else _average)(x, kernel)
+        return (_average_adjoint if transposed else _average)(x, kernel)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        return (_average if ctx.transposed else _transposed_average)(gradients[0], ctx.kernel), None, None
+        return (_average if ctx.transposed else _average_adjoint)(gradients[0], ctx.kernel), None, None
 
 
 def _average(x: Tensor, kernel: int) -> Tensor:
@@ -121,7 +121,7 @@ def _average(x: Tensor, kernel: int) -> Tensor:
     return _moving_sum(padded, kernel).div_(kernel)
 
 
-def _transposed_average(x: Tensor, kernel: int) -> Tensor:
+def _average_adjoint(x: Tensor, kernel: int) -> Tensor:
     half = kernel // 2
     # Of the padded series first; then what fell on the repeated ends goes to the values they repeat.
     padded = _moving_sum(pad(x, (2 * half, 2 * half)), kernel).div_(kernel)
@@ -255,14 +255,14 @@ class Dropout(nn.Module):
         """Zero each number with the given rate and scale the rest up, in training; the identity otherwise."""
         if not self.active:
             return x
-        if _compiled(x):
-            dropped: Tensor = _Masked.apply(x, self._keys())  # type: ignore[no-untyped-call]
+        if _fits_kernels(x):
+            dropped: Tensor = _DropoutMask.apply(x, self._keys())  # type: ignore[no-untyped-call]
             return dropped
-        return x * _kept(x, self.rate, self.generator)
+        return x * _draw_mask(x, self.rate, self.generator)
 
     def of_attention(self, weights: Tensor, heads: int) -> Tensor:  # (N·heads, P, P)
         """`forward` on the weights of attention, which have masks of their own."""
-        if not self.active or not _compiled(weights):
+        if not self.active or not _fits_kernels(weights):
             return self.forward(weights)
         kept = torch.empty_like(weights, memory_format=torch.contiguous_format).detach()
         kernels.attention_mask(heads, self._keys(), kept.numpy())
@@ -274,7 +274,7 @@ class Dropout(nn.Module):
         The share that is kept is rounded to a multiple of 2⁻¹⁶, and the scale is that of the rounded share: the mean
         stays exact.
         """
-        keep = _kept_of_whole(self.rate)
+        keep = _count_kept(self.rate)
         first, second = torch.randint(1 << 32, (2,), generator=self.generator).tolist()
         return np.uint32(first), np.uint32(second), np.uint32(keep - 1), np.float32(_WHOLE / keep)
 
@@ -283,7 +283,7 @@ class Dropout(nn.Module):
         return f"rate={self.rate}"
 
 
-def _compiled(tensor: Tensor) -> bool:
+def _fits_kernels(tensor: Tensor) -> bool:
     """Whether the compiled loops take the tensor: float32 on the CPU, and nobody traces."""
     return (
         kernels_enabled()
@@ -293,7 +293,7 @@ def _compiled(tensor: Tensor) -> bool:
     )
 
 
-class _Masked(torch.autograd.Function):
+class _DropoutMask(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, keys: Keys) -> Tensor:
         x = x.contiguous()
@@ -304,16 +304,16 @@ class _Masked(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _Masked.apply(grad, ctx.keys), None  # type: ignore[no-untyped-call]
+        return _DropoutMask.apply(grad, ctx.keys), None  # type: ignore[no-untyped-call]
 
 
-def _kept_of_whole(rate: float) -> int:
+def _count_kept(rate: float) -> int:
     return max(1, round((1.0 - rate) * _WHOLE))
 
 
-def _kept(x: Tensor, rate: float, generator: Generator | None) -> Tensor:
+def _draw_mask(x: Tensor, rate: float, generator: Generator | None) -> Tensor:
     """0 for about ``rate`` of the numbers and 1 / (1 - rate) for the rest; four are decided by each 64-bit draw."""
-    keep = _kept_of_whole(rate)
+    keep = _count_kept(rate)
     drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
     drawn.random_(-(1 << 63), None, generator=generator)
     chosen = drawn.view(torch.int16)[: x.numel()] <= keep - 1 - _WHOLE // 2

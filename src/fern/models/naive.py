@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from fern.errors import FernError, require_at_most, require_whole
-from fern.models.base import ModelConfig, PointForecaster, has_values
+from fern.models.base import ModelConfig, PointForecaster
 from fern.models.registry import register_model
+from fern.transport._checks import has_values
 
 
 class LastValue(PointForecaster):

@@ -19,8 +19,8 @@ def monomials(
     degree: int,
 ) -> Tensor:  # (..., monomials, n)
     """1, the values, their products of two, …, up to the degree, each monomial once."""
-    *others, variables, width = values.shape
-    products = [values.new_ones(*others, 1, width)]
+    *batch, variables, width = values.shape
+    products = [values.new_ones(*batch, 1, width)]
     for lower, variable in _recipe(variables, degree, values.device):
         products.append(products[-1].index_select(-2, lower) * values.index_select(-2, variable))
     return torch.cat(products, dim=-2)
@@ -31,9 +31,9 @@ def _recipe(variables: int, degree: int, device: torch.device) -> tuple[tuple[Te
     """For each degree, of which monomial of the degree below and which variable its monomials are the products."""
     layers, last = [], [0]  # the least variable that each of the last may be multiplied by
     for _ in range(degree):
-        made = [(lower, variable) for lower, least in enumerate(last) for variable in range(least, variables)]
-        layers.append(tuple(torch.tensor(entries, device=device) for entries in zip(*made, strict=True)))
-        last = [variable for _, variable in made]
+        factors = [(lower, variable) for lower, least in enumerate(last) for variable in range(least, variables)]
+        layers.append(tuple(torch.tensor(entries, device=device) for entries in zip(*factors, strict=True)))
+        last = [variable for _, variable in factors]
     return tuple((lower, variable) for lower, variable in layers)
 
 
@@ -66,9 +66,9 @@ class Ring:
 
     def around(self, values: Tensor) -> Tensor:  # (..., C) -> (..., C, width)
         """Every channel's neighbours in their order round the ring, itself in the middle, or just before it."""
-        own = torch.arange(self.channels, device=values.device)
+        places = torch.arange(self.channels, device=values.device)
         away = torch.arange(self.width, device=values.device) - (self.width - 1) // 2
-        return values[..., (own[:, None] + away) % self.channels]
+        return values[..., (places[:, None] + away) % self.channels]
 
 
 def strong_waves(

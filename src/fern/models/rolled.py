@@ -9,12 +9,13 @@ import torch
 from torch import Generator, Tensor
 
 from fern.errors import FernError, require_choice, require_number, require_whole
-from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, has_values, require_finite
+from fern.models.base import Criterion, Forecast, Forecaster, ModelConfig, Sees, require_finite
 from fern.models.fern import Fern, FernConfig
 from fern.models.fern_parts.flow import LEAST_UNIT, Earlier, PolynomialFlow
 from fern.models.polynomial import Layout, Ring
 from fern.models.registry import register_model
 from fern.transport import Ellipsoid
+from fern.transport._checks import has_values
 
 REACH = 8
 """Neighbours on either side that a channel of a ring is forecast from, unless another number is asked for."""
@@ -186,24 +187,26 @@ class RolledFern(Forecaster):
             >>> bool((model.spread.diagonal() > 0).all()), 0 <= float(model.carried) <= 1
             (True, True)
         """
-        pasts, futures = self._checked(batches)
+        pasts, futures = self._collect_windows(batches)
         training = self.training
         self.eval()
         try:
-            self._learn(self.flow.standardised(pasts), self.flow.standardised(futures), generator)
+            self._learn(self.flow.standardise(pasts), self.flow.standardise(futures), generator)
         finally:
             self.train(training)
 
-    def _checked(self, batches: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:  # (n, L, C), (n, H, C)
+    def _collect_windows(
+        self, batches: Iterable[tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor]:  # (n, L, C), (n, H, C)
         """All windows, where they are enough to learn a spread from."""
-        found = list(batches)
-        if not found:
+        pairs = list(batches)
+        if not pairs:
             raise FernError("got none", argument="batches", expected="at least one (past, future)")
-        for past, future in found:
+        for past, future in pairs:
             self._check_past(past)
             self.check_future(past, future)
             require_finite("future", future)
-        pasts, futures = (torch.cat(parts) for parts in zip(*found, strict=True))
+        pasts, futures = (torch.cat(parts) for parts in zip(*pairs, strict=True))
         least = len(self.spread)
         if len(pasts) < least:
             expected = f"at least {least}, one for each value of a patch"
@@ -213,34 +216,34 @@ class RolledFern(Forecaster):
     def _learn(
         self,
         x: Tensor,  # (n, L, C) standardised
-        wanted: Tensor,  # (n, H, C) standardised
+        target: Tensor,  # (n, H, C) standardised
         generator: Generator | None,
     ) -> None:
         """The spread, and the share of it that rolls on."""
-        path, _ = self._rolled(x, 1, None)
-        error = (wanted[:, : self.config.rows_made] - path).flatten(1).double()
+        path, _ = self._roll(x, 1, None)
+        error = (target[:, : self.config.rows_made] - path).flatten(1).double()
         total = error.T @ error / len(error)
         # Steps of one patch miss almost alike: without a little more on the diagonal rounding would decide.
         little = 1e-6 * total.diagonal().mean().clamp_min(LEAST_UNIT**2)
         ridge = little * torch.eye(len(total), dtype=total.dtype, device=total.device)
         self.spread.copy_(torch.linalg.cholesky(total + ridge))
-        some = torch.linspace(0, len(x) - 1, min(len(x), MOST_JUDGED), device=x.device).long()
+        judged = torch.linspace(0, len(x) - 1, min(len(x), MOST_JUDGED), device=x.device).long()
         scores = {}
         for share in CARRIED:
             self.carried.fill_(share)
-            drawn = self._particles(x[some], JUDGING_PARTICLES, generator)
+            drawn = self._particles(x[judged], JUDGING_PARTICLES, generator)
             apart = (drawn - drawn.roll(1, dims=0)).abs() / self.flow.scale
-            missed = (self.flow.standardised(drawn) - wanted[some]).abs()
+            missed = (self.flow.standardise(drawn) - target[judged]).abs()
             scores[share] = float((missed - 0.5 * apart).mean())
         self.carried.fill_(min(scores, key=lambda share: scores[share]))
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The path rolled on from its own mean (in training: from draws), and the particles."""
-        x = self.flow.standardised(past)
-        path, distributions = self._rolled(x, ceil(self.config.horizon / self.config.rows_made), generator)
-        distribution = _joined(distributions, horizon=self.config.horizon).affine(self.flow.scale, self.flow.level)
+        x = self.flow.standardise(past)
+        path, distributions = self._roll(x, ceil(self.config.horizon / self.config.rows_made), generator)
+        distribution = _join(distributions, horizon=self.config.horizon).affine(self.flow.scale, self.flow.level)
         drawn = self._particles(x, samples, generator) if samples else None
-        return Forecast(mean=self.flow.restored(path[:, : self.config.horizon]), ellipsoid=distribution, samples=drawn)
+        return Forecast(mean=self.flow.restore(path[:, : self.config.horizon]), ellipsoid=distribution, samples=drawn)
 
     def loss(self, past: Tensor, future: Tensor, criterion: Criterion, *, generator: Generator | None = None) -> Tensor:
         """The criterion on the first ``unroll`` patches, in deviations of what the polynomial leaves.
@@ -252,67 +255,64 @@ class RolledFern(Forecaster):
         config = self.config
         patches = min(config.unroll, ceil(config.horizon / config.rows_made))
         steps = min(patches * config.rows_made, config.horizon)
-        path, distributions = self._rolled(self.flow.standardised(past), patches, generator)
-        wanted = self.flow.without_weak_waves(self.flow.standardised(future[:, :steps]))
+        path, distributions = self._roll(self.flow.standardise(past), patches, generator)
+        target = self.flow.without_weak_waves(self.flow.standardise(future[:, :steps]))
         # Errors first and units then: the quotients of values by a small unit would lose their difference to rounding.
         distribution = (
-            _joined(distributions, horizon=steps).affine(1.0, -wanted.transpose(1, 2)).affine(1.0 / self.flow.unit)
+            _join(distributions, horizon=steps).affine(1.0, -target.transpose(1, 2)).affine(1.0 / self.flow.unit)
         )
-        error = (path[:, :steps] - wanted) / self.flow.unit
+        error = (path[:, :steps] - target) / self.flow.unit
         return criterion(Forecast(mean=error, ellipsoid=distribution), torch.zeros_like(error))
 
-    def _rolled(
+    def _roll(
         self,
         x: Tensor,  # (B, L, C) standardised
         patches: int,
         generator: Generator | None,
     ) -> tuple[Tensor, list[Ellipsoid]]:  # (B, patches·step, C)
-        """The path, and the distribution of each patch given the path before it."""
+        """The path, and the distribution of each patch given the path before it: of the network about the flow."""
         x = self.flow.without_weak_waves(x[:, -self.config.rows_seen :])
-        made, distributions = [], []
+        path, distributions = [], []
         for _ in range(patches):
-            base, found = self.flow(x), self.patch.forecast(self.flow.context(x), samples=0, generator=generator)
-            made.append(self.flow.without_weak_waves(base + self.flow.unit * found.mean))
-            distributions.append(self._distribution(base, found))
-            x = self.flow.after(x, made[-1])
-        return torch.cat(made, dim=1), distributions
+            base, residual = self.flow(x), self.patch.forecast(self.flow.context(x), samples=0, generator=generator)
+            path.append(self.flow.without_weak_waves(base + self.flow.unit * residual.mean))
+            mean = (base + self._correct_weak_waves(base, residual)).transpose(1, 2)
+            assert residual.ellipsoid is not None
+            distributions.append(residual.ellipsoid.affine(self.flow.unit, mean))
+            x = self.flow.after(x, path[-1])
+        return torch.cat(path, dim=1), distributions
 
     def _particles(self, x: Tensor, samples: int, generator: Generator | None) -> Tensor:  # (S, B, H, C)
         """Paths that roll on from their own draws: of the ellipsoid, or of the spread where one was learnt."""
         config, batch = self.config, len(x)
         x = self.flow.without_weak_waves(x[:, -config.rows_seen :]).repeat(samples, 1, 1)
-        made, learnt = [], not has_values(self.spread) or bool(self.spread.any())
+        path, learnt = [], not has_values(self.spread) or bool(self.spread.any())
         for _ in range(ceil(config.horizon / config.rows_made)):
             base = self.flow(x)
-            found = self.patch.forecast(self.flow.context(x), samples=0 if learnt else 1, generator=generator)
-            if found.samples is None:
-                middle = self.flow.without_weak_waves(base + self.flow.unit * found.mean)
+            residual = self.patch.forecast(self.flow.context(x), samples=0 if learnt else 1, generator=generator)
+            if residual.samples is None:
+                middle = self.flow.without_weak_waves(base + self.flow.unit * residual.mean)
                 noise = torch.randn((2, len(x), len(self.spread)), generator=generator, dtype=x.dtype, device=x.device)
                 kept, shown = (noise @ self.spread.T).view(2, len(x), -1, config.channels)
                 following = middle + self.carried * kept
-                made.append(following + (1.0 - self.carried.square()).sqrt() * shown)
+                path.append(following + (1.0 - self.carried.square()).sqrt() * shown)
             else:
-                following = base + self.flow.unit * found.samples[0] + self._taken_off(base, found)
-                made.append(following)
+                following = base + self.flow.unit * residual.samples[0] + self._correct_weak_waves(base, residual)
+                path.append(following)
             x = self.flow.after(x, self.flow.without_weak_waves(following))
-        paths = torch.cat(made, dim=1)[:, : config.horizon]
-        return self.flow.restored(paths).view(samples, batch, config.horizon, config.channels)
+        paths = torch.cat(path, dim=1)[:, : config.horizon]
+        return self.flow.restore(paths).view(samples, batch, config.horizon, config.channels)
 
-    def _distribution(self, base: Tensor, found: Forecast) -> Ellipsoid:  # (B, step, C)
-        """Of one patch, standardised: that of the network about the flow, its mean without weak waves."""
-        assert found.ellipsoid is not None
-        return found.ellipsoid.affine(self.flow.unit, (base + self._taken_off(base, found)).transpose(1, 2))
-
-    def _taken_off(self, base: Tensor, found: Forecast) -> Tensor | float:  # (B, step, C)
+    def _correct_weak_waves(self, base: Tensor, residual: Forecast) -> Tensor | float:  # (B, step, C)
         """What is added to the mean of a patch to take its weak waves off."""
         if self.flow.ring is None:
             return 0.0
-        assert found.ellipsoid is not None
-        mean = base + self.flow.unit * found.ellipsoid.mean.transpose(1, 2)
+        assert residual.ellipsoid is not None
+        mean = base + self.flow.unit * residual.ellipsoid.mean.transpose(1, 2)
         return self.flow.without_weak_waves(mean) - mean
 
 
-def _joined(distributions: list[Ellipsoid], *, horizon: int) -> Ellipsoid:
+def _join(distributions: list[Ellipsoid], *, horizon: int) -> Ellipsoid:
     """The distributions of successive patches as one, independent given the path they were made on.
 
     Their means are its offset: a last patch that is cut keeps the mean it had whole.

@@ -174,16 +174,16 @@ def model_of(name: object, settings: object, tensors: dict[str, Tensor], *, wher
 
 def require_fit(model: Forecaster, tensors: dict[str, Tensor]) -> None:
     """Refuse tensors that are not the model's weights: other names, shapes or types."""
-    own = model.state_dict()
-    missing, foreign = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
+    weights = model.state_dict()
+    missing, foreign = sorted(weights.keys() - tensors.keys()), sorted(tensors.keys() - weights.keys())
     if missing or foreign:
         problem = f"do not match {name_of(model)}: missing {missing[:3]}, unexpected {foreign[:3]}"
         raise FernError(problem, argument="weights")
-    for name, value in own.items():
+    for name, value in weights.items():
         if value.shape != tensors[name].shape:
             problem = f"has shape {tuple(tensors[name].shape)}"
             raise FernError(problem, argument=name, expected=f"{tuple(value.shape)} by the settings")
-    for name, value in own.items():
+    for name, value in weights.items():
         got = tensors[name].dtype
         if value.is_floating_point() != got.is_floating_point or (got.is_floating_point and got not in FLOATING):
             needs = "one of float32, float64, bfloat16, float16" if value.is_floating_point() else str(value.dtype)

@@ -40,13 +40,13 @@ def trajectory_figure(trajectory: "Trajectory") -> "Figure":
     shocks = ", ".join(f"{s.kind} shock at row {row}" for s, row in zip(plan.shocks, plan.shock_rows, strict=True))
     lines = values.shape[1] <= _MOST_LINES
     height = 1.1 * values.shape[1] + 1.4 if lines else 4.2
-    drawn = figure(12, max(height, 4.2))
-    drawn.suptitle(safe_text(f"{plan.id or plan.system}   ({shocks or 'no shock'})", "figure"))
-    areas: Any = drawn.subfigures(1, 2, width_ratios=(1.5, 1))
+    fig = figure(12, max(height, 4.2))
+    fig.suptitle(safe_text(f"{plan.id or plan.system}   ({shocks or 'no shock'})", "figure"))
+    areas: Any = fig.subfigures(1, 2, width_ratios=(1.5, 1))
     left, right = areas
     (_draw_lines if lines else _draw_map)(left, trajectory, values, rows)
     _draw_attractor(right, trajectory, values)
-    return drawn
+    return fig
 
 
 def _pieces(trajectory: "Trajectory", rows: slice) -> list[tuple[slice, str]]:
@@ -167,13 +167,13 @@ class Attractor:
         radius = np.asarray(spectral_radius, dtype=np.float64)
         radius = radius.mean(axis=1) if radius.ndim == 2 else radius
         if radius.shape != (len(truth),):
-            needed = f"one for each of the {len(truth):,} rows"
-            raise FernError(argument="spectral_radius", got=radius.shape, expected=needed)
+            expected = f"one for each of the {len(truth):,} rows"
+            raise FernError(argument="spectral_radius", got=radius.shape, expected=expected)
         every, shown = -(-len(truth) // _MOST_POINTS), min(3, truth.shape[1])
-        true, made = truth[::every, :shown], forecast[::every, :shown]
+        true, reconstruction = truth[::every, :shown], forecast[::every, :shown]
         return cls(
             Cloud("truth", true, row_speed(truth, dt)[::every], "speed", "viridis"),
-            Cloud("reconstruction", made, radius[::every], "largest eigenvalue of the patch", "plasma"),
+            Cloud("reconstruction", reconstruction, radius[::every], "largest eigenvalue of the patch", "plasma"),
             tuple(channel_names[:shown]),
         )
 
@@ -187,18 +187,18 @@ def attractor_figure(shown: Attractor) -> "Figure":
         >>> [axis.get_title() for axis in drawn.axes[::2]]
         ['truth', 'reconstruction']
     """
-    drawn = figure(9.5, 4.0)
+    fig = figure(9.5, 4.0)
     in_space = len(shown.axes) == 3
     names = [safe_text(name, "figure") for name in shown.axes]
     for place, cloud in enumerate((shown.truth, shown.reconstruction), start=1):
-        axis: Any = drawn.add_subplot(1, 2, place, **({"projection": "3d"} if in_space else {}))
+        axis: Any = fig.add_subplot(1, 2, place, **({"projection": "3d"} if in_space else {}))
         points = axis.scatter(*cloud.points.T, c=cloud.colour, s=2.5, cmap=cloud.scheme, linewidths=0, rasterized=True)
         axis.set_title(cloud.title)
         axis.set(**dict(zip(("xlabel", "ylabel", "zlabel"), names, strict=False)))
         axis.set(**dict(zip(("xlim", "ylim", "zlim"), shown.limits, strict=False)))
         axis.tick_params(labelsize="x-small")
-        drawn.colorbar(points, ax=axis, shrink=0.7, pad=0.12 if in_space else 0.03, label=cloud.label)
-    return drawn
+        fig.colorbar(points, ax=axis, shrink=0.7, pad=0.12 if in_space else 0.03, label=cloud.label)
+    return fig
 
 
 def row_speed(values: Array, dt: float) -> NDArray[np.float64]:  # (T, C) -> (T,)

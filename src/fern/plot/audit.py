@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fern.plot.canvas import AFTER, BEFORE, COLOURS, TRUTH, bare, dated, figure, outline
+from fern.plot.canvas import AFTER, BEFORE, COLOURS, TRUTH, bare, figure, format_dates, outline
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def repair_figure(shown: Repaired) -> "Figure":
         ['as it came', 'cleaned']
     """
     panels = 1 + (shown.mended is not None) + (shown.reconstruction is not None)
-    drawn = figure(11.0, 1.7 * panels + 0.7)
-    axes = list(np.asarray(drawn.subplots(panels, 1, sharex=True, squeeze=False))[:, 0])
+    fig = figure(11.0, 1.7 * panels + 0.7)
+    axes = list(np.asarray(fig.subplots(panels, 1, sharex=True, squeeze=False))[:, 0])
     _line(axes[0], shown.when, shown.values, BEFORE, 0.9)
     axes[0].set_ylabel("as it came")
     for kind, mask in shown.masks.items():
@@ -101,12 +101,12 @@ def repair_figure(shown: Repaired) -> "Figure":
     for axis in axes:
         axis.margins(x=0.005)
         bare(axis)
-    dated(axes[-1], shown.when)
+    format_dates(axes[-1], shown.when)
     title = f"{shown.name}: {shown.verdict}" if shown.verdict else shown.name
     axes[0].set_title(safe_text(title, "figure"), loc="left", fontsize="medium")
     if shown.masks:
         axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize="small", frameon=False)
-    return drawn
+    return fig
 
 
 def _line(axis: "Axes", when: NDArray[Any], values: Values, colour: str, width: float, label: str = "") -> None:

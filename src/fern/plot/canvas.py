@@ -57,7 +57,7 @@ def bare(axis: "Axes", *, size: str = "small") -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def dated(axis: "Axes", when: NDArray[Any]) -> None:
+def format_dates(axis: "Axes", when: NDArray[Any]) -> None:
     """Few and short labels along the axis, where it shows dates."""
     if not np.issubdtype(when.dtype, np.datetime64):
         return

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError
-from fern.plot.canvas import AFTER, BEFORE, SHOCK, bare, dated, figure
+from fern.plot.canvas import AFTER, BEFORE, SHOCK, bare, figure, format_dates
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ def coverage_figure(
     panels = len(kinds) + (pit is not None)
     if not panels:
         raise FernError("got none", argument="covered", expected="at least one")
-    drawn = figure(max(4.0, 2.6 * panels), 2.9)
-    axes = drawn.subplots(1, panels, squeeze=False)[0]
+    fig = figure(max(4.0, 2.6 * panels), 2.9)
+    axes = fig.subplots(1, panels, squeeze=False)[0]
     for axis, kind in zip(axes, kinds, strict=False):
         _reliability(axis, kind, [row for row in covered if row.kind == kind])
     if kinds:
         axes[0].set_ylabel("share inside")
     if pit is not None:
         _histogram(axes[-1], np.asarray(pit, dtype=np.float64))
-    return drawn
+    return fig
 
 
 def _reliability(axis: "Axes", kind: str, rows: Sequence[Covered]) -> None:
@@ -129,8 +129,8 @@ def coverage_over_time_figure(shown: CoverageOverTime) -> "Figure":
         >>> len(coverage_over_time_figure(course).axes)
         1
     """
-    drawn = figure(9.5, 2.9)
-    axis = drawn.subplots()
+    fig = figure(9.5, 2.9)
+    axis = fig.subplots()
     low, high = shown.chance
     axis.axhspan(low, high, color=BEFORE, alpha=0.18, linewidth=0, label=f"by chance, n_eff {shown.n_eff:.0f}")
     axis.axhline(shown.level / 100, color=SHOCK, linewidth=0.9, linestyle="--", label=f"promised, {shown.level:g} %")
@@ -140,7 +140,7 @@ def coverage_over_time_figure(shown: CoverageOverTime) -> "Figure":
     bottom = min(low, float(np.min(shown.coverage))) - 0.04
     axis.set(ylim=(bottom, 1.02), xlabel=COVERAGE_AXIS, ylabel="share inside")
     axis.margins(x=0.01)
-    dated(axis, shown.when)
+    format_dates(axis, shown.when)
     axis.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize="small", frameon=False)
     bare(axis)
-    return drawn
+    return fig

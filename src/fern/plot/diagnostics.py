@@ -39,8 +39,8 @@ def diagnostics_figure(
         raise FernError(argument="channel", got=channel, expected=f"0 to {profile.channels - 1}")
     stretch = slice(*(rows or slice(None)).indices(len(profile)))
     time = profile.first_row + np.arange(stretch.start, stretch.stop)
-    drawn = figure(12, 8)
-    axes = np.asarray(drawn.subplots(5, 1, sharex=True))
+    fig = figure(12, 8)
+    axes = np.asarray(fig.subplots(5, 1, sharex=True))
     axes[0].plot(time, profile.truth[stretch, channel], color=BEFORE, linewidth=1, label="truth")
     axes[0].plot(time, profile.forecast[stretch, channel], color=AFTER, linewidth=1, label="forecast")
     smallest = np.finfo(np.float64).tiny
@@ -54,15 +54,15 @@ def diagnostics_figure(
         axis.plot(time, values[stretch, channel], color=TRUTH, linewidth=0.9)
         axis.set_ylabel(label)
     axes[0].set_ylabel(safe_text(name or f"channel {channel}", "figure"))
-    named: set[str] = set()
+    labelled: set[str] = set()
     for alarm in alarms:
         if alarm.channel == channel and alarm.last_row >= time[0] and alarm.first_row <= time[-1]:
             colour = _ALARM_COLOURS.get(alarm.rule, TRUTH)
             for axis in axes:
-                once = alarm.rule if axis is axes[0] and alarm.rule not in named else None
+                once = alarm.rule if axis is axes[0] and alarm.rule not in labelled else None
                 axis.axvspan(alarm.first_row, alarm.last_row + 1, color=colour, alpha=0.15, linewidth=0, label=once)
-            named.add(alarm.rule)
+            labelled.add(alarm.rule)
     axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, fontsize="small", frameon=False)
     axes[0].set_xlim(time[0], time[-1])
     axes[-1].set_xlabel("row")
-    return drawn
+    return fig

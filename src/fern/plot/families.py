@@ -26,13 +26,13 @@ def families_figure(series: Mapping[str, Sequence[NDArray[np.floating]]]) -> "Fi
     if not series or not all(len(rows) for rows in series.values()):
         raise FernError(argument="series", expected="at least one series of each family")
     columns = max(len(rows) for rows in series.values())
-    drawn = figure(2.2 * columns, 0.85 * len(series) + 0.3)
-    axes = np.asarray(drawn.subplots(len(series), columns, squeeze=False))
+    fig = figure(2.2 * columns, 0.85 * len(series) + 0.3)
+    axes = np.asarray(fig.subplots(len(series), columns, squeeze=False))
     for row, (name, values) in zip(axes, series.items(), strict=True):
         for axis in row:
             axis.set_xticks([])
             axis.set_yticks([])
-        for axis, one in zip(row, values, strict=False):
-            axis.plot(one, color=BEFORE, linewidth=0.6)
+        for axis, curve in zip(row, values, strict=False):
+            axis.plot(curve, color=BEFORE, linewidth=0.6)
         row[0].set_ylabel(safe_text(name.replace("_", "\n"), "figure"), rotation=0, ha="right", va="center")
-    return drawn
+    return fig

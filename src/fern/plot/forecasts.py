@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fern.errors import FernError, is_whole
-from fern.plot.canvas import AFTER, BEFORE, TRUTH, bare, dated, figure
+from fern.plot.canvas import AFTER, BEFORE, TRUTH, bare, figure, format_dates
 from fern.text import safe_text
 
 if TYPE_CHECKING:
@@ -187,23 +187,23 @@ def fan_figure(shown: Fans) -> "Figure":
     rows = ceil(len(fans) / columns)
     height = 3.9 if rows == 1 else 2.5 * rows + 0.7
     if shown.wide:
-        drawn = figure(11.0, height)
-        both = np.asarray(drawn.subplots(rows, 2, squeeze=False, width_ratios=(3.2, 1)))
+        fig = figure(11.0, height)
+        both = np.asarray(fig.subplots(rows, 2, squeeze=False, width_ratios=(3.2, 1)))
         axes = both[:, 0]
         for axis, fan in zip(both[:, 1], fans, strict=True):
             axis.remove() if fan.joint is None else _joint(axis, fan.joint)
     else:
-        drawn = figure(9.5 if columns == 1 else 4.6 * columns, height)
-        axes = np.atleast_1d(np.asarray(drawn.subplots(rows, columns, squeeze=False))).reshape(-1)
+        fig = figure(9.5 if columns == 1 else 4.6 * columns, height)
+        axes = np.atleast_1d(np.asarray(fig.subplots(rows, columns, squeeze=False))).reshape(-1)
     for axis, fan in zip(axes, fans, strict=False):
         _panel(axis, fan, shown.label)
     for axis in axes[len(fans) :]:
         axis.remove()
     handles, labels = axes[0].get_legend_handles_labels()
-    drawn.legend(handles, labels, loc="outside upper left", ncols=6, fontsize="small", frameon=False)
+    fig.legend(handles, labels, loc="outside upper left", ncols=6, fontsize="small", frameon=False)
     if shown.left_out:
-        drawn.supxlabel(f"and {shown.left_out:,} more series that are not drawn", fontsize="small", color="#555555")
-    return drawn
+        fig.supxlabel(f"and {shown.left_out:,} more series that are not drawn", fontsize="small", color="#555555")
+    return fig
 
 
 def _joint(axis: "Axes", joint: Joint) -> None:
@@ -239,7 +239,7 @@ def _panel(axis: "Axes", fan: Fan, label: str) -> None:
     axis.grid(axis="y", color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)
     bare(axis)
-    dated(axis, fan.after)
+    format_dates(axis, fan.after)
 
 
 def shade(place: int, count: int) -> tuple[float, float, float]:
@@ -273,8 +273,8 @@ def forecast_figure(
     for name, values in forecasts.items():
         if values.shape != future.shape:
             raise FernError(f"{name} has shape {values.shape}, the future has {future.shape}", argument="forecasts")
-    drawn = figure(11, 1.9 * len(channel_names) + 0.8)
-    axes = np.atleast_1d(np.asarray(drawn.subplots(len(channel_names), 1, sharex=True)))
+    fig = figure(11, 1.9 * len(channel_names) + 0.8)
+    axes = np.atleast_1d(np.asarray(fig.subplots(len(channel_names), 1, sharex=True)))
     before, after = np.arange(-len(past), 0), np.arange(len(future))
     for c, (axis, channel) in enumerate(zip(axes, channel_names, strict=True)):
         axis.plot(before, past[:, c], color=TRUTH, linewidth=0.8, alpha=0.5)
@@ -289,8 +289,8 @@ def forecast_figure(
         axis.margins(x=0)
     axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=6, fontsize="small", frameon=False)
     axes[-1].set_xlabel("steps from the forecast")
-    drawn.suptitle(safe_text(title, "figure"))
-    return drawn
+    fig.suptitle(safe_text(title, "figure"))
+    return fig
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,8 +319,8 @@ def mechanism_figure(patches: Sequence[PatchMap], *, source_deviation: float) ->
     """
     if not patches:
         raise FernError("got none", argument="patches", expected="at least one")
-    drawn = figure(2.5 * (len(patches) + 1), 2.8)
-    axes = drawn.subplots(1, len(patches) + 1, squeeze=False)[0]
+    fig = figure(2.5 * (len(patches) + 1), 2.8)
+    axes = fig.subplots(1, len(patches) + 1, squeeze=False)[0]
     angle = np.linspace(0, 2 * np.pi, 100)
     reach = BALL * source_deviation
     axes[0].plot(reach * np.cos(angle), reach * np.sin(angle), color=BEFORE, linewidth=1.6)
@@ -342,4 +342,4 @@ def mechanism_figure(patches: Sequence[PatchMap], *, source_deviation: float) ->
     axes[-1].legend(fontsize="x-small", frameon=False)
     for axis in axes:
         axis.tick_params(labelsize="x-small")
-    return drawn
+    return fig

@@ -74,7 +74,7 @@ def plain(figure: "Figure", *, height: int, least: int = 540, **layout: Any) -> 
     return figure
 
 
-def named(text: str) -> str:
+def escape_text(text: str) -> str:
     """Foreign text in a figure."""
     return safe_text(text, "plotly")
 
@@ -86,7 +86,7 @@ def attractor_plot(shown: Attractor) -> "Figure":
 
     in_space = len(shown.axes) == 3
     clouds = (shown.truth, shown.reconstruction)
-    drawn = make_subplots(
+    fig = make_subplots(
         rows=1,
         cols=2,
         specs=[[{"type": "scene" if in_space else "xy"}] * 2],
@@ -103,58 +103,58 @@ def attractor_plot(shown: Attractor) -> "Figure":
         looks: dict[str, Any] = {"mode": "markers", "marker": marker, "name": cloud.title, "showlegend": False}
         x, y, *z = cloud.points.T
         trace = objects.Scatter3d(x=x, y=y, z=z[0], **looks) if in_space else objects.Scatter(x=x, y=y, **looks)
-        drawn.add_trace(trace, row=1, col=place)
+        fig.add_trace(trace, row=1, col=place)
     # In space names are painted, letter by letter; in the plane they are read as markup.
-    written = partial(safe_text, medium="line") if in_space else named
+    escape = partial(safe_text, medium="line") if in_space else escape_text
     names = [
-        {"title": {"text": written(name)}, "range": list(limits)}
+        {"title": {"text": escape(name)}, "range": list(limits)}
         for name, limits in zip(shown.axes, shown.limits, strict=True)
     ]
     if in_space:
-        drawn.update_scenes(dict(zip(("xaxis", "yaxis", "zaxis"), names, strict=True)), aspectmode="cube")
+        fig.update_scenes(dict(zip(("xaxis", "yaxis", "zaxis"), names, strict=True)), aspectmode="cube")
     else:
-        drawn.update_xaxes(names[0])
-        drawn.update_yaxes(names[1])
-    return plain(drawn, height=460, least=860)
+        fig.update_xaxes(names[0])
+        fig.update_yaxes(names[1])
+    return plain(fig, height=460, least=860)
 
 
 def coverage_over_time_plot(shown: CoverageOverTime) -> "Figure":
     """The line of `CoverageOverTime` over the stretch where chance may take it."""
     objects = plotly()
-    drawn = objects.Figure()
+    fig = objects.Figure()
     low, high = shown.chance
-    drawn.add_hrect(y0=low, y1=high, fillcolor=BEFORE, opacity=0.18, line_width=0)
-    drawn.add_hline(y=shown.level / 100, line={"color": SHOCK, "dash": "dash", "width": 1})
+    fig.add_hrect(y0=low, y1=high, fillcolor=BEFORE, opacity=0.18, line_width=0)
+    fig.add_hline(y=shown.level / 100, line={"color": SHOCK, "dash": "dash", "width": 1})
     look = {"line": {"color": AFTER, "width": 2}, "mode": "lines+markers" if len(shown.when) == 1 else "lines"}
     words = {"name": f"the newest {shown.windows:,} windows", "hovertemplate": "%{x}: %{y:.1%}<extra></extra>"}
-    drawn.add_trace(objects.Scatter(x=shown.when, y=shown.coverage, **look, **words))
-    plain(drawn, height=320, showlegend=True)
-    drawn.update_layout(
+    fig.add_trace(objects.Scatter(x=shown.when, y=shown.coverage, **look, **words))
+    plain(fig, height=320, showlegend=True)
+    fig.update_layout(
         xaxis={"title": {"text": COVERAGE_AXIS}},
         yaxis={"title": {"text": "share inside"}, "tickformat": ".0%", "range": [None, 1.02]},
     )
-    return drawn
+    return fig
 
 
 def error_growth_plot(shown: ErrorGrowth) -> "Figure":
     """The lines of `ErrorGrowth`; the errors of all models at a step are shown together."""
     objects = plotly()
-    drawn = objects.Figure()
+    fig = objects.Figure()
     steps = np.arange(1, shown.horizon + 1)
     models = zip(shown.errors.items(), cycle(COLOURS), cycle(DASHES), strict=False)
-    lines = [(named(name), values, colour, dash) for (name, values), colour, dash in models]
+    lines = [(escape_text(name), values, colour, dash) for (name, values), colour, dash in models]
     if shown.oracle is not None:
         lines.append(("oracle", shown.oracle, SHOCK, "dot"))
     for name, values, colour, dash in lines:
         look = {"color": colour, "dash": dash, "width": 2}
-        drawn.add_trace(objects.Scatter(x=steps, y=shown.drawn(values), name=name, mode="lines", line=look))
+        fig.add_trace(objects.Scatter(x=steps, y=shown.mask_zeros(values), name=name, mode="lines", line=look))
     layout: dict[str, Any] = {"hovermode": "x unified"}
     scale = shown.lyapunov_times_a_step
     if scale:
         # An axis of Lyapunov times needs a line of its own; it is drawn with the first model's and not seen.
-        first = shown.drawn(next(iter(shown.errors.values())))
+        first = shown.mask_zeros(next(iter(shown.errors.values())))
         unseen: dict[str, Any] = {"xaxis": "x2", "opacity": 0, "hoverinfo": "skip", "showlegend": False}
-        drawn.add_trace(objects.Scatter(x=steps * scale, y=first, mode="lines", **unseen))
+        fig.add_trace(objects.Scatter(x=steps * scale, y=first, mode="lines", **unseen))
         layout["xaxis2"] = {
             "title": {"text": "Lyapunov times"},
             "overlaying": "x",
@@ -164,14 +164,14 @@ def error_growth_plot(shown: ErrorGrowth) -> "Figure":
             "showgrid": False,
             "fixedrange": True,
         }
-    plain(drawn, height=420, **layout)
-    drawn.update_layout(
+    plain(fig, height=420, **layout)
+    fig.update_layout(
         xaxis={"title": {"text": "steps ahead"}, "range": [1, max(shown.horizon, 2)]},
         yaxis={"title": {"text": "MSE"}, "type": "log" if shown.logarithmic else "linear"},
         legend={"orientation": "v", "x": 1.02, "y": 1.0, "yanchor": "top"},
         margin={"t": 60},
     )
-    return drawn
+    return fig
 
 
 def fan_plot(shown: Fans) -> "Figure":
@@ -181,11 +181,11 @@ def fan_plot(shown: Fans) -> "Figure":
     count = len(shown.fans)
     columns = 2 if shown.wide else min(COLUMNS, count)
     rows = count if shown.wide else ceil(count / columns)
-    titles = [named(fan.name) for fan in shown.fans]
+    titles = [escape_text(fan.name) for fan in shown.fans]
     if shown.wide:
         beside = ["" if fan.joint is None else "two steps together" for fan in shown.fans]
         titles = [title for pair in zip(titles, beside, strict=True) for title in pair]
-    drawn = make_subplots(
+    fig = make_subplots(
         rows=rows,
         cols=columns,
         subplot_titles=titles,
@@ -196,45 +196,45 @@ def fan_plot(shown: Fans) -> "Figure":
     for place, fan in enumerate(shown.fans):
         row, column = (place + 1, 1) if shown.wide else (place // columns + 1, place % columns + 1)
         for trace in _traces(fan, shown.label, first=place == 0):
-            drawn.add_trace(trace, row=row, col=column)
+            fig.add_trace(trace, row=row, col=column)
         if fan.joint is not None:
             for trace in _joint(fan.joint):
-                drawn.add_trace(trace, row=row, col=2)
-            drawn.update_xaxes({"title": {"text": f"step {fan.joint.steps[0]}"}}, row=row, col=2)
-            drawn.update_yaxes({"title": {"text": f"step {fan.joint.steps[1]}"}}, row=row, col=2)
-    plain(drawn, height=110 + (360 if rows == 1 else 260 * rows), least=780 if columns > 1 else 540)
+                fig.add_trace(trace, row=row, col=2)
+            fig.update_xaxes({"title": {"text": f"step {fan.joint.steps[0]}"}}, row=row, col=2)
+            fig.update_yaxes({"title": {"text": f"step {fan.joint.steps[1]}"}}, row=row, col=2)
+    plain(fig, height=110 + (360 if rows == 1 else 260 * rows), least=780 if columns > 1 else 540)
     # Titles of panels stand where the legend would: it goes above them.
-    drawn.update_layout(legend={"y": 1 + 50 / (260 * rows)}, margin={"t": 90})
+    fig.update_layout(legend={"y": 1 + 50 / (260 * rows)}, margin={"t": 90})
     if shown.left_out:
         place_below = {"x": 0.5, "y": 0, "yshift": -48, "xref": "paper", "yref": "paper", "showarrow": False}
-        drawn.add_annotation(text=f"and {shown.left_out:,} more series that are not drawn", **place_below)
-    return drawn
+        fig.add_annotation(text=f"and {shown.left_out:,} more series that are not drawn", **place_below)
+    return fig
 
 
 def _traces(fan: Fan, label: str, *, first: bool) -> list[Any]:
     objects = plotly()
     widest_first = sorted(fan.intervals, key=lambda interval: -interval.level)
     after, mean = fan.opened
-    made = []
+    traces = []
     for place, interval in enumerate(widest_first):
         red, green, blue = (round(255 * part) for part in shade(place, len(widest_first)))
         group = f"{interval.level:g} %"
         common = {"mode": "lines", "line": {"width": 0}, "legendgroup": group, "name": group}
         filled = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.85)", "showlegend": first}
-        made.append(objects.Scatter(x=after, y=fan.from_last(interval.high), showlegend=False, **common))
-        made.append(objects.Scatter(x=after, y=fan.from_last(interval.low), **filled, **common))
+        traces.append(objects.Scatter(x=after, y=fan.from_last(interval.high), showlegend=False, **common))
+        traces.append(objects.Scatter(x=after, y=fan.from_last(interval.low), **filled, **common))
     if fan.band is not None:
         group = f"whole path, {fan.band.level:g} %"
         look: dict[str, Any] = {"mode": "lines", "line": {"color": BAND, "dash": "dash", "width": 1.2}}
         for shown, ends in ((first, fan.band.low), (False, fan.band.high)):
             values = fan.from_last(ends)
             where = {"x": after[: len(values)], "y": values}
-            made.append(objects.Scatter(**where, name=group, legendgroup=group, showlegend=shown, **look))
-    lines = (("history", fan.before, fan.past, TRUTH, 1.2), (named(label), after, mean, MEAN, 2.2))
+            traces.append(objects.Scatter(**where, name=group, legendgroup=group, showlegend=shown, **look))
+    lines = (("history", fan.before, fan.past, TRUTH, 1.2), (escape_text(label), after, mean, MEAN, 2.2))
     for name, when, values, colour, width in lines:
         look = {"mode": "lines", "line": {"color": colour, "width": width}}
-        made.append(objects.Scatter(x=when, y=values, name=name, legendgroup=name, showlegend=first, **look))
-    return made
+        traces.append(objects.Scatter(x=when, y=values, name=name, legendgroup=name, showlegend=first, **look))
+    return traces
 
 
 def _joint(joint: Joint) -> list[Any]:
@@ -242,9 +242,9 @@ def _joint(joint: Joint) -> list[Any]:
     x, y = joint.points[:MOST_POINTS].T
     looks: dict[str, Any] = {"showlegend": False}
     dots = {"size": 3, "color": MEAN, "opacity": 0.35}
-    made = [objects.Scatter(x=x, y=y, mode="markers", name="paths", marker=dots, **looks)]
+    traces = [objects.Scatter(x=x, y=y, mode="markers", name="paths", marker=dots, **looks)]
     for place, (level, ellipse) in enumerate(joint.ellipses):
         x, y = ellipse.outline().T
         line = {"color": BAND if place == 0 else MEAN, "width": 1.5}
-        made.append(objects.Scatter(x=x, y=y, mode="lines", name=f"{level:g} %", line=line, **looks))
-    return made
+        traces.append(objects.Scatter(x=x, y=y, mode="lines", name=f"{level:g} %", line=line, **looks))
+    return traces

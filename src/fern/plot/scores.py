@@ -62,17 +62,17 @@ def errors_figure(cases: Sequence[CaseErrors]) -> "Figure":
     names = list(dict.fromkeys(model.model for case in cases for model in case.models))
     width, height = max(7.0, 3.0 * len(cases)), 1.0 + 0.28 * len(names)
     # Places that follow from the names: a page of hundreds of runs has no time to measure every label.
-    drawn = figure(width, height, arranged=False)
+    fig = figure(width, height, arranged=False)
     left = 0.15 + 0.085 * max(map(len, names))
-    drawn.subplots_adjust(
+    fig.subplots_adjust(
         left=min(0.5, left / width), right=1 - 0.1 / width, bottom=0.48 / height, top=1 - 0.3 / height, wspace=0.12
     )
-    axes = drawn.subplots(1, len(cases), sharey=True, squeeze=False)[0]
+    axes = fig.subplots(1, len(cases), sharey=True, squeeze=False)[0]
     for axis, case in zip(axes, cases, strict=True):
         _panel(axis, case, names)
     axes[0].set_yticks(range(len(names)), [safe_text(name, "figure") for name in names])
     axes[0].invert_yaxis()
-    return drawn
+    return fig
 
 
 def _panel(axis: "Axes", case: CaseErrors, names: Sequence[str]) -> None:
@@ -119,15 +119,15 @@ def importance_figure(table: Sequence[tuple[str, float, float]]) -> "Figure":
         raise FernError("got none", argument="table", expected="at least one covariate")
     ordered = sorted(table, key=lambda entry: -entry[1])
     names, sizes, errors = zip(*ordered, strict=True)
-    drawn = figure(7.0, 0.9 + 0.28 * len(names))
-    axis = drawn.subplots()
+    fig = figure(7.0, 0.9 + 0.28 * len(names))
+    axis = fig.subplots()
     percent = 100 * np.asarray(sizes)
     axis.barh(range(len(names)), percent, xerr=100 * np.asarray(errors), color=COLOURS[1], ecolor=TRUTH, height=0.6)
     axis.axvline(0.0, color=TRUTH, linewidth=0.8)
     axis.set_yticks(range(len(names)), [safe_text(name, "figure") for name in names])
     axis.invert_yaxis()
     axis.set_xlabel("growth of the held-out error without it, %")
-    return drawn
+    return fig
 
 
 def critical_difference_figure(
@@ -146,14 +146,14 @@ def critical_difference_figure(
     """
     if len(ranks) < 2:
         raise FernError(f"got {len(ranks)}", argument="ranks", expected="at least two models")
-    placed = sorted(ranks, key=lambda pair: pair[1])
-    rank_of = dict(placed)
-    left, right = placed[: (len(placed) + 1) // 2], placed[(len(placed) + 1) // 2 :]
+    by_rank = sorted(ranks, key=lambda pair: pair[1])
+    rank_of = dict(by_rank)
+    left, right = by_rank[: (len(by_rank) + 1) // 2], by_rank[(len(by_rank) + 1) // 2 :]
     rows = len(left)
     bars = 0.32 * len(alike)
-    drawn = figure(7.0, 1.0 + 0.28 * rows + 0.16 * len(alike))
-    axis = drawn.subplots()
-    low, high = 1.0, float(max(len(placed), int(np.ceil(placed[-1][1]))))
+    fig = figure(7.0, 1.0 + 0.28 * rows + 0.16 * len(alike))
+    axis = fig.subplots()
+    low, high = 1.0, float(max(len(by_rank), int(np.ceil(by_rank[-1][1]))))
     margin = 0.32 * (high - low)
     axis.plot([low, high], [0, 0], color=TRUTH, linewidth=1.2)
     for tick in range(1, int(high) + 1):
@@ -176,7 +176,7 @@ def critical_difference_figure(
     axis.set_xlim(low - margin * 1.2, high + margin * 1.2)
     axis.set_ylim(-(0.8 + bars + 0.55 * (rows - 1)), 1.9)
     axis.set_axis_off()
-    return drawn
+    return fig
 
 
 Array = NDArray[np.floating[Any]]
@@ -202,8 +202,8 @@ class ErrorGrowth:
         if self.oracle is not None:
             lengths["oracle"] = np.asarray(self.oracle).shape
         if not self.errors or len(set(lengths.values())) != 1 or len(next(iter(lengths.values()))) != 1:
-            needed = "one list of steps for each model, all of one length"
-            raise FernError(f"got shapes {lengths}", argument="errors", expected=needed)
+            expected = "one list of steps for each model, all of one length"
+            raise FernError(f"got shapes {lengths}", argument="errors", expected=expected)
 
     @property
     def horizon(self) -> int:
@@ -215,7 +215,7 @@ class ErrorGrowth:
         """Whether a logarithmic axis shows them: no error is below 0, and of each model at least half are above."""
         return all(float(np.min(values)) >= 0 and float(np.median(values)) > 0 for values in self.errors.values())
 
-    def drawn(self, values: Array) -> NDArray[np.float64]:  # (H,)
+    def mask_zeros(self, values: Array) -> NDArray[np.float64]:  # (H,)
         """Errors as they are drawn: one of exactly 0 has no place on a logarithmic axis and leaves a gap."""
         errors = np.asarray(values, dtype=np.float64)
         return np.where(errors > 0, errors, np.nan) if self.logarithmic else errors
@@ -232,14 +232,15 @@ def error_growth_figure(shown: ErrorGrowth) -> "Figure":
         >>> [line.get_label() for line in drawn.axes[0].lines]
         ['fern', 'dlinear', 'oracle']
     """
-    drawn = figure(8.0, 3.8)
-    axis = drawn.subplots()
+    fig = figure(8.0, 3.8)
+    axis = fig.subplots()
     steps = np.arange(1, shown.horizon + 1)
     for (name, values), colour, dash in zip(shown.errors.items(), cycle(COLOURS), cycle(DASHES), strict=False):
         label = safe_text(name, "figure")
-        axis.plot(steps, shown.drawn(values), color=colour, linestyle=dash, linewidth=1.5, label=label)
+        axis.plot(steps, shown.mask_zeros(values), color=colour, linestyle=dash, linewidth=1.5, label=label)
     if shown.oracle is not None:
-        axis.plot(steps, shown.drawn(shown.oracle), color=SHOCK, linestyle=(0, (2, 2)), linewidth=1.2, label="oracle")
+        errors = shown.mask_zeros(shown.oracle)
+        axis.plot(steps, errors, color=SHOCK, linestyle=(0, (2, 2)), linewidth=1.2, label="oracle")
     if shown.logarithmic:
         axis.set_yscale("log")
     axis.set(xlim=(1, max(shown.horizon, 2)), xlabel="steps ahead", ylabel="MSE")
@@ -251,7 +252,7 @@ def error_growth_figure(shown: ErrorGrowth) -> "Figure":
     axis.grid(color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["right"] if shown.lyapunov_times_a_step else ["top", "right"]].set_visible(False)
-    return drawn
+    return fig
 
 
 COLUMNS = 3
@@ -279,15 +280,15 @@ class TrainingCurve:
             >>> TrainingCurve.of("fern", history).chosen
             {'best by validation': 1, 'best by test': 3}
         """
-        tested = [(record.epoch, record.validation, record.test) for record in history if record.test is not None]
-        if not tested or any("mse" not in figures for _, *both in tested for figures in both):
+        records = [(record.epoch, record.validation, record.test) for record in history if record.test is not None]
+        if not records or any("mse" not in figures for _, *both in records for figures in both):
             raise FernError(f"{name} has no mse of every epoch on validation and test windows", argument="history")
         chosen = {row.choice: row.epoch for row in history.recency("mse")}
         return cls(
             name,
-            np.array([epoch for epoch, _, _ in tested]),
-            np.array([figures["mse"] for _, figures, _ in tested]),
-            np.array([figures["mse"] for _, _, figures in tested]),
+            np.array([epoch for epoch, _, _ in records]),
+            np.array([figures["mse"] for _, figures, _ in records]),
+            np.array([figures["mse"] for _, _, figures in records]),
             {choice: chosen[choice] for choice in (BY_VALIDATION, BY_TEST)},
         )
 
@@ -313,8 +314,8 @@ def training_curves_figure(curves: Sequence[TrainingCurve]) -> "Figure":
     names = list(dict.fromkeys(curve.name for curve in curves))
     columns = min(COLUMNS, len(names))
     rows = ceil(len(names) / columns)
-    drawn = figure(max(6.0, 3.7 * columns), 2.7 * rows + 0.4)
-    axes = np.asarray(drawn.subplots(rows, columns, squeeze=False, sharex=True)).reshape(-1)
+    fig = figure(max(6.0, 3.7 * columns), 2.7 * rows + 0.4)
+    axes = np.asarray(fig.subplots(rows, columns, squeeze=False, sharex=True)).reshape(-1)
     for axis, name in zip(axes, names, strict=False):
         for place, curve in enumerate(c for c in curves if c.name == name):
             _draw(axis, curve, first=place == 0)
@@ -329,8 +330,8 @@ def training_curves_figure(curves: Sequence[TrainingCurve]) -> "Figure":
         axis.set_xlabel("epoch")
         axis.tick_params(labelbottom=True)
     handles, labels = axes[0].get_legend_handles_labels()
-    drawn.legend(handles, labels, loc="outside upper left", ncols=4, fontsize="small", frameon=False)
-    return drawn
+    fig.legend(handles, labels, loc="outside upper left", ncols=4, fontsize="small", frameon=False)
+    return fig
 
 
 def _draw(axis: "Axes", curve: TrainingCurve, *, first: bool) -> None:
@@ -357,8 +358,8 @@ def shock_response_figure(response: "ShockResponse", *, name: str = "") -> "Figu
         >>> len(shock_response_figure(found, name="last value").axes)
         1
     """
-    drawn = figure(10, 4)
-    axis = drawn.subplots()
+    fig = figure(10, 4)
+    axis = fig.subplots()
     since = response.starts - response.shock_row
     axis.plot(since, response.twin_errors, color=BEFORE, linewidth=0.8, alpha=0.8, label="twin without the shock")
     axis.plot(since, response.errors, color=AFTER, linewidth=0.6, alpha=0.45, label="each window")
@@ -375,4 +376,4 @@ def shock_response_figure(response: "ShockResponse", *, name: str = "") -> "Figu
     title = f"{name} on {response.scenario}: {response.in_words()}".removeprefix(" on ")
     axis.set_title(safe_text(title, "figure"))
     axis.legend(loc="best", fontsize=8)
-    return drawn
+    return fig

@@ -36,7 +36,7 @@ LARGEST = 1e4
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnSettings:
     """Settings of one trajectory: ``stride`` steps of ``dt`` lie between two rows."""
 
     system: System
@@ -156,7 +156,7 @@ SYSTEMS: Mapping[str, tuple[Draw, tuple[float, float], float, float]] = {
 }
 
 
-def draw_settings(rng: Generator, length: int) -> Drawn:
+def draw_settings(rng: Generator, length: int) -> DrawnSettings:
     """A system and its settings, far from those of the paper's scenarios.
 
     Example:
@@ -179,7 +179,7 @@ def draw_settings(rng: Generator, length: int) -> Drawn:
         changed = None if is_near_paper(name, changed) else changed
     elif kind < 0.2:
         displaced = rng.uniform(0.1, 1.0)
-    return Drawn(PREMADE[name], first, apart / stride, stride, changed, displaced)
+    return DrawnSettings(PREMADE[name], first, apart / stride, stride, changed, displaced)
 
 
 def _far_from_paper(rng: Generator, name: str, make: Draw, length: int) -> Params:
@@ -189,33 +189,33 @@ def _far_from_paper(rng: Generator, name: str, make: Draw, length: int) -> Param
             return params
 
 
-def play(rng: Generator, drawn: Drawn, length: int) -> Array | None:  # (length, channels)
+def play(rng: Generator, setup: DrawnSettings, length: int) -> Array | None:  # (length, channels)
     """The channels of a trajectory, or None where it diverges or stands still."""
-    system, params = drawn.system, drawn.system.complete(drawn.params)
+    system, params = setup.system, setup.system.complete(setup.params)
     state = system.initial_state_of(params) + 0.1 * rng.standard_normal(len(system.initial_state_of(params)))
     if system.name in ("slds", "garch"):
         state = system.initial_state_of(params)
-    shocked = drawn.changed is not None or drawn.displaced > 0
+    shocked = setup.changed is not None or setup.displaced > 0
     cut = int(length * rng.uniform(0.2, 0.95)) if shocked else length
     parts: list[Array] = []
-    for rows, burn, in_force in ((cut, BURN, params), (length - cut, 0, drawn.changed or params)):
+    for rows, burn, in_force in ((cut, BURN, params), (length - cut, 0, setup.changed or params)):
         if rows == 0:
             continue
-        steps = rows * drawn.stride + burn
+        steps = rows * setup.stride + burn
         kinds = system.noise
         noise = rng.standard_normal((1, steps, len(kinds)))
         for k, kind in enumerate(kinds):
             if kind == "uniform":
                 noise[0, :, k] = rng.random(steps)
         first = sum(len(part) for part in parts)
-        states = system.advance(state[None], system.complete(in_force), dt=drawn.dt, first_step=first, noise=noise)[0]
-        parts.append(states[burn :: drawn.stride][:rows])
+        states = system.advance(state[None], system.complete(in_force), dt=setup.dt, first_step=first, noise=noise)[0]
+        parts.append(states[burn :: setup.stride][:rows])
         state = states[-1].copy()
         if not np.abs(states[-1]).max() < LARGEST:
             return None
-        if drawn.displaced:
+        if setup.displaced:
             channels = len(system.channel_names_of(params))
-            state[:channels] += drawn.displaced * states[:, :channels].std(0) * rng.standard_normal(channels)
+            state[:channels] += setup.displaced * states[:, :channels].std(0) * rng.standard_normal(channels)
     values = np.concatenate(parts)[:, : len(system.channel_names_of(params))]
     if not np.abs(values).max() < LARGEST or values.std(0).min() < 1e-3 * (1e-3 + np.abs(values).max()):
         return None
@@ -247,11 +247,11 @@ def dynamics(rng: Generator, count: int, length: int) -> Array:  # (count, lengt
     out: list[Array] = []
     missing = count
     while missing:
-        drawn = draw_settings(rng, length)
-        channels = play(rng, drawn, length)
+        setup = draw_settings(rng, length)
+        channels = play(rng, setup, length)
         if channels is None:
             continue
         series = min(missing, SERIES_EACH, 1 + 2 * channels.shape[1])
-        out.append(observe(rng, channels, series, is_return=drawn.system.name == "garch"))
+        out.append(observe(rng, channels, series, is_return=setup.system.name == "garch"))
         missing -= series
     return np.concatenate(out)

@@ -81,8 +81,8 @@ def generate(count: int, *, length: int, seed: int, only: Sequence[str] | None =
     """
     require_whole("count", count, 1)
     require_whole("length", length, SHORTEST)
-    asked = f"count: {show_value(count)} series of {show_value(length)} rows"
-    require_memory(asked, 8.0 * min(count, 10**30) * min(length, 10**30))
+    request = f"count: {show_value(count)} series of {show_value(length)} rows"
+    require_memory(request, 8.0 * min(count, 10**30) * min(length, 10**30))
     values: list[NDArray[np.float32]] = []
     names: list[str] = []
     for batch in stream(length=length, seed=seed, only=only, artefacts=artefacts):

@@ -108,7 +108,7 @@ def author_ids() -> list[str]:
 
 def author_channels(scenario_id: str) -> tuple[str, ...]:
     """The names of the channels of `author_values`."""
-    run = _run_named(scenario_id)
+    run = _find_run(scenario_id)
     return run.channels if isinstance(run, _Flow) else ("x",)
 
 
@@ -121,20 +121,20 @@ def author_values(scenario_id: str, *, again: bool = False) -> NDArray[np.float3
         >>> author_values("LORENZ_STATE")[0]
         array([1.  , 0.98, 1.1 ], dtype=float32)
     """
-    run = _run_named(scenario_id)
+    run = _find_run(scenario_id)
     if again and run.after is not None and not (isinstance(run, _Flow) and run.kind == _CHUA):
         run = replace(run, params=run.after)
-    values = _played(run) if isinstance(run, _Flow) else _drawn(run)
+    values = _simulate_flow(run) if isinstance(run, _Flow) else _simulate_noisy(run)
     return values.astype(np.float32)
 
 
-def _run_named(scenario_id: str) -> _Flow | _Noisy:
+def _find_run(scenario_id: str) -> _Flow | _Noisy:
     if scenario_id not in _RUNS:
         raise unknown_name("scenario of the author's", scenario_id, _RUNS)
     return _RUNS[scenario_id]
 
 
-def _played(run: _Flow) -> Array:
+def _simulate_flow(run: _Flow) -> Array:
     shock = round(_SHOCK * run.steps)
     before, after = np.array(run.params), np.array(run.after or run.params)
     if run.switch is None:
@@ -149,7 +149,7 @@ def _played(run: _Flow) -> Array:
     return second[run.dropped :]
 
 
-def _drawn(run: _Noisy) -> Array:
+def _simulate_noisy(run: _Noisy) -> Array:
     noise = np.random.default_rng(_SEED).standard_normal(run.steps)
     values = np.empty((run.steps + 1, 1))
     after = np.array(run.after or run.params)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from fern.caching import compiled, kernel
+from fern.caching import compile_function, kernel
 
 VECTOR = types.float64[::1]
 MATRIX = types.float64[:, ::1]
@@ -47,7 +47,7 @@ def rk4(
         True
     """
     out = np.empty((len(states), steps, states.shape[1]))
-    _rk4(compiled(equations, EQUATIONS), np.ascontiguousarray(states), params, dt, out)
+    _rk4(compile_function(equations, EQUATIONS), np.ascontiguousarray(states), params, dt, out)
     return out
 
 
@@ -74,7 +74,7 @@ def euler_maruyama(
         [0.5, 0.25]
     """
     out = np.empty_like(noise)
-    functions = compiled(drift, EQUATIONS), compiled(noise_scale, EQUATIONS)
+    functions = compile_function(drift, EQUATIONS), compile_function(noise_scale, EQUATIONS)
     _euler_maruyama(*functions, np.ascontiguousarray(states), params, np.ascontiguousarray(noise), dt, out)
     return out
 
@@ -97,7 +97,7 @@ def recursion(
     """
     n, steps, _ = noise.shape
     out = np.empty((n, steps, states.shape[1]))
-    function = compiled(step, RECURSION)
+    function = compile_function(step, RECURSION)
     _recursion(function, np.ascontiguousarray(states), params, np.ascontiguousarray(noise), first_step, out)
     return out
 
@@ -125,7 +125,7 @@ def etdrk4(
     """
     weights = _etdrk4_weights(linear * dt) * np.array([1.0, 1.0, dt, dt, dt, dt])[:, None]
     out = np.empty((len(coefficients), steps, coefficients.shape[1]))
-    _etdrk4(compiled(nonlinear, SPECTRAL), weights, np.ascontiguousarray(coefficients), tables, out)
+    _etdrk4(compile_function(nonlinear, SPECTRAL), weights, np.ascontiguousarray(coefficients), tables, out)
     return out
 
 

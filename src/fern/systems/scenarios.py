@@ -95,8 +95,8 @@ def scenario(
     if scenario_id not in SCENARIOS:
         raise unknown_name("scenario", scenario_id, SCENARIOS)
     base = SCENARIOS[scenario_id]
-    given = {"steps": steps, "dt": dt, "seed": seed, "initial_state": initial_state, "shocks": shocks}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    overrides = {"steps": steps, "dt": dt, "seed": seed, "initial_state": initial_state, "shocks": shocks}
+    changes: dict[str, Any] = {name: value for name, value in overrides.items() if value is not None}
     return replace(base, params={**base.params, **(params or {})}, **changes)
 
 

@@ -64,12 +64,12 @@ class TrainingRun:
         self.epoch, self.step, self.loss_sum, self.norm_sum = epoch, 0, 0.0, 0.0
         self.seconds, self.processor_seconds = 0.0, 0.0
 
-    def evaluated_weights(self) -> Tensors:
+    def copy_evaluated_weights(self) -> Tensors:
         """A copy of the weights that are evaluated: the averaged ones where there are any."""
         if self.average is None:
-            return _copied(self.model.state_dict())
-        with self.average.applied():
-            return _copied(self.model.state_dict())
+            return _copy(self.model.state_dict())
+        with self.average.apply():
+            return _copy(self.model.state_dict())
 
     def snapshot(self, fabric: "Fabric") -> tuple[dict[str, Any], Tensors]:
         """All of it as plain values and tensors, the same on every process."""
@@ -109,12 +109,12 @@ class TrainingRun:
         self.processor_seconds = plain.get("processor_seconds", 0.0)  # earlier checkpoints have none
         self.records = list(history_from_list(plain["history"]))
         self.stopping = from_mapping(StoppingState, plain["stopping"], where="stopping state")
-        weights = _part(tensors, "model.")
+        weights = _select_prefix(tensors, "model.")
         require_fit(self.model, weights)
         self.model.load_state_dict(weights)
-        self._restore_optimiser(_part(tensors, "optimiser."))
+        self._restore_optimiser(_select_prefix(tensors, "optimiser."))
         if self.average is not None:
-            self.average.restore(_part(tensors, "average."), steps=self.steps)
+            self.average.restore(_select_prefix(tensors, "average."), steps=self.steps)
         # Cloned, because torch reads a generator's state from the start of the storage, whatever the view.
         self.noise.set_state(tensors["noise"][fabric.global_rank].clone())
         set_foreign_state(tensors["foreign"][fabric.global_rank].clone(), fabric.device)
@@ -158,11 +158,11 @@ def _check_plain(plain: dict[str, Any]) -> None:
         raise FernError(argument="resume", expected="a history and the state of the stopping rule")
 
 
-def _part(tensors: Tensors, prefix: str) -> Tensors:
+def _select_prefix(tensors: Tensors, prefix: str) -> Tensors:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _copied(tensors: Tensors) -> Tensors:
+def _copy(tensors: Tensors) -> Tensors:
     return {name: value.detach().clone() for name, value in tensors.items()}
 
 
@@ -210,7 +210,7 @@ def fingerprint(model: Forecaster, config: TrainConfig, data: WindowSets) -> Fin
     shapes = {name: list(value.shape) for name, value in model.state_dict().items()}
     return Fingerprint(
         model={"class": type(model).__name__, "config": asdict(model.config), "shapes": shapes},
-        data={name: None if windows is None else describe(windows) for name, windows in data.named().items()},
+        data={name: None if windows is None else describe(windows) for name, windows in data.to_dict().items()},
         settings=config.to_mapping(),
         versions={"fern": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
     )
@@ -237,7 +237,7 @@ def describe(windows: Windows) -> dict[str, Any]:
 def require_same_run(saved: Mapping[str, Any], present: Mapping[str, Any], *, where: str) -> None:
     """Refuse to resume from a checkpoint of another model, other data or other settings; versions may differ."""
     was, now = saved["model"], present["model"]
-    was = {**was, "config": _completed(was["config"], now["config"])}
+    was = {**was, "config": _complete(was["config"], now["config"])}
     if was != now:
         changed = _differences(was["config"], now["config"]) or "other weights"
         more = f" ({changed})" if was["class"] == now["class"] else ""
@@ -247,7 +247,7 @@ def require_same_run(saved: Mapping[str, Any], present: Mapping[str, Any], *, wh
     for name, described in saved["data"].items():
         if described != present["data"][name]:
             raise FernError(f"was trained on different data: {name} differ", argument="resume", where=where)
-    completed = _completed(saved["settings"], present["settings"])
+    completed = _complete(saved["settings"], present["settings"])
     was, now = ({k: v for k, v in s.items() if k not in FREE_TO_CHANGE} for s in (completed, present["settings"]))
     if was["schedule"] == now["schedule"] == "constant" and not now["warmup"]:
         for settings in (was, now):  # more epochs only continue a run whose learning rate does not depend on them
@@ -256,16 +256,14 @@ def require_same_run(saved: Mapping[str, Any], present: Mapping[str, Any], *, wh
         raise FernError(f"has different settings: {_differences(was, now)}", argument="resume", where=where)
 
 
-def _completed(
-    saved: Mapping[str, Any], present: Mapping[str, Any], added: Mapping[str, Any] = ADDED
-) -> dict[str, Any]:
+def _complete(saved: Mapping[str, Any], present: Mapping[str, Any], added: Mapping[str, Any] = ADDED) -> dict[str, Any]:
     """The saved settings with those that did not exist yet."""
     complete = dict(saved)
     for name in added.keys() & present.keys():
         if name not in saved:
             complete[name] = added[name]
         elif isinstance(saved[name], Mapping) and isinstance(present[name], Mapping):
-            complete[name] = _completed(saved[name], present[name], added[name])
+            complete[name] = _complete(saved[name], present[name], added[name])
     return complete
 
 
@@ -372,13 +370,13 @@ class Checkpoints:
             tensors, problem = {}, str(error)
         if problem is None:
             return tensors
-        own, described = run.evaluated_weights(), describe_model(_model_name(run.model), run.model)
-        if checksum_of(own, described) != self._best_checksum:
+        weights, described = run.copy_evaluated_weights(), describe_model(_model_name(run.model), run.model)
+        if checksum_of(weights, described) != self._best_checksum:
             lost = f"{problem}; the weights of epoch {run.stopping.kept_epoch} are lost"
             raise Unresumable(lost, argument="resume")
         if mend:
-            self.save_best(run.model, own)
-        return own
+            self.save_best(run.model, weights)
+        return weights
 
 
 def _model_name(model: Forecaster) -> str:

@@ -123,7 +123,7 @@ def _strict(cls: C) -> C:
     known = [entry.name for entry in fields(cast("Any", cls))]
 
     @functools.wraps(plain)
-    def checked(self: object, *args: object, **values: object) -> None:
+    def initialise(self: object, *args: object, **values: object) -> None:
         if args:
             raise FernError(f"training settings: got {args[0]!r} without a name, as in preset={args[0]!r}")
         for name in values:
@@ -131,7 +131,7 @@ def _strict(cls: C) -> C:
                 raise unknown_name("training setting", name, known)
         plain(self, **values)
 
-    cls.__init__ = checked  # type: ignore[misc]
+    cls.__init__ = initialise  # type: ignore[misc]
     return cls
 
 
@@ -229,9 +229,9 @@ class TrainConfig:
         self._check_numbers()
         if not grace_given:  # a preset's grace period leaves a shorter run one epoch to keep
             object.__setattr__(self, "grace", min(self.grace, self.epochs - 1))
-        for name, wanted in {"objective": ObjectiveWeights, "accelerator": str, "strategy": str}.items():
-            if not isinstance(getattr(self, name), wanted):
-                raise FernError(argument=name, got=getattr(self, name), expected=wanted.__name__)
+        for name, required in {"objective": ObjectiveWeights, "accelerator": str, "strategy": str}.items():
+            if not isinstance(getattr(self, name), required):
+                raise FernError(argument=name, got=getattr(self, name), expected=required.__name__)
         if self.time_limit is not None and self.devices > 1:
             problem = f"got {self.time_limit} with {self.devices} devices, whose clocks differ; give epochs"
             raise FernError(problem, argument="time_limit")

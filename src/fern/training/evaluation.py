@@ -170,7 +170,7 @@ class WindowSets:
     test: Windows | None
     last: Windows | None = None
 
-    def named(self) -> dict[str, Windows | None]:
+    def to_dict(self) -> dict[str, Windows | None]:
         """The sets under the names of ``train``'s arguments."""
         return {
             "windows_train": self.train,
@@ -198,7 +198,7 @@ def require_inputs_fit(model: Forecaster, config: TrainConfig, data: WindowSets)
         raise FernError(argument="model", got=type(model), expected="a fern.models.Forecaster")
     if not isinstance(config, TrainConfig):
         raise FernError(argument="config", got=type(config), expected="a TrainConfig")
-    for name, windows in data.named().items():
+    for name, windows in data.to_dict().items():
         if windows is not None:
             _require_windows(name, windows, model)
     require_distribution(config.weights, model)
@@ -278,7 +278,7 @@ class NotFinite(FernError):  # noqa: N818 - what was found, of which `Diverged` 
     """A forecast of an evaluation is NaN or infinite."""
 
 
-def diverged_gradients(named: Named, *, loss: float, epoch: int, step: int, remedy: str) -> Diverged:
+def find_diverged_gradients(named: Named, *, loss: float, epoch: int, step: int, remedy: str) -> Diverged:
     """The error for a step whose loss, or the norm of whose gradient, is not finite."""
     bad = _first_bad(((name, p.grad) for name, p in named if p.grad is not None), "gradient")
     group, what = bad or (None, "the norm of the gradient overflows" if isfinite(loss) else "")
@@ -286,7 +286,7 @@ def diverged_gradients(named: Named, *, loss: float, epoch: int, step: int, reme
     return Diverged(", ".join(parts), epoch=epoch, step=step, group=group, remedy=remedy)
 
 
-def diverged_weights(named: Named, *, epoch: int, step: int, remedy: str) -> Diverged:
+def find_diverged_weights(named: Named, *, epoch: int, step: int, remedy: str) -> Diverged:
     """The error for weights whose norm is not finite."""
     bad = _first_bad(((name, p.detach()) for name, p in named), "weight")
     group, what = bad or (None, "the norm of the weights overflows")
@@ -330,19 +330,19 @@ class Evaluator:
         self, model: Forecaster, windows: Windows, fabric: "Fabric", *, most: int | None = None
     ) -> MetricValues:
         """The figures over all windows, or ``most`` of them evenly spread, each process taking its part of them."""
-        own = self._gathered(model, windows, most, rank=fabric.global_rank, processes=fabric.world_size)
-        if not all(gather_all(own is not None, fabric)) or own is None:  # all processes end together
+        accumulator = self._gather(model, windows, most, rank=fabric.global_rank, processes=fabric.world_size)
+        if not all(gather_all(accumulator is not None, fabric)) or accumulator is None:  # all processes end together
             raise NotFinite("a forecast is not finite")
         # Merged in the order of the processes' ranks: the same bits on each of them.
-        return reduce(MetricAccumulator.merge, gather_all(own, fabric)).compute()
+        return reduce(MetricAccumulator.merge, gather_all(accumulator, fabric)).compute()
 
     @torch.no_grad()
-    def _gathered(
+    def _gather(
         self, model: Forecaster, windows: Windows, most: int | None, *, rank: int, processes: int
     ) -> MetricAccumulator | None:
         """The figures of this process's windows, None where a forecast is not finite."""
         config, judged = self._config, model.has_distribution and self._config.objective.crps > 0
-        gathered = MetricAccumulator(
+        accumulator = MetricAccumulator(
             [*self._metrics, "crps"] if judged else self._metrics,
             directions=self._directions,
             distance=config.distance,
@@ -358,11 +358,11 @@ class Evaluator:
             for first in range(start, stop, size):
                 places = torch.arange(first, min(first + size, stop))
                 past, future = windows.gather(places * len(windows) // count)
-                made = model(past.to(dtype))
-                mean = made.mean.to(future.dtype)
+                forecast = model(past.to(dtype))
+                mean = forecast.mean.to(future.dtype)
                 if not bool(torch.isfinite(mean.sum())) and not bool(torch.isfinite(mean).all()):
                     return None
-                gathered.update(mean, future, distribution=made.ellipsoid if judged else None)
+                accumulator.update(mean, future, distribution=forecast.ellipsoid if judged else None)
         finally:
             model.train(was_training)
-        return gathered
+        return accumulator

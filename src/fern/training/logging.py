@@ -134,14 +134,14 @@ def track_steps(starts: Iterable[int], *, of: int, mode: Mode) -> Iterator[int]:
         [0, 4, 8]
     """
     began = time.monotonic()
-    first, told = None, began + QUIET - APART
+    first, reported = None, began + QUIET - APART
     for start in starts:
         now = time.monotonic()
         first = start if first is None else first
-        if mode != "silent" and start > first and now - told >= APART:
+        if mode != "silent" and start > first and now - reported >= APART:
             left = (now - began) * (of - start) / (start - first)
             say(f"forecasting step {start:,} of {of:,}, about {left:.0f} s left", sys.stderr)
-            told = now
+            reported = now
         yield start
 
 

@@ -106,12 +106,10 @@ class Mixture:
 
     def __call__(self, forecast: Forecast, future: Tensor) -> Tensor:
         """The loss of a batch."""
-        first, *others = [
+        first, *rest = [
             term(forecast, future) if weight == 1.0 else weight * term(forecast, future) for term, weight in self.terms
         ]
-        for other in others:
-            first = first + other
-        return first
+        return sum(rest, start=first)
 
 
 def _mean(forecast: Forecast, future: Tensor) -> Tensor:
@@ -186,15 +184,15 @@ class Schedule:
         top = self.warmup * last
         if step < top:
             share = step / top
-            rising = share if self.shape != "one-cycle" else _eased(share)
+            rising = share if self.shape != "one-cycle" else _ease(share)
             return self.peak * (FIRST + (1 - FIRST) * rising)
         if self.shape == "constant":
             return self.peak
-        falling = _eased(min(1.0, (step - top) / max(1.0, last - top)))
+        falling = _ease(min(1.0, (step - top) / max(1.0, last - top)))
         return self.peak * (1 - (1 - LAST[self.shape]) * falling)
 
 
-def _eased(share: float) -> float:
+def _ease(share: float) -> float:
     """From 0 to 1 along half a cosine."""
     return 0.5 * (1 - cos(pi * share))
 
@@ -207,7 +205,7 @@ class AveragedWeights:
         >>> average = AveragedWeights(layer, decay=0.9)
         >>> _ = layer.weight.data.add_(1.0)
         >>> average.update()
-        >>> with average.applied():
+        >>> with average.apply():
         ...     inside = layer.weight.item()
         >>> round(layer.weight.item() - inside, 6)        # d = 1/10 at step 0
         0.1
@@ -223,20 +221,20 @@ class AveragedWeights:
     def update(self) -> None:
         """Take the present weights into the mean."""
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
-        own = [p.detach().to(mean.dtype) for p, mean in zip(self._parameters, self.values, strict=True)]
-        torch._foreach_lerp_(self.values, own, 1.0 - decay)
+        weights = [p.detach().to(mean.dtype) for p, mean in zip(self._parameters, self.values, strict=True)]
+        torch._foreach_lerp_(self.values, weights, 1.0 - decay)
         self.steps += 1
 
     @contextmanager
-    def applied(self) -> Iterator[None]:
+    def apply(self) -> Iterator[None]:
         """Within the block the model holds the mean; its own weights come back after it, to the bit."""
-        own = [parameter.data for parameter in self._parameters]
+        weights = [parameter.data for parameter in self._parameters]
         for parameter, mean in zip(self._parameters, self.values, strict=True):
             parameter.data = mean.to(parameter.dtype)
         try:
             yield
         finally:
-            for parameter, value in zip(self._parameters, own, strict=True):
+            for parameter, value in zip(self._parameters, weights, strict=True):
                 parameter.data = value
 
     def state(self) -> dict[str, Tensor]:

@@ -128,9 +128,9 @@ class EpochOrder:
         total = min(self._batch_size, len(self._windows) - first)
         batch = self._items(first, first + total)
         items = batch[self._rank :: self._processes]
-        own = len(items)
-        past, future = self._windows.gather(torch.from_numpy(items if own else batch[:1]))
-        return Share(past, future, windows=own, weight=own * self._processes / total)
+        count = len(items)
+        past, future = self._windows.gather(torch.from_numpy(items if count else batch[:1]))
+        return Share(past, future, windows=count, weight=count * self._processes / total)
 
     def _items(self, first: int, stop: int) -> Integers:  # (stop - first,)
         """The windows at these places of the order, found together with those that come next."""
@@ -185,8 +185,8 @@ class RaySession:
         try:
             self.ray.init(**options)
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-            wanted = "a local Ray session" if address is None else f"the Ray cluster at {address}"
-            problem = f"{wanted} cannot be reached ({str(error).splitlines()[0]})"
+            session = "a local Ray session" if address is None else f"the Ray cluster at {address}"
+            problem = f"{session} cannot be reached ({str(error).splitlines()[0]})"
             raise FernError(problem, argument="address", where="engine ray") from None
 
 
@@ -294,6 +294,6 @@ def launch(config: TrainConfig) -> "Fabric":
             fabric = Fabric(**settings)
             fabric.launch()
     except (ValueError, RuntimeError, TypeError, ImportError) as error:
-        wanted = f"accelerator {config.accelerator!r}, devices {config.devices}, strategy {config.strategy!r}"
-        raise FernError(f"not available here ({error})", where=wanted) from None
+        request = f"accelerator {config.accelerator!r}, devices {config.devices}, strategy {config.strategy!r}"
+        raise FernError(f"not available here ({error})", where=request) from None
     return fabric

@@ -28,8 +28,8 @@ from fern.training.evaluation import (
     NotFinite,
     WindowSets,
     batch_size_for,
-    diverged_gradients,
-    diverged_weights,
+    find_diverged_gradients,
+    find_diverged_weights,
     require_inputs_fit,
     run_directory,
 )
@@ -102,27 +102,27 @@ class Loop:
         spent = sum(record.seconds + record.evaluation_seconds for record in run.records) + run.seconds
         self._began = time.monotonic() - spent
 
-    def epochs(self) -> None:
+    def run_epochs(self) -> None:
         """Train until the stopping rule says why it is enough, or someone who wants what there is interrupts."""
         try:
-            self._epochs()
+            self._run_epochs()
         except KeyboardInterrupt:
             if not self.keeps_on_interrupt:
                 raise
             self.run.reason = "interrupted"
             if not self.run.kept:
-                self.run.kept = self.run.evaluated_weights()
+                self.run.kept = self.run.copy_evaluated_weights()
 
-    def _epochs(self) -> None:
+    def _run_epochs(self) -> None:
         run = self.run
         self.progress.start(epochs=self.config.epochs, steps=self._order(1).steps, done=run.steps)
         if run.steps == 0:
             self._save()
         while run.reason is None:
-            self._steps_of_epoch()
+            self._run_steps()
             self._end_epoch()
 
-    def _steps_of_epoch(self) -> None:
+    def _run_steps(self) -> None:
         run, order = self.run, self._order(self.run.epoch)
         run.model.train()
         while run.step < order.steps and not (run.step > 0 and self._time_is_up()):
@@ -147,7 +147,7 @@ class Loop:
         # Of several processes each has a loss of its own: they must end together, so it is looked at after the epoch.
         if not (isfinite(size) and (isfinite(value) or self.fabric.world_size > 1)):
             named, remedy = run.model.named_parameters(), self._remedy()
-            raise diverged_gradients(named, loss=value, epoch=run.epoch, step=run.step + 1, remedy=remedy)
+            raise find_diverged_gradients(named, loss=value, epoch=run.epoch, step=run.step + 1, remedy=remedy)
         if self.config.clip_norm is not None and size > self.config.clip_norm:
             nn.utils.clip_grads_with_norm_(self._weights, self.config.clip_norm, norm)
         self.optimiser.step()
@@ -188,7 +188,7 @@ class Loop:
         run.records.append(record)
         run.begin_epoch(run.epoch + 1)
         if kept:
-            run.kept = run.evaluated_weights()
+            run.kept = run.copy_evaluated_weights()
         self.progress.epoch(record, kept=kept)
         self._save(new_best=run.kept if kept else None)
         self.tracker.epoch(record)
@@ -197,7 +197,7 @@ class Loop:
         """The figures of the evaluated weights over all windows, or ``most`` of them."""
         run = self.run
         try:
-            with nullcontext() if run.average is None else run.average.applied():
+            with nullcontext() if run.average is None else run.average.apply():
                 return self.evaluator.figures(run.model, windows, self.fabric, most=most)
         except NotFinite as error:
             raise Diverged(str(error), epoch=run.epoch, step=None, group=None, remedy=self._remedy()) from None
@@ -205,18 +205,15 @@ class Loop:
     def _time_is_up(self) -> bool:
         """Whether the time limit leaves no more than an evaluation takes."""
         limit = self.config.time_limit
-        return limit is not None and self._elapsed() + self._evaluation_seconds() >= limit
+        return limit is not None and time.monotonic() - self._began + self._evaluation_seconds() >= limit
 
     def _place_in_schedule(self) -> int:
         """The step whose learning rate is due: with a time limit the one that the clock is at, where it is ahead."""
         limit, total = self.config.time_limit, self._schedule.steps
         if limit is None:
             return self.run.steps
-        share = self._elapsed() / max(limit - self._evaluation_seconds(), 1e-9)
+        share = (time.monotonic() - self._began) / max(limit - self._evaluation_seconds(), 1e-9)
         return max(self.run.steps, min(total - 1, int(share * total)))
-
-    def _elapsed(self) -> float:
-        return time.monotonic() - self._began
 
     def _evaluation_seconds(self) -> float:
         """What the last evaluation took."""
@@ -245,7 +242,9 @@ class Loop:
     def _require_finite_weights(self) -> None:
         run = self.run
         if not isfinite(float(nn.utils.get_total_norm([weight.detach() for weight in self._weights]))):
-            raise diverged_weights(run.model.named_parameters(), epoch=run.epoch, step=run.step, remedy=self._remedy())
+            raise find_diverged_weights(
+                run.model.named_parameters(), epoch=run.epoch, step=run.step, remedy=self._remedy()
+            )
 
     def _remedy(self) -> str:
         kept = "" if self.checkpoints is None else f"; the last good checkpoint is in {self.checkpoints.directory}"
@@ -382,17 +381,17 @@ def train(
             model.to(fabric.device)
             data = data.to(fabric.device)
             if not model.trainable:
-                return _evaluated(model, config, data, fabric, checkpoints, mark, began)
+                return _evaluate_fitted(model, config, data, fabric, checkpoints, mark, began)
             keeps = on_interrupt == "keep"
             loop = Loop(model, config, data, fabric, checkpoints, shown, tracked, saved, keeps_on_interrupt=keeps)
-            _watched(loop, mark)
+            _run_loop(loop, mark)
     run = loop.run
     model.load_state_dict(run.kept)
     model.to(home).eval()
     return TrainResult(model, run.history, run.stopping.kept_epoch or 0, run.reason or "epochs", config, mark, folder)
 
 
-def _evaluated(
+def _evaluate_fitted(
     model: Forecaster,
     config: TrainConfig,
     data: WindowSets,
@@ -427,13 +426,13 @@ def _start(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
         except TypeError as error:
             problem = f'"fresh" cannot reinitialise this model ({error}); or give start="given"'
             raise FernError(problem, argument="start") from None
-    model.prepare(_looked_at(data.train))
+    model.prepare(_iterate_batches(data.train))
     if isinstance(model, FittedForecaster):
         judged = torch.linspace(0, len(data.validation) - 1, min(JUDGED, len(data.validation))).round().long()
         model.fit(data.train.stretches(), *data.validation.gather(judged))
 
 
-def _looked_at(windows: Windows) -> Iterator[tuple[Tensor, Tensor]]:
+def _iterate_batches(windows: Windows) -> Iterator[tuple[Tensor, Tensor]]:
     """Every window in order of time; of more than `PREPARE_WINDOWS` so many, evenly spaced."""
     count = min(len(windows), PREPARE_WINDOWS)
     for first in range(0, count, PREPARE_BATCH):
@@ -458,12 +457,12 @@ def _restore(run: TrainingRun, saved: Saved, config: TrainConfig, checkpoints: C
         run.reason = "epochs"  # it was given fewer of them
 
 
-def _watched(loop: Loop, mark: Fingerprint) -> None:
+def _run_loop(loop: Loop, mark: Fingerprint) -> None:
     """Run the loop, and tell progress and tracker how it began and ended."""
     outcome, failed = "interrupted", True
     loop.tracker.start(mark.settings)
     try:
-        loop.epochs()
+        loop.run_epochs()
         outcome = f"stopped by {loop.run.reason}, kept epoch {loop.run.stopping.kept_epoch}"
         failed = False
     except FernError as error:

@@ -109,15 +109,15 @@ def _over_sets(vectors: Tensor, x: Tensor, kernel: Callable[..., None], *argumen
     def run(start: int, stop: int) -> None:
         kernel((start, stop, n), (repeats, r, p), *arguments)
 
-    others = [
+    jobs = [
         (_pool(os.getpid(), shares - 1).submit(run, start, stop), start, stop) for start, stop in pairwise(edges[1:])
     ]
     run(edges[0], edges[1])
-    for share, start, stop in others:
-        if share.cancel():  # no thread was free to begin it
+    for job, start, stop in jobs:
+        if job.cancel():  # no thread was free to begin it
             run(start, stop)
         else:
-            share.result()
+            job.result()
 
 
 @cache

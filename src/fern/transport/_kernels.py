@@ -31,7 +31,7 @@ def _part(function: Any) -> Any:
 
 
 @_part
-def _padded(p: int) -> int:
+def _round_up(p: int) -> int:
     """p rounded up to whole loop turns."""
     return (p + UNROLLED - 1) // UNROLLED * UNROLLED
 
@@ -47,7 +47,7 @@ def _gather(scratch: Array, at: int, source: Array, first: int, stride: int, cou
             scratch[at + k * LANES + lane] = source[first + lane * stride + k]
         for lane in range(count, LANES):
             scratch[at + k * LANES + lane] = 0.0
-    for k in range(p * LANES, _padded(p) * LANES):
+    for k in range(p * LANES, _round_up(p) * LANES):
         scratch[at + k] = 0.0
 
 
@@ -159,7 +159,7 @@ def _gather_sets(
     p: int,
 ) -> None:
     """The vectors of eight sets to lanes, and their weights 2 / vᵀv."""
-    size = _padded(p) * LANES
+    size = _round_up(p) * LANES
     for i in range(reflections):
         row = v + i * size
         _gather(scratch, row, source, first * strides[0] + i * strides[1], strides[0], count, p)
@@ -180,7 +180,7 @@ def reflect(
     """Y = U x, or Uᵀ x where ``back``."""
     start, stop, n = sets
     repeats, r, p = shape
-    size = _padded(p) * LANES
+    size = _round_up(p) * LANES
     weight, v = 0, r * LANES
     state = v + r * size
     scratch = np.empty(state + size, x.dtype)
@@ -210,7 +210,7 @@ def reflect_backward(
     """Gradients of `reflect`, from its result y, which is retraced."""
     start, stop, n = sets
     repeats, r, p = shape
-    size = _padded(p) * LANES
+    size = _round_up(p) * LANES
     weight, v = 0, r * LANES
     into = v + r * size
     state = into + r * size
@@ -245,7 +245,7 @@ def push(
     """Turned = U x and y = Uᵀ Λ turned."""
     start, stop, n = sets
     repeats, r, p = shape
-    size = _padded(p) * LANES
+    size = _round_up(p) * LANES
     weight, v = 0, r * LANES
     scale = v + r * size
     state = scale + size
@@ -283,7 +283,7 @@ def push_backward(
     """Gradients of `push`, from ``turned`` = U x: y is computed again, and both halves retraced."""
     start, stop, n = sets
     repeats, r, p = shape
-    size = _padded(p) * LANES
+    size = _round_up(p) * LANES
     weight, v = 0, r * LANES
     into = v + r * size
     slope = into + r * size

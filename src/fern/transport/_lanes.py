@@ -116,15 +116,7 @@ def neg(typing: Any, a: Any) -> Any:
 @operation
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """A · b + c, rounded once."""
-
-    def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
-        kind = args[0].type
-        signature = ir.FunctionType(kind, [kind, kind, kind])
-        name = f"llvm.fma.v{LANES}f{a.dtype.bitwidth}"
-        function = cgutils.get_or_insert_function(builder.module, signature, name)  # type: ignore[no-untyped-call]
-        return builder.call(function, args)
-
-    return a(a, a, a), generate
+    return a(a, a, a), lambda _context, builder, _, args: _call_intrinsic(builder, "fma", *args)
 
 
 @operation
@@ -133,16 +125,12 @@ def reflection_weight(typing: Any, squared: Any) -> Any:
     tiny = float(np.finfo(str(squared.dtype)).tiny)
 
     def generate(_context: Any, builder: Any, _: Any, args: Any) -> Any:
-        value = args[0]
-
-        def constant(number: float) -> Any:
-            return ir.Constant(value.type, [number] * LANES)
-
-        vanishing = builder.fcmp_ordered("<", value, constant(tiny))
-        overflown = builder.fcmp_ordered("==", value, constant(float("inf")))
-        weight = builder.fdiv(constant(2.0), value)
-        weight = builder.select(overflown, constant(float("nan")), weight)
-        return builder.select(vanishing, constant(0.0), weight)
+        value, kind = args[0], args[0].type
+        vanishing = builder.fcmp_ordered("<", value, splat(kind, tiny))
+        overflown = builder.fcmp_ordered("==", value, splat(kind, float("inf")))
+        weight = builder.fdiv(splat(kind, 2.0), value)
+        weight = builder.select(overflown, splat(kind, float("nan")), weight)
+        return builder.select(vanishing, splat(kind, 0.0), weight)
 
     return squared(squared), generate
 
@@ -166,7 +154,7 @@ def transpose(
             return builder.add(start, builder.mul(stride, ir.Constant(start.type, number)))
 
         rows = [_load(context, builder, source, given, row(given_at, given_stride, k)) for k in range(LANES)]
-        for k, value in enumerate(_transposed(builder, rows)):
+        for k, value in enumerate(_transpose_rows(builder, rows)):
             _store(context, builder, target, into, row(into_at, into_stride, k), value)
         return context.get_dummy_value()
 
@@ -174,7 +162,7 @@ def transpose(
     return types.void(target, *places, source, *places), generate
 
 
-def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+def _transpose_rows(builder: Any, rows: list[Any]) -> list[Any]:
     """Swap the off-diagonal quarters of the square, then of each quarter, and so on down to single entries."""
     half = LANES // 2
     while half:
@@ -226,24 +214,25 @@ def reciprocal(typing: Any, a: Any) -> Any:
     return a(a), lambda _context, builder, _, args: builder.fdiv(splat(args[0].type, 1.0), args[0])
 
 
-def _named(builder: Any, name: str, *args: Any) -> Any:
+def _call_intrinsic(builder: Any, name: str, *args: Any) -> Any:
     """One of LLVM's own functions of lanes."""
     kind = args[0].type
     signature = ir.FunctionType(kind, [kind] * len(args))
-    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{LANES}f32")  # type: ignore[no-untyped-call]
+    full_name = f"llvm.{name}.v{LANES}{kind.element.intrinsic_name}"
+    function = cgutils.get_or_insert_function(builder.module, signature, full_name)  # type: ignore[no-untyped-call]
     return builder.call(function, args)
 
 
 @operation
 def magnitude(typing: Any, a: Any) -> Any:
     """|a| in float32."""
-    return a(a), lambda _context, builder, _, args: _named(builder, "fabs", *args)
+    return a(a), lambda _context, builder, _, args: _call_intrinsic(builder, "fabs", *args)
 
 
 @operation
 def copysign(typing: Any, a: Any, b: Any) -> Any:
     """|a| with the sign of b, in float32."""
-    return a(a, a), lambda _context, builder, _, args: _named(builder, "copysign", *args)
+    return a(a, a), lambda _context, builder, _, args: _call_intrinsic(builder, "copysign", *args)
 
 
 @operation
@@ -259,7 +248,7 @@ def exponential(typing: Any, scaled: Any) -> Any:
         fraction = builder.fsub(x, builder.fsub(shifted, splat(kind, _ROUNDING)))
         value = splat(kind, _EXPONENTIAL[-1])
         for coefficient in reversed(_EXPONENTIAL[:-1]):
-            value = _named(builder, "fma", value, fraction, splat(kind, coefficient))
+            value = _call_intrinsic(builder, "fma", value, fraction, splat(kind, coefficient))
         exponent = builder.shl(builder.bitcast(shifted, bits), splat(bits, 23))
         power = builder.bitcast(builder.add(exponent, splat(bits, 127 << 23)), kind)
         return builder.fmul(value, power)

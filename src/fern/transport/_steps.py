@@ -21,7 +21,7 @@ def weights(vectors: Tensor) -> Tensor:  # (*sets, R, p) -> (*sets, R)
     return torch.where(vanishing, 0.0, factor).masked_fill(squared.isinf(), torch.nan)
 
 
-def _reflected(vectors: Tensor, weight: Tensor, x: Tensor, order: Iterable[int]) -> Tensor:
+def _reflect_in_order(vectors: Tensor, weight: Tensor, x: Tensor, order: Iterable[int]) -> Tensor:
     for i in order:
         v = vectors[..., i, :]
         x = x - (weight[..., i] * (v * x).sum(-1)).unsqueeze(-1) * v
@@ -31,14 +31,14 @@ def _reflected(vectors: Tensor, weight: Tensor, x: Tensor, order: Iterable[int])
 def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
     """U x, or Uᵀ x where ``back``."""
     order = range(vectors.shape[-2])
-    return _reflected(vectors, weights(vectors), x, reversed(order) if back else order)
+    return _reflect_in_order(vectors, weights(vectors), x, reversed(order) if back else order)
 
 
 def push(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """(Uᵀ Λ U x, U x)."""
     weight, order = weights(vectors), range(vectors.shape[-2])
-    turned = _reflected(vectors, weight, x, order)
-    return _reflected(vectors, weight, eigenvalues * turned, reversed(order)), turned
+    turned = _reflect_in_order(vectors, weight, x, order)
+    return _reflect_in_order(vectors, weight, eigenvalues * turned, reversed(order)), turned
 
 
 def _retrace(
@@ -75,7 +75,7 @@ def push_backward(vectors: Tensor, eigenvalues: Tensor, turned: Tensor, grad: Te
     """Gradients of (vectors, eigenvalues, x), given ``turned`` = U x."""
     weight, order = weights(vectors), range(vectors.shape[-2])
     into = torch.zeros_like(vectors)
-    y = _reflected(vectors, weight, eigenvalues * turned, reversed(order))
+    y = _reflect_in_order(vectors, weight, eigenvalues * turned, reversed(order))
     _, grad = _retrace(vectors, weight, y, grad, order, into)
     grad_eigenvalues = (grad * turned).sum_to_size(eigenvalues.shape)
     _, grad = _retrace(vectors, weight, turned, eigenvalues * grad, reversed(order), into)

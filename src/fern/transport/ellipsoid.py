@@ -35,8 +35,8 @@ def spd_square_diagonal(vectors: Tensor, eigenvalues: Tensor) -> Tensor:  # (...
     to the bounds min Λ² <= diagonal <= max Λ²: the error of the square root of the diagonal is then below
     1e-7 of the largest eigenvalue.
     """
-    if _takes(vectors, eigenvalues):
-        return _few(vectors, eigenvalues)
+    if _fits_kernel(vectors, eigenvalues):
+        return _run_kernel(vectors, eigenvalues)
     wide = wide_dtype(vectors.device)
     v, squares = vectors.to(wide), eigenvalues.to(wide).square()
     gram = v @ v.mT
@@ -51,7 +51,7 @@ def spd_square_diagonal(vectors: Tensor, eigenvalues: Tensor) -> Tensor:  # (...
     return (diagonal + (bounded - diagonal).detach()).to(eigenvalues.dtype)
 
 
-def _takes(vectors: Tensor, eigenvalues: Tensor) -> bool:
+def _fits_kernel(vectors: Tensor, eigenvalues: Tensor) -> bool:
     """Whether compiled code may do it: few sets with reflections, on the CPU, and nobody records or traces."""
     return (
         not torch.is_grad_enabled()
@@ -67,7 +67,7 @@ def _takes(vectors: Tensor, eigenvalues: Tensor) -> bool:
     )
 
 
-def _few(vectors: Tensor, eigenvalues: Tensor) -> Tensor:
+def _run_kernel(vectors: Tensor, eigenvalues: Tensor) -> Tensor:
     diagonal = torch.empty_like(eigenvalues, memory_format=torch.contiguous_format)
     v = vectors.detach().contiguous().numpy().reshape(-1, *vectors.shape[-2:])
     scales = eigenvalues.detach().contiguous().numpy().reshape(-1, eigenvalues.shape[-1])
@@ -180,18 +180,18 @@ class Ellipsoid(Distribution):
         eigenvalue_floor: float | Tensor = EIGENVALUE_FLOOR,  # or one that broadcasts with (*batch, g, p)
         validate_args: bool | None = None,
     ) -> None:
-        self.horizon = _checks.ellipsoid_shapes(eigenvalues, reflections, horizon, shift=shift, offset=offset)
-        _checks.positive_number("base_variance", base_variance)
-        _checks.floor("eigenvalue_floor", eigenvalue_floor, eigenvalues)
-        batch = _checks.batch_shape(eigenvalues, reflections, shift=shift, offset=offset)
+        self.horizon = _checks.require_shapes(eigenvalues, reflections, horizon, shift=shift, offset=offset)
+        _checks.require_positive_number("base_variance", base_variance)
+        _checks.require_floor("eigenvalue_floor", eigenvalue_floor, eigenvalues)
+        batch = _checks.find_batch_shape(eigenvalues, reflections, shift=shift, offset=offset)
         checked = Distribution._validate_args if validate_args is None else validate_args
         if checked:
-            _checks.finite("eigenvalues", eigenvalues)
-            _checks.not_negative("eigenvalues", eigenvalues)
-            _checks.finite("reflections", reflections)
+            _checks.require_finite("eigenvalues", eigenvalues)
+            _checks.require_not_negative("eigenvalues", eigenvalues)
+            _checks.require_finite("reflections", reflections)
             for name, placed in (("shift", shift), ("offset", offset)):
                 if placed is not None:
-                    _checks.finite(name, placed)
+                    _checks.require_finite(name, placed)
         self.patches, self.patch_size = eigenvalues.shape[-2:]
         self.base_variance = float(base_variance)
         self.eigenvalue_floor = eigenvalue_floor
@@ -254,9 +254,9 @@ class Ellipsoid(Distribution):
             expected = "one number for each distribution, not for each step"
             raise FernError(f"got shape {tuple(by.shape)}", argument="scale", expected=expected)
         if self._validate_args:
-            _checks.finite("scale", by)
-            _checks.finite("shift", to)
-            _checks.positive("scale", by)
+            _checks.require_finite("scale", by)
+            _checks.require_finite("shift", to)
+            _checks.require_positive("scale", by)
         new = self._like(None)
         by = by.unsqueeze(-1)  # (..., 1, 1)
         eigenvalues = self.eigenvalues * by
@@ -284,8 +284,7 @@ class Ellipsoid(Distribution):
             value = value.unsqueeze(-1)
         if value.shape[-1] not in (1, self.horizon):
             raise FernError(f"got {value.shape[-1]} steps", argument=name, expected=f"1 or {self.horizon}")
-        wanted = torch.Size([*self.batch_shape, value.shape[-1]])
-        _checks.broadcasts_to(wanted, value.shape, name)
+        _checks.require_broadcast(torch.Size([*self.batch_shape, value.shape[-1]]), value.shape, name)
         return value
 
     # --- the map -------------------------------------------------------------------------------------------
@@ -321,7 +320,7 @@ class Ellipsoid(Distribution):
     def mean(self) -> Tensor:  # (*batch, H)
         """A t + o: the map at y0 = 0. (The mode and the median as well.)"""
         if self._shifted:
-            return self._to_horizon(self._moved(self._push(self.shift)))
+            return self._to_horizon(self._add_offset(self._push(self.shift)))
         return self._to_horizon(self.shift if self.offset is None else self.offset)
 
     @property
@@ -427,9 +426,9 @@ class Ellipsoid(Distribution):
         return spd_push(self.reflections, self.eigenvalues, x)
 
     def _map(self, y0: Tensor) -> Tensor:  # (..., g, p)
-        return self._moved(self._push(y0 + self.shift if self._shifted else y0))
+        return self._add_offset(self._push(y0 + self.shift if self._shifted else y0))
 
-    def _moved(self, y: Tensor) -> Tensor:  # (..., g, p)
+    def _add_offset(self, y: Tensor) -> Tensor:  # (..., g, p)
         return y if self.offset is None else y + self.offset
 
     def _source(self, y: Tensor) -> Tensor:  # (..., H) -> (..., g, p)
@@ -442,14 +441,14 @@ class Ellipsoid(Distribution):
         return self.log_det.sum(-1)
 
     def _check_event(self, name: str, value: Tensor) -> None:
-        _checks.event(name, value, self.batch_shape, self.horizon)
+        _checks.require_event(name, value, self.batch_shape, self.horizon)
         if self._validate_args:
-            _checks.finite(name, value)
+            _checks.require_finite(name, value)
 
     def _check_pointwise(self, name: str, value: Tensor) -> None:
-        _checks.pointwise(name, value, self.batch_shape, self.horizon)
+        _checks.require_pointwise(name, value, self.batch_shape, self.horizon)
         if self._validate_args:
-            _checks.finite(name, value)
+            _checks.require_finite(name, value)
 
     def _inside(self, device: torch.device) -> Tensor:  # (g, p)
         steps = torch.arange(self.patches * self.patch_size, device=device)

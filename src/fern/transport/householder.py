@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from fern.errors import FernError
 from fern.transport import _checks, _compiled, _steps
-from fern.transport._checks import common_shape
+from fern.transport._checks import find_common_shape
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Grouping:
             return cls(x.dtype)
         shapes = [part.shape[:-core] for part, core in parts]
         problem = f"batch shapes {(*map(tuple, shapes), tuple(x.shape[:-1]))} do not broadcast to one shape"
-        batch = common_shape(*shapes, x.shape[:-1], problem=problem)
-        packed = common_shape(*(_unexpanded(*part).shape[: -part[1]] for part in parts), problem=problem)
+        batch = find_common_shape(*shapes, x.shape[:-1], problem=problem)
+        packed = find_common_shape(*(_drop_expanded(*part).shape[: -part[1]] for part in parts), problem=problem)
         shared = (*[1] * (len(batch) - len(packed)), *packed)
         repeats = [d for d in range(len(batch)) if shared[d] == 1]
         dtype = x.dtype
@@ -54,7 +54,7 @@ class Grouping:
         """A set tensor, broadcast to all sets."""
         if self.batch is None:
             return part
-        spread = _unexpanded(part, core).to(self.dtype).expand(*self.shared, *part.shape[-core:])
+        spread = _drop_expanded(part, core).to(self.dtype).expand(*self.shared, *part.shape[-core:])
         return spread.reshape(*(length for length in self.shared if length != 1), *part.shape[-core:])
 
     def sides(self, x: Tensor) -> Tensor:  # (..., p) -> (*sides, *sets, p)
@@ -70,7 +70,7 @@ class Grouping:
         return y.permute(*sorted(range(len(self.order)), key=self.order.__getitem__), -1)
 
 
-def _unexpanded(tensor: Tensor, core: int) -> Tensor:
+def _drop_expanded(tensor: Tensor, core: int) -> Tensor:
     """The tensor without the repeats that ``expand`` made (stride 0) in its batch dimensions."""
     for d in range(tensor.ndim - core):
         if tensor.stride(d) == 0 and tensor.shape[d] > 1:
@@ -123,11 +123,6 @@ class _Reflect(torch.autograd.Function):
 
 class _Push(torch.autograd.Function):
     """Uᵀ Λ U x. Keeps vectors, eigenvalues and U x: O(R·n) numbers, none per reflection."""
-
-    @staticmethod
-    def plain(vectors: Tensor, eigenvalues: Tensor, x: Tensor) -> Tensor:
-        """The map without a record."""
-        return _engine(x).push(vectors, eigenvalues, x)[0]
 
     @staticmethod
     def forward(
@@ -198,22 +193,22 @@ def spd_push(
         tensor([3., 0.])
     """
     _check(vectors, x)
-    _checks.floating("eigenvalues", eigenvalues)
+    _checks.require_floating("eigenvalues", eigenvalues)
     if eigenvalues.ndim < 1 or eigenvalues.shape[-1] != x.shape[-1]:
         expected = f"(..., {x.shape[-1]}) to match x"
         raise FernError(f"got shape {tuple(eigenvalues.shape)}", argument="eigenvalues", expected=expected)
-    _checks.one_device(vectors=vectors, eigenvalues=eigenvalues, x=x)
+    _checks.require_one_device(vectors=vectors, eigenvalues=eigenvalues, x=x)
     grouping = Grouping.of(x, (vectors, 2), (eigenvalues, 1))
     arguments = grouping.sets(vectors, 2), grouping.sets(eigenvalues, 1), grouping.sides(x)
     if not torch.is_grad_enabled():  # nothing to record: autograd's own bookkeeping takes longer than a small push
-        return grouping.undo(_Push.plain(*arguments))
+        return grouping.undo(_engine(arguments[2]).push(*arguments)[0])
     result: Tensor = _Push.apply(*arguments)  # type: ignore[no-untyped-call]
     return grouping.undo(result)
 
 
 def _turn(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
     _check(vectors, x)
-    _checks.one_device(vectors=vectors, x=x)
+    _checks.require_one_device(vectors=vectors, x=x)
     grouping = Grouping.of(x, (vectors, 2))
     arguments = grouping.sets(vectors, 2), grouping.sides(x)
     result: Tensor = _Reflect.apply(*arguments, back)  # type: ignore[no-untyped-call]
@@ -221,8 +216,8 @@ def _turn(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:
 
 
 def _check(vectors: Tensor, x: Tensor) -> None:
-    _checks.floating("vectors", vectors)
-    _checks.floating("x", x)
+    _checks.require_floating("vectors", vectors)
+    _checks.require_floating("x", x)
     if x.ndim < 1:
         raise FernError("got a scalar", argument="x", expected="shape (..., p)")
     if vectors.ndim < 2 or vectors.shape[-1] != x.shape[-1]:

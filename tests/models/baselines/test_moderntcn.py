@@ -136,7 +136,7 @@ def test_the_last_time_step_is_seen_whatever_the_context() -> None:
         changed = past.clone()
         changed[:, -1] += 1.0
         # A change of one step moves mean and spread of the window too: compare what the stem makes of both.
-        same = [model._embedded(series.transpose(1, 2)) for series in (past, changed)]
+        same = [model._embed(series.transpose(1, 2)) for series in (past, changed)]
         assert not torch.allclose(same[0], same[1]), length
 
 
@@ -207,7 +207,7 @@ def test_both_convolutions_merge_into_one_in_evaluation() -> None:
     block = model.blocks[0]
     assert isinstance(block, Block)
     rows = torch.randn(24, 5, 12, generator=Generator().manual_seed(1))
-    assert torch.allclose(block.merged(rows), block.convolved(rows), atol=1e-5)
+    assert torch.allclose(block.convolve_merged(rows), block.convolve(rows), atol=1e-5)
 
 
 # --------------------------------------------------------------------------------------------------- the settings

@@ -114,7 +114,7 @@ def test_the_ensemble_beats_each_member_on_seasonal_walks(rng):
     future = np.stack([one[60:] for one in panel])
     members = fit_members([one[:60] for one in panel], 12, MONTHS)
     errors = np.abs(members.means - future[:, None]).mean(axis=(0, 2))
-    assert np.abs(members.combined(MONTHS).mean - future).mean() < errors.min() * 1.01
+    assert np.abs(members.combine(MONTHS).mean - future).mean() < errors.min() * 1.01
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_the_mean_through_the_exponential_is_the_lognormal_one(walk):
 
 
 def test_nothing_lies_below_a_bound(walk):
-    bounded = walk.bounded(np.array([0.0]))
+    bounded = walk.clip_below(np.array([0.0]))
     assert bounded.table.min() == 0
     assert bounded.sample(200, np.random.default_rng(0)).min() == 0
     assert (bounded.quantile([0.9]) == walk.quantile([0.9])).all()

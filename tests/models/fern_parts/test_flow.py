@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from fern.models.fern_parts.flow import JUDGED, LEAST_DEGREE, MOST_TERMS, PolynomialFlow, PolynomialTerms, _Even
+from fern.models.fern_parts.flow import JUDGED, LEAST_DEGREE, MOST_TERMS, PolynomialFlow, PolynomialTerms, _EvenSample
 from fern.models.polynomial import Ring
 from fern.systems import scenario, simulate
 
@@ -29,8 +29,8 @@ def learnt(windows: Tensor, **settings: Any) -> PolynomialFlow:
 
 def missed(flow: PolynomialFlow, windows: Tensor) -> float:
     """By one patch, standardised."""
-    made = flow(flow.standardised(windows[:, :8]))
-    return float((made - flow.standardised(windows[:, 8:12])).square().mean().sqrt())
+    made = flow(flow.standardise(windows[:, :8]))
+    return float((made - flow.standardise(windows[:, 8:12])).square().mean().sqrt())
 
 
 def test_without_noise_the_newest_row_is_the_state() -> None:
@@ -43,8 +43,8 @@ def test_under_noise_earlier_rows_average_it_out_of_the_newest() -> None:
     noisy = lorenz(noise=0.05)
     flow, alone = learnt(noisy), learnt(noisy, seen=1)
     assert bool(flow.linear.any()) and not len(alone.linear)
-    made = alone(alone.standardised(noisy[:, 7:8]))
-    before = float((made - alone.standardised(noisy[:, 8:12])).square().mean().sqrt())
+    made = alone(alone.standardise(noisy[:, 7:8]))
+    before = float((made - alone.standardise(noisy[:, 8:12])).square().mean().sqrt())
     # The noise of the target, 0.05, is in both; of the context's noise most is gone.
     assert missed(flow, noisy) ** 2 - 0.05**2 < 0.5 * (before**2 - 0.05**2)
     assert float(flow.unit) == pytest.approx(missed(flow, noisy), rel=0.05)
@@ -74,10 +74,10 @@ def test_on_a_ring_every_channel_teaches_the_same_coefficients() -> None:
     flow = learnt(noisy, degree=1, ring=Ring(6, reach=1))
     assert flow.polynomial.shape == (4, 4) and flow.linear.shape == (21, 4)
     assert bool(flow.linear.any())
-    x = flow.standardised(noisy[:5, :8])
+    x = flow.standardise(noisy[:5, :8])
     assert torch.allclose(flow(x.roll(2, 2)), flow(x).roll(2, 2), atol=1e-5)
-    level = flow.standardised(still[:, 0].expand(60, 6))
-    ahead, last = flow(flow.standardised(noisy[:, :8]))[:, 0], flow.standardised(noisy[:, 7])
+    level = flow.standardise(still[:, 0].expand(60, 6))
+    ahead, last = flow(flow.standardise(noisy[:, :8]))[:, 0], flow.standardise(noisy[:, 7])
     assert float((ahead - level).square().mean()) < 0.4 * float((last - level).square().mean())
 
 
@@ -89,7 +89,7 @@ def field(rows: int) -> Tensor:  # (n, 68, 64)
 def test_on_a_smooth_ring_the_flow_misses_by_its_unit_in_float32_too() -> None:
     windows = field(1500)
     flow = learnt(windows, ring=Ring(64, reach=8))
-    x, came = (flow.without_weak_waves(flow.standardised(part)) for part in (windows[:, :8], windows[:, 8:12]))
+    x, came = (flow.without_weak_waves(flow.standardise(part)) for part in (windows[:, :8], windows[:, 8:12]))
     left = float((flow.without_weak_waves(flow(x)) - came).square().mean().sqrt())
     assert left == pytest.approx(float(flow.unit), rel=0.1)
     assert left < 1e-3
@@ -98,7 +98,7 @@ def test_on_a_smooth_ring_the_flow_misses_by_its_unit_in_float32_too() -> None:
 
 def test_the_windows_that_ways_are_judged_by_are_taken_evenly_and_are_neither_few_nor_many() -> None:
     for total in (1, 255, 256, 511, 512, 3000):
-        even = _Even()
+        even = _EvenSample()
         for part in torch.arange(total).view(-1, 1, 1).split(100):
             even.add(part, part)
         taken = even.windows()[0].flatten()
@@ -126,7 +126,7 @@ def test_what_was_learnt_before_does_not_stay() -> None:
 def test_a_network_reads_the_newest_row_and_differences_of_size_one() -> None:
     windows = lorenz()
     flow = learnt(windows)
-    x = flow.standardised(windows[:, :8])
+    x = flow.standardise(windows[:, :8])
     read = flow.context(x)
     assert torch.equal(read[:, -1], x[:, -1])
     assert torch.allclose(read[:, :-1].square().mean(dim=(0, 2)).sqrt(), torch.ones(7), atol=1e-3)
@@ -158,27 +158,27 @@ def test_the_degree_is_cut_before_channels_are(channels: int, made: tuple[int, i
 
 
 def test_terms_that_windows_cannot_tell_stay_zero() -> None:
-    make_up = PolynomialTerms.of(2, degree=3)
+    basis = PolynomialTerms.of(2, degree=3)
     values = torch.randn(59, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    found = make_up.fit(make_up.features(values), values)
-    assert make_up.told_by(59) == [0, 1, 2]
+    found = basis.fit(basis.features(values), values)
+    assert basis.select_terms(59) == [0, 1, 2]
     assert torch.allclose(found[1:3], torch.eye(2, dtype=torch.float64))
     assert not found[3:].any()
 
 
 def test_few_windows_leave_components_out_and_keep_the_degree() -> None:
-    make_up = PolynomialTerms.of(64, degree=3)
-    told = [make_up.terms[place] for place in make_up.told_by(60)]
+    basis = PolynomialTerms.of(64, degree=3)
+    told = [basis.terms[place] for place in basis.select_terms(60)]
     assert told == [(), (0,), (1,), (0, 0), (0, 1), (1, 1)]
-    assert make_up.told_by(1) == [0]
-    assert len(make_up.told_by(10_000)) == len(make_up.terms) == 496
+    assert basis.select_terms(1) == [0]
+    assert len(basis.select_terms(10_000)) == len(basis.terms) == 496
 
 
 def test_axes_are_orthogonal_and_the_largest_component_has_deviation_one() -> None:
     generator = torch.Generator().manual_seed(2)
     states = torch.randn(500, 40, dtype=torch.float64, generator=generator) * torch.linspace(3.0, 0.01, 40)
-    make_up = PolynomialTerms.of(40, degree=2)
-    axes = make_up.axes(states)
+    basis = PolynomialTerms.of(40, degree=2)
+    axes = basis.axes(states)
     products = axes.T @ axes
     assert torch.allclose(products, products[0, 0] * torch.eye(30, dtype=torch.float64), atol=1e-12)
     sizes = (states @ axes).square().mean(0)
@@ -193,10 +193,10 @@ def test_axes_of_a_state_that_never_moves_stay_within_float32() -> None:
 
 def test_a_ridge_of_components_moves_what_can_be_told_by_next_to_nothing() -> None:
     generator = torch.Generator().manual_seed(5)
-    make_up = PolynomialTerms.of(31, degree=1)
+    basis = PolynomialTerms.of(31, degree=1)
     plain = PolynomialTerms(40, 31, 1)
     values = torch.randn(2000, 31, dtype=torch.float64, generator=generator)
     wanted = values @ torch.randn(31, 4, dtype=torch.float64, generator=generator)
-    features = make_up.features(values)
+    features = basis.features(values)
     assert plain.reduced
-    assert torch.allclose(plain.fit(features, wanted), make_up.fit(features, wanted), atol=1e-8)
+    assert torch.allclose(plain.fit(features, wanted), basis.fit(features, wanted), atol=1e-8)

@@ -69,11 +69,11 @@ class FunctionForecaster(PointForecaster):
         except Exception as error:
             raise FernError(f"raised {type(error).__name__} for {where}: {error}", argument=self.name) from error
         values = self._as_numbers(output, context.dtype, where)
-        wanted = (*context.shape[:-2], self.config.horizon, self.config.channels)
-        if self.config.channels == 1 and values.shape == wanted[:-1]:
+        shape = (*context.shape[:-2], self.config.horizon, self.config.channels)
+        if self.config.channels == 1 and values.shape == shape[:-1]:
             values = values[..., None]
-        if values.shape != wanted:
-            raise FernError(f"returned shape {values.shape} for {where}", argument=self.name, expected=wanted)
+        if values.shape != shape:
+            raise FernError(f"returned shape {values.shape} for {where}", argument=self.name, expected=shape)
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
             *first, step, channel = (int(i) for i in bad[0])
@@ -124,10 +124,10 @@ class ModuleForecaster(PointForecaster):
 
     def predict(self, past: Tensor) -> Tensor:
         """What the module gives, of the right shape."""
-        name, wanted = type(self.module).__name__, (len(past), self.config.horizon, self.config.channels)
+        name, shape = type(self.module).__name__, (len(past), self.config.horizon, self.config.channels)
         output = self.module(past)
         if not isinstance(output, Tensor):
-            raise FernError(f"returned {type(output).__name__}", argument=name, expected=f"a tensor of shape {wanted}")
-        if tuple(output.shape) != wanted:
-            raise FernError(f"returned shape {tuple(output.shape)}", argument=name, expected=wanted)
+            raise FernError(f"returned {type(output).__name__}", argument=name, expected=f"a tensor of shape {shape}")
+        if tuple(output.shape) != shape:
+            raise FernError(f"returned shape {tuple(output.shape)}", argument=name, expected=shape)
         return output

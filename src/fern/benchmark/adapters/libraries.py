@@ -126,10 +126,10 @@ def split_settings(text: str) -> tuple[str, dict[str, Any]]:
             ...
         fern.errors.FernError: settings (24): need names and plain values, as in (season_length=24)
     """
-    matched = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text, re.S)
-    if matched is None:
+    match = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text, re.S)
+    if match is None:
         raise FernError(f"{text!r} has brackets that do not match", argument="settings")
-    name, inside = matched[1], matched[2]
+    name, inside = match[1], match[2]
     if inside is None:
         return name, {}
     wrong = FernError(f"settings ({inside}): need names and plain values, as in (season_length=24)")

@@ -47,11 +47,11 @@ class NeuralForecastForecaster(PointForecaster):
         import_optional("neuralforecast", extra=EXTRA)
         known = isinstance(model, nn.Module) and all(hasattr(model, name) for name in NEEDED)
         if not known:
-            needed = "a neuralforecast model such as NHITS(h=24, input_size=96)"
-            raise FernError(f"got {describe_kind(model)}", argument="model", expected=needed)
+            expected = "a neuralforecast model such as NHITS(h=24, input_size=96)"
+            raise FernError(f"got {describe_kind(model)}", argument="model", expected=expected)
         name = type(model).__name__
         exogenous = [*model.futr_exog_list, *model.hist_exog_list, *model.stat_exog_list]
-        refused = (
+        refusals = (
             (model.RECURRENT, ", which forecasts recursively", "one that gives the horizon at once"),
             (exogenous, f" with the exogenous variables {exogenous}", "one without"),
             (
@@ -60,9 +60,9 @@ class NeuralForecastForecaster(PointForecaster):
                 "a point loss such as MAE() or MSE()",
             ),
         )
-        for wrong, trait, needed in refused:
+        for wrong, trait, expected in refusals:
             if wrong:
-                raise FernError(f"got {name}{trait}", argument="model", expected=needed)
+                raise FernError(f"got {name}{trait}", argument="model", expected=expected)
         if model.MULTIVARIATE and model.n_series != channels:
             problem = f"got {channels}, but {name} was made with n_series={model.n_series}; needs the same"
             raise FernError(problem, argument="channels")
@@ -90,13 +90,11 @@ class NeuralForecastForecaster(PointForecaster):
         scaled = scaler.transform(x=series[:, :, None], mask=seen[:, :, None])[:, :, 0]
         inputs = {"insample_y": scaled, "insample_mask": seen, "futr_exog": None, "hist_exog": None, "stat_exog": None}
         output: Tensor = self.model(inputs)
-        wanted = (series.shape[0], self.config.horizon, together)
+        shape = (series.shape[0], self.config.horizon, together)
         if output.numel() != series.shape[0] * self.config.horizon * together:
-            raise FernError(
-                f"returned shape {tuple(output.shape)}", argument=type(self.model).__name__, expected=wanted
-            )
+            raise FernError(f"returned shape {tuple(output.shape)}", argument=type(self.model).__name__, expected=shape)
         forecast: Tensor = scaler.inverse_transform(
-            z=output.reshape(wanted), x_shift=scaler.x_shift[:, :, 0], x_scale=scaler.x_scale[:, :, 0]
+            z=output.reshape(shape), x_shift=scaler.x_shift[:, :, 0], x_scale=scaler.x_scale[:, :, 0]
         )
         if self.model.MULTIVARIATE:
             return forecast
@@ -130,10 +128,10 @@ def neuralforecast_model(
     seed = int(torch.randint(2**32, ()))
     with _random_state_kept():
         try:
-            made = kind(**sizes, random_seed=seed, **{"max_steps": 1, "logger": False, **settings})
+            model = kind(**sizes, random_seed=seed, **{"max_steps": 1, "logger": False, **settings})
         except Exception as error:
             raise FernError(f"cannot be built with {dict(settings)}: {error}", argument=name) from error
-    return NeuralForecastForecaster(made, channels=channels)
+    return NeuralForecastForecaster(model, channels=channels)
 
 
 @contextmanager

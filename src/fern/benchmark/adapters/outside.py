@@ -89,7 +89,7 @@ def import_object(text: str, *, what: str = "TARGET") -> Any:
         raise FernError(expected="a module and a callable in it, such as my_package.models:forecast", where=where)
     extra = extra_for(module)
     try:
-        loaded: Any = import_module(module) if extra is None else import_optional(module, extra=extra)
+        target: Any = import_module(module) if extra is None else import_optional(module, extra=extra)
     except MissingExtra as error:
         raise error.within(where) from None
     except SystemExit as error:
@@ -97,22 +97,22 @@ def import_object(text: str, *, what: str = "TARGET") -> Any:
     except BaseException as error:  # noqa: BLE001  whatever a user's module does when it is imported
         raise FernError(f"{module} cannot be imported: {type(error).__name__}: {error}", where=where) from None
     for part in name.split("."):
-        if not hasattr(loaded, part):
-            raise FernError(_missing(module, part, loaded), where=where)
-        loaded = getattr(loaded, part)
-    adapter = adapter_of(loaded)
+        if not hasattr(target, part):
+            raise FernError(_missing(module, part, target), where=where)
+        target = getattr(target, part)
+    adapter = adapter_of(target)
     if adapter is not None:
-        if settings and not isinstance(loaded, type):
+        if settings and not isinstance(target, type):
             raise FernError(f"is an object, so the settings {settings} cannot be given to it", where=where)
-        return builder_of(loaded, adapter, settings)
+        return builder_of(target, adapter, settings)
     if settings:
         raise FernError("takes no settings; only the classes of a known library do", where=where)
-    if not callable(loaded) or (isinstance(loaded, type) and not is_builder(loaded)):
-        kind = f"the class {loaded.__name__}" if isinstance(loaded, type) else type(loaded).__name__
+    if not callable(target) or (isinstance(target, type) and not is_builder(target)):
+        kind = f"the class {target.__name__}" if isinstance(target, type) else type(target).__name__
         raise FernError(
             f"is {kind}", expected=f"a callable taking (context, horizon) or ({', '.join(SIZES)})", where=where
         )
-    return loaded
+    return target
 
 
 def source_fingerprint(text: str) -> str:
@@ -158,15 +158,15 @@ def is_builder(source: object) -> bool:
 
 def build_from(builder: Callable[..., Forecaster | nn.Module], sizes: ModelConfig, *, seed: int) -> Forecaster:
     """The untrained model that a builder gives; torch's own generator, seeded, gives its starting weights."""
-    wanted = _lengths(sizes)
+    lengths = _lengths(sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = builder(**wanted)
+        model = builder(**lengths)
     if isinstance(model, Forecaster):
         require_sizes(model.config, sizes)
         return model
     if isinstance(model, nn.Module):
-        return ModuleForecaster(model, **wanted)
+        return ModuleForecaster(model, **lengths)
     raise FernError(f"built {type(model).__name__}", expected="a fern Forecaster or a torch.nn.Module")
 
 
@@ -210,10 +210,10 @@ def detect_form(function: ForecastFunction, contexts: Floats, horizon: int) -> F
     """The form in which a few windows (n, L, C) give the right shape; a function that takes both must agree in both."""
     # A probe of as many windows as the horizon has steps could have the right shape by accident.
     probe = contexts[: _PROBE + (horizon == _PROBE)]
-    asked: dict[Form, Floats] = {"batch": probe, "window": probe[0]}
+    inputs: dict[Form, Floats] = {"batch": probe, "window": probe[0]}
     fitting: dict[Form, Any] = {}
     troubles: dict[Form, str] = {}
-    for form, context in asked.items():
+    for form, context in inputs.items():
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):  # the other form may well be nonsense to it
                 warnings.simplefilter("ignore")
@@ -222,11 +222,11 @@ def detect_form(function: ForecastFunction, contexts: Floats, horizon: int) -> F
         except Exception as error:  # noqa: BLE001  told when neither form will do
             troubles[form] = f"raised {type(error).__name__}: {error}"
             continue
-        wanted = (*context.shape[:-2], horizon, context.shape[-1])
-        if shape == wanted or (wanted[-1] == 1 and shape == wanted[:-1]):
+        expected = (*context.shape[:-2], horizon, context.shape[-1])
+        if shape == expected or (expected[-1] == 1 and shape == expected[:-1]):
             fitting[form] = outputs
         else:
-            troubles[form] = f"returned shape {shape}, needs {wanted}"
+            troubles[form] = f"returned shape {shape}, needs {expected}"
     if len(fitting) == 2 and not _agree(fitting["batch"], fitting["window"]):
         if not _agree(fitting["batch"], function(probe.copy(), horizon)[0]):
             return "batch"  # it draws at random: no two answers agree
@@ -255,10 +255,10 @@ def _agree(batch: Any, window: Any) -> bool:
 
 
 def _missing(module: str, name: str, owner: object) -> str:
-    own = Path(*module.split(".")).with_suffix(".py").absolute()
+    local_file = Path(*module.split(".")).with_suffix(".py").absolute()
     file = getattr(sys.modules.get(module), "__file__", None)
-    if own.is_file() and (file is None or Path(file).resolve() != own.resolve()):
-        return f"{module} is another module than {own.name} in the current folder; give yours a name of its own"
+    if local_file.is_file() and (file is None or Path(file).resolve() != local_file.resolve()):
+        return f"{module} is another module than {local_file.name} in the current folder; give yours a name of its own"
     near = get_close_matches(name, [entry for entry in dir(owner) if not entry.startswith("_")], n=3)
     hint = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
     return f"{module} was imported, but has no {name!r}{hint}"

@@ -163,10 +163,10 @@ class FevForecaster(FunctionForecaster):
             logger.setLevel(logging.WARNING)  # without fev's notes on every task: there is one for each batch
             try:
                 (predictions,) = self.model.fit_predict(task)
-                made = task.clean_and_validate_predictions(predictions)
+                validated = task.clean_and_validate_predictions(predictions)
             finally:
                 logger.setLevel(level)
-        values = [np.stack(made[name].with_format("numpy")["predictions"][:]) for name in names]
+        values = [np.stack(validated[name].with_format("numpy")["predictions"][:]) for name in names]
         return np.stack(values, axis=-1)
 
 

@@ -16,7 +16,7 @@ from fern.benchmark.execute import RunCache, RunContext, execute_run
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError
-from fern.extras import import_modules, imported_modules
+from fern.extras import import_modules, list_imported_modules
 from fern.processes import describe_exit, end_with_parent, spawn
 from fern.training.evaluation import EpochRecord
 from fern.training.logging import Progress
@@ -81,12 +81,19 @@ class _Worker:
 
     def __init__(self, folder: Path, threads: int) -> None:
         self.key: str | None = None
-        self.pipe, theirs = multiprocessing.get_context("spawn").Pipe()
+        self.pipe, worker_end = multiprocessing.get_context("spawn").Pipe()
         variables = dict.fromkeys(THREAD_VARIABLES, str(threads))
         self.process = spawn(
-            serve, theirs, str(folder), threads, imported_modules(), daemon=True, name="fern", variables=variables
+            serve,
+            worker_end,
+            str(folder),
+            threads,
+            list_imported_modules(),
+            daemon=True,
+            name="fern",
+            variables=variables,
         )
-        theirs.close()  # else its end could not be noticed here
+        worker_end.close()  # else its end could not be noticed here
 
     def begin(self, run: Run) -> None:
         self.key = run.key

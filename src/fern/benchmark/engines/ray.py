@@ -19,7 +19,7 @@ from fern.benchmark.problem import Dataset
 from fern.benchmark.runs import Run
 from fern.benchmark.store import Store
 from fern.errors import FernError, NotWritten
-from fern.extras import add_search_folder, import_modules, imported_modules
+from fern.extras import add_search_folder, import_modules, list_imported_modules
 from fern.training.runtime import RaySession
 
 
@@ -45,7 +45,7 @@ class RayEngine:
         )
         self._shipped: dict[str, Any] = {}  # datasets in the object store by their fingerprints
         self._under_way: dict[Any, str] = {}
-        self._modules = (str(Path.cwd()), imported_modules())
+        self._modules = (str(Path.cwd()), list_imported_modules())
         self._token = f".sweep-{uuid.uuid4().hex}"
 
     def __enter__(self) -> Self:

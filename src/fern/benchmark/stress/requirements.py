@@ -72,11 +72,11 @@ def parse_requirement(text: str) -> Requirement:
             ...
         fern.errors.FernError: regert<0.5: unknown metric 'regert': did you mean 'regret'? Known: ...
     """
-    written = _WRITTEN.fullmatch(text)
-    if written is None or not written[1] or written[2] not in _COMPARE:
-        needed = "a metric, one of < <= > >= and a number, such as regret<0.5"
-        raise FernError(argument="requirement", got=text, expected=needed)
-    metric, sign, number = written.groups()
+    match = _WRITTEN.fullmatch(text)
+    if match is None or not match[1] or match[2] not in _COMPARE:
+        expected = "a metric, one of < <= > >= and a number, such as regret<0.5"
+        raise FernError(argument="requirement", got=text, expected=expected)
+    metric, sign, number = match.groups()
     try:
         bound = float(number)
     except ValueError:

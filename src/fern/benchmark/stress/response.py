@@ -126,9 +126,9 @@ def shock_response(
     calm = window_errors(forecast, twin(trajectory), starts, context_length=context_length, horizon=horizon)
     before = starts + horizon <= row
     level = float(errors[before].mean())
-    averaged = max(1, smoothing // stride)
-    smoothed = _smoothed(errors, starts, row, averaged)
-    limits = (1.0 + tolerance) * np.maximum(level, _smoothed(calm, starts, row, averaged))
+    count = max(1, smoothing // stride)
+    smoothed = _smooth(errors, starts, row, count)
+    limits = (1.0 + tolerance) * np.maximum(level, _smooth(calm, starts, row, count))
     since, windows = starts >= row, -(-(context_length + horizon) // stride)
     return ShockResponse(
         scenario=trajectory.scenario.id or trajectory.scenario.system,
@@ -170,17 +170,17 @@ def window_errors(
     values = np.asarray(trajectory.values, dtype=np.float32)
     errors = []
     for first in range(0, len(starts), _BATCH):
-        some = starts[first : first + _BATCH]
-        contexts = values[some[:, None] + np.arange(-context_length, 0)]
-        truth = values[some[:, None] + np.arange(horizon)].astype(np.float64)
-        made = np.asarray(forecast(contexts.copy()), dtype=np.float64)
-        if made.shape != truth.shape:
-            problem = f"returned shape {made.shape} for contexts {contexts.shape}"
+        batch = starts[first : first + _BATCH]
+        contexts = values[batch[:, None] + np.arange(-context_length, 0)]
+        truth = values[batch[:, None] + np.arange(horizon)].astype(np.float64)
+        forecasts = np.asarray(forecast(contexts.copy()), dtype=np.float64)
+        if forecasts.shape != truth.shape:
+            problem = f"returned shape {forecasts.shape} for contexts {contexts.shape}"
             raise FernError(problem, argument="forecast", expected=truth.shape)
-        if not np.isfinite(made).all():
-            bad = int(some[np.argwhere(~np.isfinite(made))[0][0]])
+        if not np.isfinite(forecasts).all():
+            bad = int(batch[np.argwhere(~np.isfinite(forecasts))[0][0]])
             raise FernError(f"is not finite for the window that starts at row {bad:,}", argument="forecast")
-        errors.append(((made - truth) ** 2).mean(axis=(1, 2)))
+        errors.append(((forecasts - truth) ** 2).mean(axis=(1, 2)))
     return np.concatenate(errors)
 
 
@@ -228,7 +228,7 @@ def _phases(
         yield Phase(name, int(inside.sum()), *means)
 
 
-def _smoothed(errors: Floats, starts: NDArray[np.int64], row: int, count: int) -> Floats:
+def _smooth(errors: Floats, starts: NDArray[np.int64], row: int, count: int) -> Floats:
     """The mean of each error and those up to ``count - 1`` before it; windows before and after never mix."""
     out = np.empty_like(errors)
     for part in (starts < row, starts >= row):

@@ -78,9 +78,9 @@ class StressSettings:
         if config is None:
             return replace(self, context_length=self.context_length or CONTEXT_LENGTH, horizon=self.horizon or HORIZON)
         for name in ("context_length", "horizon"):
-            asked, has = getattr(self, name), getattr(config, name)
-            if asked not in (None, has):
-                raise FernError(f"got {asked}, but the model was built for {has}", argument=name)
+            length, has = getattr(self, name), getattr(config, name)
+            if length not in (None, has):
+                raise FernError(f"got {length}, but the model was built for {has}", argument=name)
         return replace(self, context_length=config.context_length, horizon=config.horizon)
 
 
@@ -134,7 +134,7 @@ class Result:
         """The requirements that do not hold; all of them where there are no figures."""
         if self.figures is None:
             return self.requirements
-        return tuple(asked for asked in self.requirements if not asked.holds(getattr(self.figures, asked.metric)))
+        return tuple(need for need in self.requirements if not need.holds(getattr(self.figures, need.metric)))
 
     @property
     def survived(self) -> bool:
@@ -187,17 +187,17 @@ class ScenarioTest:
     def score(self, forecasts: Floats) -> StressFigures:
         """The figures of forecasts (n, H, C)."""
         values, steps = self.problem.values.astype(np.float64), np.arange(self.problem.horizon)
-        true, made = values[self.starts[:, None] + steps], forecasts.astype(np.float64)
-        error = float(mse(made, true))
+        true, pred = values[self.starts[:, None] + steps], forecasts.astype(np.float64)
+        error = float(mse(pred, true))
         floor = float(mse(self.problem.best_forecasts(self.starts), true))
         naive = float(mse(values[self.starts - 1][:, None].repeat(len(steps), axis=1), true))
         references = References(naive_mse=naive, oracle_mse=floor, variance=float((self.problem.train_std**2).mean()))
         against = references.compare(error)
         return StressFigures(
             mse=error,
-            mae=float(mae(made, true)),
-            wd=float(w2_squared(made, true)),
-            ept=float(ept(made, true, self.problem.train_std)),
+            mae=float(mae(pred, true)),
+            wd=float(w2_squared(pred, true)),
+            ept=float(ept(pred, true, self.problem.train_std)),
             last_value_mse=naive,
             **{name: against.get(name, math.nan) for name in ("oracle_mse", "excess_mse", "regret", "skill")},
         )
@@ -230,16 +230,16 @@ def stress_test(
     """
     requirements = tuple(requirements)
     settings = StressSettings() if settings is None else settings
-    several: object = scenarios
-    if not isinstance(several, Iterable):
+    sources: object = scenarios
+    if not isinstance(sources, Iterable):
         problem = "an id, a TOML file or a Scenario, or a list of them"
         raise FernError(argument="scenarios", got=scenarios, expected=problem)
     plans = [open_scenario(source) for source in scenarios]
     with guard_forecaster(forecaster) as guarded:
         settings = settings.fill(guarded.config)
-        for asked in requirements:  # EPT counts steps of the forecast
-            if asked.metric == "ept" and not asked.holds(float(settings.horizon or HORIZON)):
-                raise FernError(f"ept cannot exceed the horizon, which is {settings.horizon}", argument=asked)
+        for requirement in requirements:  # EPT counts steps of the forecast
+            if requirement.metric == "ept" and not requirement.holds(float(settings.horizon or HORIZON)):
+                raise FernError(f"ept cannot exceed the horizon, which is {settings.horizon}", argument=requirement)
         tests = [_make_test(plan, settings) for plan in plans or _default_scenarios(guarded.config)]
         names = [test.name for test in tests]
         for name in names:

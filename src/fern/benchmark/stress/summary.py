@@ -34,13 +34,13 @@ def as_text(report: Report) -> str:
 def conclude(results: Sequence[Result]) -> str:
     """The verdict in a sentence; without requirements, how the forecaster stands beside the last value."""
     scenarios = "1 scenario" if len(results) == 1 else f"{len(results)} scenarios"
-    lost = sum(result.verdict == "failed" for result in results)
-    if lost:
-        return f"did not survive {lost} of {scenarios}"
+    failure_count = sum(result.verdict == "failed" for result in results)
+    if failure_count:
+        return f"did not survive {failure_count} of {scenarios}"
     if all(result.verdict == "survived" for result in results):
         return f"survived {scenarios}"
     figures = [result.figures for result in results if result.figures is not None]
-    better = sum(reached.mse < reached.last_value_mse for reached in figures)
+    better = sum(entry.mse < entry.last_value_mse for entry in figures)
     return (
         f"measured {scenarios}: better than repeating the last value in {better} of {len(figures)}; "
         "to get a verdict, add requirements such as skill>0"
@@ -51,14 +51,14 @@ def failures(result: Result) -> list[str]:
     """A line for each thing that went wrong."""
     if result.reason is not None:
         return [f"{result.scenario}: {safe_text(result.reason, 'line')}"]
-    return [f"{result.scenario}: {_shortfall(result, asked)}" for asked in result.broken]
+    return [f"{result.scenario}: {_shortfall(result, requirement)}" for requirement in result.broken]
 
 
-def _shortfall(result: Result, asked: Requirement) -> str:
-    value = math.nan if result.figures is None else getattr(result.figures, asked.metric)
+def _shortfall(result: Result, requirement: Requirement) -> str:
+    value = math.nan if result.figures is None else getattr(result.figures, requirement.metric)
     if math.isnan(value):
-        return f"{asked.metric} is undefined here, needs {asked}"
-    return f"{asked.metric} is {value:.4g}, needs {asked} (missed by {asked.miss(value):.3g})"
+        return f"{requirement.metric} is undefined here, needs {requirement}"
+    return f"{requirement.metric} is {value:.4g}, needs {requirement} (missed by {requirement.miss(value):.3g})"
 
 
 def _table(results: tuple[Result, ...]) -> list[str]:
@@ -68,7 +68,7 @@ def _table(results: tuple[Result, ...]) -> list[str]:
     rows: list[tuple[str, ...]] = [("scenario", "windows", *COLUMNS, "")]
     for result in results:
         rows.append((result.scenario, str(result.windows), *cells(result.figures), _MARKS[result.verdict]))
-        rows += [(f"  {rival}", "", *cells(reached), "") for rival, reached in result.rivals.items()]
+        rows += [(f"  {rival}", "", *cells(rival_figures), "") for rival, rival_figures in result.rivals.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = (
         [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
@@ -97,9 +97,9 @@ def _suite(target: str, result: Result) -> ElementTree.Element:
     suite = ElementTree.Element("testsuite", {"name": _xml(result.scenario), **counts, "time": f"{result.seconds:.3f}"})
     properties = ElementTree.SubElement(suite, "properties")
     figures = {} if result.figures is None else asdict(result.figures)
-    for rival, reached in result.rivals.items():
-        if reached is not None:
-            figures |= {f"{rival} {name}": value for name, value in asdict(reached).items()}
+    for rival, rival_figures in result.rivals.items():
+        if rival_figures is not None:
+            figures |= {f"{rival} {name}": value for name, value in asdict(rival_figures).items()}
     for name, value in {"windows": result.windows, **figures}.items():
         ElementTree.SubElement(properties, "property", name=name, value=f"{value:.10g}")
     for name, trouble in cases.items():
@@ -118,6 +118,6 @@ def _cases(result: Result) -> dict[str, str | None]:
         return {SURVIVES: result.reason}
     broken = result.broken
     return {
-        str(asked): None if asked not in broken else result.reason or _shortfall(result, asked)
-        for asked in result.requirements
+        str(requirement): None if requirement not in broken else result.reason or _shortfall(result, requirement)
+        for requirement in result.requirements
     }

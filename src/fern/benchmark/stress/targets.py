@@ -152,16 +152,16 @@ def forecast(forecaster: Forecaster | ForecastFunction, data: ScenarioData) -> F
             mean = forecaster(contexts if weights is None else contexts.to(weights.device, weights.dtype)).mean
         finally:
             forecaster.train(before)
-    wanted = (len(data.contexts), data.horizon, data.contexts.shape[2])
-    if tuple(mean.shape) != wanted:
-        raise FernError(f"returned shape {tuple(mean.shape)}", expected=wanted)
+    shape = (len(data.contexts), data.horizon, data.contexts.shape[2])
+    if tuple(mean.shape) != shape:
+        raise FernError(f"returned shape {tuple(mean.shape)}", expected=shape)
     if not bool(torch.isfinite(mean).all()):
         window, step, channel = (~torch.isfinite(mean)).nonzero()[0].tolist()
         raise FernError(
             f"returned {float(mean[window, step, channel])} at window {window}, step {step}, channel {channel}"
         )
-    made: Floats = mean.detach().cpu().numpy().astype(np.float32)
-    return made
+    values: Floats = mean.detach().cpu().numpy().astype(np.float32)
+    return values
 
 
 def _load_saved(path: Path) -> Forecaster | Builder:
@@ -184,7 +184,7 @@ def _train(source: str | Builder, data: ScenarioData) -> Forecaster:
     from fern.training import TrainConfig, train
 
     lengths: dict[str, Any] = {"context_length": data.config.context_length, "horizon": data.config.horizon}
-    learnt, judged = (
+    training, validation = (
         Windows(data.rows, **lengths, part=part, stride=max(1, -(-len(part) // most)))
         for part, most in ((data.train, TRAINING_WINDOWS), (data.validation, VALIDATION_WINDOWS))
     )
@@ -196,7 +196,7 @@ def _train(source: str | Builder, data: ScenarioData) -> Forecaster:
         if not model.chooses:  # what forecasts window by window need not forecast the validation windows as well
             return model
         config = TrainConfig(epochs=EPOCHS, seed=SEED, start="given")
-    train(model, learnt, judged, config, progress="silent")
+    train(model, training, validation, config, progress="silent")
     return model
 
 

@@ -100,10 +100,10 @@ class SameProcess:
     def forecast_windows(self, data: ScenarioData, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts; see the limits of this way above."""
         can_ring = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
-        limited = _run_with_alarm if can_ring else _run_in_thread
-        late = _too_slow(UNTRAINED, training_limit)
-        forecaster = limited(lambda: self._target.prepare(data), training_limit, late)
-        return limited(lambda: forecast(forecaster, data), time_limit, _too_slow(SILENT, time_limit))
+        run = _run_with_alarm if can_ring else _run_in_thread
+        late = _describe_timeout(UNTRAINED, training_limit)
+        forecaster = run(lambda: self._target.prepare(data), training_limit, late)
+        return run(lambda: forecast(forecaster, data), time_limit, _describe_timeout(SILENT, time_limit))
 
 
 def _run_with_alarm(work: Callable[[], T], seconds: float, late: str) -> T:
@@ -117,8 +117,8 @@ def _run_with_alarm(work: Callable[[], T], seconds: float, late: str) -> T:
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
     """`OutOfTime` in this block after so many seconds. An alarm that others set comes first or is set again."""
-    others, interval = signal.getitimer(signal.ITIMER_REAL)
-    if 0.0 < others <= seconds:
+    outer_seconds, interval = signal.getitimer(signal.ITIMER_REAL)
+    if 0.0 < outer_seconds <= seconds:
         yield
         return
 
@@ -133,9 +133,9 @@ def _alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
-        if others:
-            left = others - (time.monotonic() - began)
-            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), interval)
+        if outer_seconds:
+            remaining = outer_seconds - (time.monotonic() - began)
+            signal.setitimer(signal.ITIMER_REAL, max(remaining, 1e-3), interval)
 
 
 def _run_in_thread(work: Callable[[], T], seconds: float, late: str) -> T:
@@ -154,7 +154,7 @@ def _run_in_thread(work: Callable[[], T], seconds: float, late: str) -> T:
     return answer.result()
 
 
-def _too_slow(what: str, seconds: float) -> str:
+def _describe_timeout(what: str, seconds: float) -> str:
     """``what`` a forecaster has not done."""
     return f"{what} within the time limit of {seconds:g} s"
 
@@ -182,8 +182,8 @@ class ChildProcess:
     def forecast_windows(self, data: ScenarioData, *, time_limit: float, training_limit: float) -> Floats:
         """The forecasts; a process that does not give them in time is killed."""
         (self._servant or self._start()).send(data)
-        self._take(training_limit, _too_slow(UNTRAINED, training_limit))
-        forecasts: Floats = self._take(time_limit, _too_slow(SILENT, time_limit))
+        self._take(training_limit, _describe_timeout(UNTRAINED, training_limit))
+        forecasts: Floats = self._take(time_limit, _describe_timeout(SILENT, time_limit))
         return forecasts
 
     def _start(self) -> Servant:

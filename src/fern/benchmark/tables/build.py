@@ -140,20 +140,20 @@ def build_table(
         (Column(metric='mse', model='fern'), 2.0, 1.0, 1)
     """
     name = task if isinstance(task, str) else task.name
-    mine = [result for result in results if result.task == name]
-    if not mine:
+    task_results = [result for result in results if result.task == name]
+    if not task_results:
         raise FernError(f"task {name}: has no results here; to make some: fern bench run {name} --out DIR")
-    kind = kind_of(name, mine) if kind is None else kind
+    kind = kind_of(name, task_results) if kind is None else kind
     if kind not in KINDS:
         raise unknown_name("kind of table", kind, KINDS)
-    known = {metric for result in mine if metrics for metric in Grid.figures_of(result)}
+    known = {metric for result in task_results if metrics for metric in Grid.figures_of(result)}
     for metric in metrics or ():
         if metric not in known:
             raise unknown_name("metric", metric, known)
-    grid = fill_grid(mine, expected=None if isinstance(task, str) else task)
+    grid = fill_grid(task_results, expected=None if isinstance(task, str) else task)
     layout = replace(
         KINDS[kind],
-        metrics=tuple(metrics or in_lyapunov_times(KINDS[kind], mine)),
+        metrics=tuple(metrics or in_lyapunov_times(KINDS[kind], task_results)),
         floor=KINDS[kind].floor and any("oracle_mse" in result.metrics for result in grid.results),
     )
     printed = kind if paper and kind in PAPER_TABLES else None
@@ -161,7 +161,7 @@ def build_table(
     cells = mark_best(grid.cells(figures))
     if printed is not None:
         cells = beside_paper(printed, cells)
-    lines = _across(grid, cells, layout) if layout.across else _down(grid, cells, layout, printed)
+    lines = _make_wide_lines(grid, cells, layout) if layout.across else _make_long_lines(grid, cells, layout, printed)
     title = (task.title if isinstance(task, Task) else "") or f"Task {name}"
     notes = _notes(grid, cells, layout, printed)
     if paper and printed is None:
@@ -191,7 +191,7 @@ def _columns(grid: Grid, layout: Layout) -> tuple[Column, ...]:
     return (*columns, *(column for column in floors if column not in columns))
 
 
-def _across(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line]:
+def _make_wide_lines(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line]:
     """A line a dataset (and horizon), models across, then the oracle's MSE, the least regret, and average ranks."""
     keys, models = _keys(grid, layout), grid.forecasters
     lines = []
@@ -203,14 +203,14 @@ def _across(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[Line
             cells_of_line += [_floor(grid, cells, dataset, horizon), _least_regret(cells, dataset, horizon, models)]
         lines.append(Line((dataset, str(horizon))[: len(keys)], tuple(cells_of_line)))
     ranks = {metric: _average_ranks(grid, cells, metric) for metric in layout.metrics}
-    averaged: list[Cell | None] = [ranks[metric].get(model) for model in models for metric in layout.metrics]
-    if any(averaged):
+    average_ranks: list[Cell | None] = [ranks[metric].get(model) for model in models for metric in layout.metrics]
+    if any(average_ranks):
         padding = (None, None) if layout.floor else ()
-        lines.append(Line(("average rank", "")[: len(keys)], (*averaged, *padding), starts_block=True))
+        lines.append(Line(("average rank", "")[: len(keys)], (*average_ranks, *padding), starts_block=True))
     return lines
 
 
-def _down(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> list[Line]:
+def _make_long_lines(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | None) -> list[Line]:
     """A line for each dataset, horizon and model; then means over horizons, then average ranks."""
     metrics = [column.metric for column in _columns(grid, layout)]
     lines = []
@@ -223,9 +223,9 @@ def _down(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | N
         lines += _means_over_horizons(grid, cells, layout, paper)
     ranks = {metric: _average_ranks(grid, cells, metric) for metric in layout.metrics}
     for place, model in enumerate(grid.forecasters):
-        averaged = tuple(ranks.get(metric, {}).get(model) for metric in metrics)
-        if any(averaged):
-            lines.append(Line(("average rank", "", model), averaged, starts_block=place == 0))
+        average_ranks = tuple(ranks.get(metric, {}).get(model) for metric in metrics)
+        if any(average_ranks):
+            lines.append(Line(("average rank", "", model), average_ranks, starts_block=place == 0))
     return lines
 
 
@@ -234,7 +234,7 @@ def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout,
 
     The standard error comes from those of the horizons, as in the paper: sqrt(Σ se²) / number of horizons.
     """
-    averaged: dict[Spot, Cell] = {}
+    means: dict[Spot, Cell] = {}
     metrics = [column.metric for column in _columns(grid, layout)]
     compared = compared_figures(paper) if paper is not None else ()
     datasets = dict.fromkeys(dataset for dataset, _ in grid.cases)
@@ -242,13 +242,13 @@ def _means_over_horizons(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout,
         horizons = [horizon for name, horizon in grid.cases if name == dataset]
         parts = [cells.get(Spot(dataset, horizon, model, metric)) for horizon in horizons]
         if len(horizons) > 1 and (whole := _mean_cell(parts)):
-            averaged[Spot(dataset, 0, model, metric)] = whole
-    averaged = mark_best(averaged)
+            means[Spot(dataset, 0, model, metric)] = whole
+    means = mark_best(means)
     if paper is not None:
-        averaged = averages_beside_paper(paper, averaged, grid.cases)
+        means = averages_beside_paper(paper, means, grid.cases)
     lines: list[Line] = []
-    for dataset, model in dict.fromkeys((spot.dataset, spot.model) for spot in averaged):
-        averages = tuple(averaged.get(Spot(dataset, 0, model, metric)) for metric in metrics)
+    for dataset, model in dict.fromkeys((spot.dataset, spot.model) for spot in means):
+        averages = tuple(means.get(Spot(dataset, 0, model, metric)) for metric in metrics)
         first = not lines or lines[-1].keys[0] != dataset
         lines.append(Line((dataset, AVERAGE, model), averages, starts_block=first))
     return lines
@@ -274,7 +274,7 @@ def _average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> dict[
     models, scores = shared_scores(grid, cells, metric)
     if direction_of(metric) == 0 or not scores:
         return {}
-    ranks = [tied_ranks(own) for own in scores.values()]
+    ranks = [tied_ranks(model_scores) for model_scores in scores.values()]
     return {
         model: Cell(mean=float(sum(rank[place] for rank in ranks) / len(ranks)), done=len(ranks))
         for place, model in enumerate(models)
@@ -283,11 +283,11 @@ def _average_ranks(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> dict[
 
 def _floor(grid: Grid, cells: Mapping[Spot, Cell], dataset: str, horizon: int) -> Cell | None:
     """The oracle's MSE: its own run's, or what another model's result says of it."""
-    own = cells.get(Spot(dataset, horizon, ORACLE, "mse"))
-    if own is not None and own.mean is not None:
-        return replace(own, place=None)
-    said = (cells.get(Spot(dataset, horizon, model, "oracle_mse")) for model in grid.models)
-    known = (cell for cell in said if cell is not None and cell.mean is not None)
+    oracle_cell = cells.get(Spot(dataset, horizon, ORACLE, "mse"))
+    if oracle_cell is not None and oracle_cell.mean is not None:
+        return replace(oracle_cell, place=None)
+    oracle_cells = (cells.get(Spot(dataset, horizon, model, "oracle_mse")) for model in grid.models)
+    known = (cell for cell in oracle_cells if cell is not None and cell.mean is not None)
     return next((Cell(mean=cell.mean, done=cell.done) for cell in known), None)
 
 
@@ -303,7 +303,7 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     words = grid.seeds_in_words()
     seeds = f"Mean over {words}, ± standard error." if len(grid.seeds) > 1 else f"{words}."
     notes = [f"{seeds} Best and second best are marked; the oracle is not."]
-    notes += [note for note in (grid.seen(), grid.trained(), grid.horizons_in_lyapunov_times()) if note]
+    notes += filter(None, (grid.describe_inputs(), grid.describe_training(), grid.horizons_in_lyapunov_times()))
     if layout.floor:
         least = "of the best model" if layout.across else "of each model"
         notes.append(
@@ -311,7 +311,7 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
         )
     if any(result.data_settings.get(NOISE) for result in grid.results):
         notes.append(NOISY)
-    notes += _over_starts(grid, cells, layout)
+    notes += _describe_starts(grid, cells, layout)
     ranked, shared = shared_scores(grid, cells, layout.metrics[0])
     if len(ranked) > 1 and direction_of(layout.metrics[0]):
         every = "every model" if len(ranked) == len(grid.forecasters) else "every ranked model"
@@ -321,15 +321,15 @@ def _notes(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout, paper: str | 
     notes += grid.what_is_missing()
     notes += grid.troubles(most=_MOST_TOLD)
     if paper is not None:
-        matched = sum(cell.paper is not None for cell in cells.values())
+        paper_count = sum(cell.paper is not None for cell in cells.values())
         source = f"paper: {PAPER_TABLES[paper].title}; × is our number divided by the paper's."
-        notes.append(source if matched else f"{source} It has no number for these runs.")
-        if matched:
+        notes.append(source if paper_count else f"{source} It has no number for these runs.")
+        if paper_count:
             notes += [*paper_notes(paper), *(f"The paper: {text}" for text in contradictions(paper))]
     return notes
 
 
-def _over_starts(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[str]:
+def _describe_starts(grid: Grid, cells: Mapping[Spot, Cell], layout: Layout) -> list[str]:
     """How a figure spreads over the initial states of one system, for each model that has several."""
     metric, notes = layout.metrics[0], []
     systems = dict.fromkeys(dataset.partition(" (")[0] for dataset, _ in grid.cases if f"({START}=" in dataset)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from fern.benchmark.problem import dataset_name
 from fern.benchmark.results import LAST, RunResult, direction_of
-from fern.benchmark.tables.labels import Names, dataset_label, labels_of_task, name_results, newest, seen_by
+from fern.benchmark.tables.labels import Names, channels_seen, dataset_label, labels_of_task, name_results, newest
 from fern.benchmark.tasks import ORACLE, Task, is_outside
 from fern.errors import FernError
 from fern.systems import SCENARIOS
@@ -187,7 +187,7 @@ class Grid:
             notes.append(f"Results of several versions of the code stand side by side: {', '.join(versions)}.")
         return notes
 
-    def trained(self) -> str:
+    def describe_training(self) -> str:
         """By which protocol the models were trained, for at most how many epochs; empty where none was."""
         pairs = {
             (result.train_settings["preset"], result.train_settings["epochs"])
@@ -197,12 +197,12 @@ class Grid:
         parts = (f"preset {preset}, at most {epochs} epoch{'s' * (epochs > 1)}" for preset, epochs in sorted(pairs))
         return f"Training: {'; '.join(parts)}." if pairs else ""
 
-    def seen(self) -> str:
+    def describe_inputs(self) -> str:
         """Which models see which channels; empty where it is not known of any."""
         kinds: dict[str, list[str]] = {}
         for model in self.models:
             result = next(result for result in self.results if self.names[result.key].model == model)
-            kind = seen_by(result)
+            kind = channels_seen(result)
             if kind is not None:
                 kinds.setdefault(kind, []).append(model)
         parts = (f"{_SEEN[kind]}: {', '.join(kinds[kind])}" for kind in _SEEN if kind in kinds)
@@ -234,9 +234,9 @@ class Grid:
 
 def lyapunov_times_a_step(result: RunResult) -> float | None:
     """How many Lyapunov times a step of the result's data takes; None where the exponent is not known."""
-    held = result.data_settings.get("scenario")  # whole, where it is none of the built-in ones
+    table = result.data_settings.get("scenario")  # whole, where it is none of the built-in ones
     try:
-        plan = SCENARIOS.get(result.dataset) if held is None else scenario_from_mapping(held, where=result.dataset)
+        plan = SCENARIOS.get(result.dataset) if table is None else scenario_from_mapping(table, where=result.dataset)
     except FernError:  # of a system that is not registered here
         return None
     return None if plan is None or plan.lyapunov_exponent is None else plan.dt * plan.lyapunov_exponent
@@ -247,34 +247,34 @@ def fill_grid(results: Sequence[RunResult], *, expected: Task | None) -> Grid:
 
     With a task, cases, models and seeds come in its order, and each model is expected on each case under each seed.
     """
-    kept = tuple(newest(results))
-    names = name_results(kept)
+    latest = tuple(newest(results))
+    names = name_results(latest)
     cases = {
         (names[result.key].dataset, result.horizon): (names[result.key].plain_dataset, result.horizon)
-        for result in kept
+        for result in latest
     }
-    models = {names[result.key].model: names[result.key].plain_model for result in kept}
+    models = {names[result.key].model: names[result.key].plain_model for result in latest}
     planned_cases = [
         (dataset_label(dataset_name(choice), choice.noise, choice.start, choice.trajectory), horizon)
         for choice in (expected.datasets if expected else ())
         for horizon in choice.horizons or (expected.horizons if expected else ())
     ]
     planned_models = labels_of_task(expected) if expected else []
-    used = {result.seed for result in kept}
-    wanted = list(expected.seeds) if expected else []
+    seeds = {result.seed for result in latest}
+    planned_seeds = list(expected.seeds) if expected else []
     absent = [
         f"{dataset} at {horizon}" for dataset, horizon in planned_cases if (dataset, horizon) not in cases.values()
     ]
     absent += [model for model in planned_models if model not in models.values()]
-    absent += [f"seed {seed}" for seed in wanted if seed not in used]
+    absent += [f"seed {seed}" for seed in planned_seeds if seed not in seeds]
     return Grid(
-        results=kept,
+        results=latest,
         names=names,
-        cases=tuple(_in_order(cases, planned_cases)),
-        models=tuple(_in_order(models, planned_models)),
-        seeds=tuple(_in_order({seed: seed for seed in sorted(used)}, wanted)),
+        cases=tuple(_sort_planned(cases, planned_cases)),
+        models=tuple(_sort_planned(models, planned_models)),
+        seeds=tuple(_sort_planned({seed: seed for seed in sorted(seeds)}, planned_seeds)),
         planned=expected is not None,
-        superseded=len(results) - len(kept),
+        superseded=len(results) - len(latest),
         absent=tuple(absent),
     )
 
@@ -298,20 +298,20 @@ def shared_scores(grid: Grid, cells: Mapping[Spot, Cell], metric: str) -> tuple[
         model: [score_cell(cells.get(Spot(*case, model, metric)), direction) for case in grid.cases]
         for model in grid.forecasters
     }
-    counts = {model: sum(score is not None for score in own) for model, own in scores.items()}
+    counts = {model: sum(score is not None for score in model_scores) for model, model_scores in scores.items()}
     most = max(counts.values(), default=0)
     models = [model for model, count in counts.items() if count >= max(1, LEAST_SHARE * most)]
     by_case = {
         case: [score for model in models if (score := scores[model][place]) is not None]
         for place, case in enumerate(grid.cases)
     }
-    return models, {case: own for case, own in by_case.items() if len(own) == len(models) > 1}
+    return models, {case: case_scores for case, case_scores in by_case.items() if len(case_scores) == len(models) > 1}
 
 
 def means_of_case(cells: Mapping[Spot, Cell], case: Case, models: Iterable[str], metric: str) -> dict[str, float]:
     """The means of these models in a case, the oracle aside; those without one are left out."""
-    own = {model: cells.get(Spot(*case, model, metric)) for model in models if model != ORACLE}
-    return {model: cell.mean for model, cell in own.items() if cell is not None and cell.mean is not None}
+    model_cells = {model: cells.get(Spot(*case, model, metric)) for model in models if model != ORACLE}
+    return {model: cell.mean for model, cell in model_cells.items() if cell is not None and cell.mean is not None}
 
 
 def mark_best(cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
@@ -367,7 +367,7 @@ def _recency(result: RunResult) -> dict[str, float]:
     }
 
 
-def _in_order(present: Mapping[T, P], wanted: Sequence[P]) -> list[T]:
+def _sort_planned(present: Mapping[T, P], order: Sequence[P]) -> list[T]:
     """Those present, first in the order in which their plain names are wanted, then the rest as they come."""
-    first = [entry for plain in wanted for entry, own in present.items() if own == plain]
-    return [*first, *(entry for entry, own in present.items() if own not in wanted)]
+    first = [entry for plain in order for entry, name in present.items() if name == plain]
+    return [*first, *(entry for entry, name in present.items() if name not in order)]

@@ -116,8 +116,8 @@ def ranks_by_dataset(errors: Iterable[tuple[str, Sequence[float]]]) -> list[NDAr
     Horizons and noises of one dataset are no independent scenarios: their ranks are averaged to one.
     """
     ranks: dict[str, list[NDArray[np.float64]]] = {}
-    for dataset, own in errors:
-        ranks.setdefault(dataset, []).append(tied_ranks(own))
+    for dataset, case_errors in errors:
+        ranks.setdefault(dataset, []).append(tied_ranks(case_errors))
     return [np.mean(cases, axis=0) for cases in ranks.values()]
 
 
@@ -139,22 +139,22 @@ def compare(
     if metric not in METRICS:
         raise unknown_name("metric with errors of every window", metric, METRICS)
     notes: list[str] = []
-    here = _sides(runs, task, notes)
-    there = here if other is None else _sides(other, task, notes)
-    a, b = _side(first, here, runs), _side(second, there, other or runs)
+    sides = _sides(runs, task, notes)
+    other_sides = sides if other is None else _sides(other, task, notes)
+    a, b = _side(first, sides, runs), _side(second, other_sides, other or runs)
     if other is None and first == second:
         problem = f"got {first} twice; give another model, or another results folder with --other"
         raise FernError(problem, argument="compare")
     shared = [case for case in a.runs if case in b.runs]
     if not shared:
-        has = f"{first} has {_named(a)}, {second} has {_named(b)}"
+        has = f"{first} has {_list_datasets(a)}, {second} has {_list_datasets(b)}"
         raise FernError(f"{first} and {second} have no finished runs on the same data; {has}", argument="compare")
     verdicts = tuple(_verdict(a, b, case, metric) for case in shared)
     alone = len(a.runs) + len(b.runs) - 2 * len(shared)
     if alone:
         notes.append(f"{alone} datasets that only one of the two has were skipped.")
-    everyone = {**here, first: a, second: b} if other is None else {first: a, f"{second} (other)": b}
-    over = _over_scenarios(everyone, shared, metric, (first, second if other is None else f"{second} (other)"))
+    everyone = {**sides, first: a, second: b} if other is None else {first: a, f"{second} (other)": b}
+    over = _rank_over_scenarios(everyone, shared, metric, (first, second if other is None else f"{second} (other)"))
     if len(verdicts) > 1:
         notes.append(
             f"Each dataset is tested on its own at {ALPHA:.0%}: of {len(verdicts)} without any difference, "
@@ -176,13 +176,13 @@ def _sides(store: Store, task: str | None, notes: list[str]) -> dict[str, Side]:
     if task is not None and task not in tasks:
         raise unknown_name(f"task in {store.folder}", task, tasks)
     results = [result for result in contents.results if task is None or result.task == task]
-    kept = newest(results)
-    older = len(results) - len(kept)
+    latest = newest(results)
+    older = len(results) - len(latest)
     if older:
         notes.append(f"{older} older results of the same settings but other data or code were skipped.")
-    names = name_results(kept)
+    names = name_results(latest)
     sides: dict[str, dict[SharedProblem, dict[int, RunResult]]] = {}
-    for result in kept:
+    for result in latest:
         runs = sides.setdefault(names[result.key].model, {})
         if result.status == "done" and not result.metrics.keys() >= set(METRICS):
             notes.append(f"Skipped: {result.describe()} has no {' or '.join(METRICS)}")
@@ -201,7 +201,7 @@ def _side(model: str, sides: Mapping[str, Side], store: Store) -> Side:
     return sides[model]
 
 
-def _named(side: Side) -> str:
+def _list_datasets(side: Side) -> str:
     names = list(dict.fromkeys(case.dataset for case in side.runs))
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
@@ -237,18 +237,18 @@ def difference_in_words(first: float, second: float) -> str:
     return f"{abs(ratio - 1.0) * 100:.2g} % {'lower' if ratio < 1.0 else 'higher'}"
 
 
-def _over_scenarios(
+def _rank_over_scenarios(
     sides: Mapping[str, Side], shared: Sequence[SharedProblem], metric: str, pair: tuple[str, str]
 ) -> OverScenarios | None:
     datasets = list(dict.fromkeys(case.scenario for case in shared))
     if len(datasets) < LEAST_SCENARIOS:
         return None
-    others = [
+    other_models = [
         model
         for model, side in sides.items()
         if model not in (*pair, ORACLE) and all(case in side.runs for case in shared)
     ]
-    models = (*pair, *others)
+    models = (*pair, *other_models)
     errors = (
         (case.scenario, [sides[model].figure(case, metric, list(sides[model].runs[case])) for model in models])
         for case in shared

@@ -61,11 +61,11 @@ def dataset_label(name: str, noise: float, start: int = 0, trajectory: str = "fe
         >>> dataset_label("LORENZ_BASE", 0.01), dataset_label("LORENZ_BASE", 0.0), dataset_label("LORENZ_BASE", 0.0, 3)
         ('LORENZ_BASE (noise=0.01)', 'LORENZ_BASE', 'LORENZ_BASE (start=3)')
     """
-    made = None if trajectory == "fern" else trajectory
-    return _with(name, {NOISE: noise or None, START: start or None, TRAJECTORY: made})
+    source = None if trajectory == "fern" else trajectory
+    return _append_settings(name, {NOISE: noise or None, START: start or None, TRAJECTORY: source})
 
 
-def seen_by(result: RunResult) -> str | None:
+def channels_seen(result: RunResult) -> str | None:
     """Which channels the model of a result sees, ``own``, ``near`` or ``all``.
 
     None where it is not known: for the oracle, for models from outside, and for settings of another version of fern.
@@ -94,8 +94,8 @@ def newest(results: Sequence[RunResult]) -> list[RunResult]:
             "seed": result.seed,
         }
         last[canonical(settings)] = result
-    kept = set(map(id, last.values()))
-    return [result for result in results if id(result) in kept]
+    ids = set(map(id, last.values()))
+    return [result for result in results if id(result) in ids]
 
 
 def name_results(results: Sequence[RunResult]) -> dict[str, Names]:
@@ -130,9 +130,9 @@ def _plain_dataset(result: RunResult) -> str:
 
 def _data(result: RunResult) -> dict[str, Any]:
     """What was done to a dataset before a model saw it, but what is part of its name."""
-    own = ("context_length", "split", "scaling")
+    names = ("context_length", "split", "scaling")
     done = {name: value for name, value in result.data_settings.items() if name not in (NOISE, START, TRAJECTORY)}
-    return {**done, **{name: getattr(result, name) for name in own}}
+    return {**done, **{name: getattr(result, name) for name in names}}
 
 
 def _tell_apart(
@@ -147,11 +147,11 @@ def _tell_apart(
         keys = list(dict.fromkeys(key for result in group for key in settings(result)))
         differ = [key for key in keys if len({canonical({key: settings(result).get(key)}) for result in group}) > 1]
         for result in group:
-            labels[result.key] = _with(name, {key: settings(result).get(key) for key in differ})
+            labels[result.key] = _append_settings(name, {key: settings(result).get(key) for key in differ})
     return labels
 
 
-def _with(name: str, settings: Mapping[str, object]) -> str:
+def _append_settings(name: str, settings: Mapping[str, object]) -> str:
     """``name (a=1, b="x")``; a setting that is neutral is left out."""
     parts = ", ".join(
         f"{key}={value if isinstance(value, str) else json.dumps(value)}"
@@ -173,4 +173,4 @@ def _preset(choice: ModelChoice, task: Task) -> str:
 
 
 def _label(model: str, preset: str, settings: Mapping[str, object]) -> str:
-    return _with(model if preset in _USUAL else f"{model}:{preset}", settings)
+    return _append_settings(model if preset in _USUAL else f"{model}:{preset}", settings)

@@ -138,32 +138,32 @@ def dataset_of(table: str, printed: str) -> str:
 
 def _records(table: str) -> list[dict[str, str]]:
     """The lines of a table's file; of ``real`` those of every model's file. Lines that start with # are comments."""
-    here = files("fern.benchmark.tables")
-    paths = [here / "paper_numbers" / f"{PAPER_TABLES[table].file or table}.csv"]
+    folder = files("fern.benchmark.tables")
+    paths = [folder / "paper_numbers" / f"{PAPER_TABLES[table].file or table}.csv"]
     if table == "real":
-        paths = sorted((here / "published_numbers").iterdir(), key=lambda path: path.name)
+        paths = sorted((folder / "published_numbers").iterdir(), key=lambda path: path.name)
     texts = (path.read_text(encoding="utf-8").splitlines() for path in paths)
     return [record for text in texts for record in csv.DictReader(line for line in text if not line.startswith("#"))]
 
 
 def _metrics(table: str, record: Mapping[str, str]) -> dict[str, str]:
     """The figures of a line of the file under our names, as text; empty where the paper has none."""
-    kept = {
+    figures = {
         name: value for name, value in record.items() if name not in ("dataset", "model", "variant", "horizon", "part")
     }
     if table == "recency":
-        return {f"{record['part']}_{name}": value for name, value in kept.items()}
+        return {f"{record['part']}_{name}": value for name, value in figures.items()}
     if table == "main":
-        kept["swd"] = kept.pop("wd")  # what the detailed tables call so
+        figures["swd"] = figures.pop("wd")  # what the detailed tables call so
     if table == "ablation":
-        kept["seconds_train"] = kept.pop("seconds")
+        figures["seconds_train"] = figures.pop("seconds")
     if table == "footprint":
         return {
-            "parameters": repr(round(float(kept["parameters_millions"]) * 1e6)),
-            "multiply_adds": repr(round(float(kept["giga_multiply_adds"]) * 1e9)),
-            "seconds_train": repr(float(kept["training_time"]) * _UNITS[kept["time_unit"]]),
+            "parameters": repr(round(float(figures["parameters_millions"]) * 1e6)),
+            "multiply_adds": repr(round(float(figures["giga_multiply_adds"]) * 1e9)),
+            "seconds_train": repr(float(figures["training_time"]) * _UNITS[figures["time_unit"]]),
         }
-    return kept
+    return figures
 
 
 LAST_BATCH_NOTE = (
@@ -209,17 +209,17 @@ def compared_figures(table: str) -> tuple[str, ...]:
 
 def beside_paper(table: str, cells: Mapping[Spot, Cell]) -> dict[Spot, Cell]:
     """The cells with the paper's numbers and, where these are of the last batch, with our figure over it."""
-    return {spot: _beside(table, spot, cell, cells) for spot, cell in cells.items()}
+    return {spot: _add_paper_value(table, spot, cell, cells) for spot, cell in cells.items()}
 
 
 def averages_beside_paper(table: str, cells: Mapping[Spot, Cell], cases: Sequence[Case]) -> dict[Spot, Cell]:
     """The same for means over horizons, where ours are over the horizons that the paper's are over."""
     average = "detailed_average" if table == "detailed" else table
     horizons = {dataset: {horizon for name, horizon in cases if name == dataset} for dataset, _ in cases}
-    theirs: dict[str, set[int | None]] = {}
+    paper_horizons: dict[str, set[int | None]] = {}
     for place in paper_figures("detailed" if table == "main" else table):
-        theirs.setdefault(place.dataset, set()).add(place.horizon)
-    alike = {spot: cell for spot, cell in cells.items() if horizons[spot.dataset] == theirs.get(spot.dataset)}
+        paper_horizons.setdefault(place.dataset, set()).add(place.horizon)
+    alike = {spot: cell for spot, cell in cells.items() if horizons[spot.dataset] == paper_horizons.get(spot.dataset)}
     return {**cells, **beside_paper(average, alike)}
 
 
@@ -229,15 +229,15 @@ def paper_notes(table: str) -> tuple[str, ...]:
     return (*notes, RECENCY_NOTE) if table == "recency" else notes
 
 
-def _beside(table: str, spot: Spot, cell: Cell, cells: Mapping[Spot, Cell]) -> Cell:
+def _add_paper_value(table: str, spot: Spot, cell: Cell, cells: Mapping[Spot, Cell]) -> Cell:
     if spot.metric not in paper_metrics(table):
         return cell
     model = _READINGS.get(spot.model, spot.model)
     dataset = spot.dataset.partition(f" ({TRAJECTORY}=")[0]
     paper = paper_value(table, model, dataset, spot.horizon, spot.metric)
     cell = replace(cell, paper=paper, divisible=spot.metric not in _INDIVISIBLE)
-    other = _COMPARED.get(table, {}).get(spot.metric)
-    if other is None:
+    last_metric = _COMPARED.get(table, {}).get(spot.metric)
+    if last_metric is None:
         return cell
-    last = cells.get(spot._replace(metric=other))
+    last = cells.get(spot._replace(metric=last_metric))
     return replace(cell, by_last_batch=True, last_batch=None if last is None else last.mean)

@@ -106,26 +106,26 @@ def standings(grid: Grid) -> Standings:
         for case in grid.cases
     }
     ranked, shared = shared_scores(grid, cells, "mse")
-    table = ranks_by_dataset((case[0].partition(" (")[0], own) for case, own in shared.items())
+    table = ranks_by_dataset((case[0].partition(" (")[0], case_scores) for case, case_scores in shared.items())
     average = dict(zip(ranked, np.mean(table, axis=0), strict=True)) if table else {}
     models = [
         Standing(
             model=model,
             rank=float(average[model]) if model in average else None,
-            cases=sum(model in own for own in scores.values()),
+            cases=sum(model in row for row in scores.values()),
             wins=sum(
-                len(own) > 1 and model in own and own[model] == min(own.values()) < math.inf for own in scores.values()
+                len(row) > 1 and model in row and row[model] == min(row.values()) < math.inf for row in scores.values()
             ),
             relative=_relative(model, scores),
         )
         for model in grid.forecasters
     ]
     models.sort(key=lambda standing: (math.inf if standing.rank is None else standing.rank, -standing.wins))
-    tested = friedman(table) if len(table) >= LEAST_SCENARIOS else None
-    critical = nemenyi(models=len(ranked), scenarios=len(table), alpha=ALPHA) if tested is not None else None
+    ranks = friedman(table) if len(table) >= LEAST_SCENARIOS else None
+    critical = nemenyi(models=len(ranked), scenarios=len(table), alpha=ALPHA) if ranks is not None else None
     alike = _alike([(standing.model, standing.rank) for standing in models if standing.rank is not None], critical)
-    words = _words(len(ranked), len(table), len(shared), len(grid.cases), tested, critical)
-    return Standings(tuple(models), len(table), len(shared), tested, critical, alike, words)
+    words = _words(len(ranked), len(table), len(shared), len(grid.cases), ranks, critical)
+    return Standings(tuple(models), len(table), len(shared), ranks, critical, alike, words)
 
 
 def against_best(grid: Grid, store: Store) -> Mapping[tuple[Case, str], AgainstBest]:
@@ -144,7 +144,7 @@ def against_best(grid: Grid, store: Store) -> Mapping[tuple[Case, str], AgainstB
                 continue
             runs = [[run for run in grid.runs(case, name) if run.status == "done"] for name in (best, model)]
             try:
-                errors = [mean_window_errors(store, own, "mse") for own in runs]
+                errors = [mean_window_errors(store, results, "mse") for results in runs]
                 p_value = diebold_mariano(*errors, horizon=case[1]).p_value
             except FernError as error:
                 tests[case, model] = AgainstBest(best, None, f"not tested: {error}")
@@ -156,9 +156,9 @@ def against_best(grid: Grid, store: Store) -> Mapping[tuple[Case, str], AgainstB
 
 def _relative(model: str, scores: Mapping[Case, Mapping[str, float]]) -> float | None:
     pairs = [(ratios[model], min(ratios.values())) for ratios in scores.values() if model in ratios]
-    if not pairs or any(not (0 < best < math.inf and own < math.inf) for own, best in pairs):
+    if not pairs or any(not (0 < best < math.inf and score < math.inf) for score, best in pairs):
         return None
-    return math.exp(sum(math.log(own / best) for own, best in pairs) / len(pairs))
+    return math.exp(sum(math.log(score / best) for score, best in pairs) / len(pairs))
 
 
 def _alike(ranks: Sequence[tuple[str, float]], critical: float | None) -> tuple[tuple[str, ...], ...]:
@@ -173,14 +173,14 @@ def _alike(ranks: Sequence[tuple[str, float]], critical: float | None) -> tuple[
     return tuple(tuple(model for model, _ in ranks[a : b + 1]) for a, b in groups)
 
 
-def _words(models: int, datasets: int, shared: int, cases: int, tested: Ranks | None, critical: float | None) -> str:
+def _words(models: int, datasets: int, shared: int, cases: int, ranks: Ranks | None, critical: float | None) -> str:
     if models < 2:
         return "Ranks need at least two models that have the same cases."
     over = f"{shared} of {cases} cases on {datasets} dataset{'s' * (datasets != 1)} that all ranked models have"
-    if tested is None or critical is None:
+    if ranks is None or critical is None:
         return f"Average ranks over {over}; too few datasets to test them (at least {LEAST_SCENARIOS} are needed)."
-    verdict = "the models differ" if tested.f_p_value < ALPHA else "the models are not distinguishable"
+    verdict = "the models differ" if ranks.f_p_value < ALPHA else "the models are not distinguishable"
     return (
-        f"Average ranks over {over}. Friedman test (Iman and Davenport's F): p = {tested.f_p_value:.2g}, {verdict} at "
+        f"Average ranks over {over}. Friedman test (Iman and Davenport's F): p = {ranks.f_p_value:.2g}, {verdict} at "
         f"{ALPHA:.0%}. Nemenyi's critical difference: {critical:.2f} ranks."
     )

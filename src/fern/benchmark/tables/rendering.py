@@ -132,7 +132,7 @@ def to_csv(table: Table) -> str:
 
 def to_html(table: Table) -> str:
     """A page of its own, from which nothing leaves."""
-    from fern.html.markup import Entry, Head, element, joined, listed, listing
+    from fern.html.markup import Entry, Head, bullet_list, element, join_html, listing
     from fern.html.page import Section, page
 
     def cell(content: Cell | None) -> Entry:
@@ -145,7 +145,8 @@ def to_html(table: Table) -> str:
 
     heads = [*(Head(key) for key in table.keys), *(Head(heading(column), numeric=True) for column in table.columns)]
     rows = [[*map(Entry, line.keys), *map(cell, line.cells)] for line in table.lines]
-    body = joined([listing(heads, rows, caption=table.title, filterable=True), listed(table.notes, kind="notes")])
+    notes = bullet_list(table.notes, kind="notes")
+    body = join_html([listing(heads, rows, caption=table.title, filterable=True), notes])
     return page(table.title, [Section("table", "Figures", body)])
 
 
@@ -209,8 +210,8 @@ def fit_width(table: Table, width: int) -> list[Table]:
             left_out.append(f"models without a figure ({', '.join(bare)})")
     metrics = list(dict.fromkeys(column.metric for column in table.columns if column.model))
     if _total_width(table) > width and len(metrics) > 1:
-        kept = [column for column in table.columns if not column.model or column.metric == metrics[0]]
-        table = _keep_columns(table, kept)
+        columns = [column for column in table.columns if not column.model or column.metric == metrics[0]]
+        table = _keep_columns(table, columns)
         left_out.append(", ".join(title_of(metric) for metric in metrics[1:]))
     if any(cell is not None and cell.missing for line in table.lines for cell in line.cells):
         table = replace(table, notes=(*table.notes, "–: no result yet. *: fewer seeds than the task has."))
@@ -224,10 +225,10 @@ def fit_width(table: Table, width: int) -> list[Table]:
         if parts[-1] and _total_width(_keep_columns(table, [*parts[-1], column])) > width:
             parts.append([])
         parts[-1].append(column)
-    drawn = [_keep_columns(table, part) for part in parts]
+    blocks = [_keep_columns(table, part) for part in parts]
     return [
-        replace(part, title=part.title if part is drawn[0] else "", notes=part.notes if part is drawn[-1] else ())
-        for part in drawn
+        replace(part, title=part.title if part is blocks[0] else "", notes=part.notes if part is blocks[-1] else ())
+        for part in blocks
     ]
 
 
@@ -243,7 +244,7 @@ def _total_width(table: Table) -> int:
     for i, column in enumerate(table.columns):
         cells = (_terminal_text(line.cells[i]) for line in table.lines)
         texts.append((column.model, title_of(column.metric), *cells))
-    return sum(max(map(len, own)) for own in texts) + 2 * (len(texts) - 1)
+    return sum(max(map(len, entries)) for entries in texts) + 2 * (len(texts) - 1)
 
 
 def _terminal_text(cell: Cell | None) -> str:
@@ -258,12 +259,12 @@ def to_rich(table: Table) -> "RichTable":
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(title=table.title or None, box=None, header_style="bold", pad_edge=False)
+    rich_table = RichTable(title=table.title or None, box=None, header_style="bold", pad_edge=False)
     for key in table.keys:
-        drawn.add_column(key, no_wrap=True)
+        rich_table.add_column(key, no_wrap=True)
     for column in table.columns:
         head = f"{safe_text(column.model, 'line')}\n{title_of(column.metric)}".strip()
-        drawn.add_column(head, justify="right", no_wrap=True)
+        rich_table.add_column(head, justify="right", no_wrap=True)
 
     def cell(content: Cell | None) -> Text:
         style = ""
@@ -274,9 +275,9 @@ def to_rich(table: Table) -> "RichTable":
 
     for place, line in enumerate(table.lines):
         if line.starts_block and place:
-            drawn.add_section()
-        drawn.add_row(*(Text(safe_text(key, "line")) for key in line.keys), *map(cell, line.cells))
-    return drawn
+            rich_table.add_section()
+        rich_table.add_row(*(Text(safe_text(key, "line")) for key in line.keys), *map(cell, line.cells))
+    return rich_table
 
 
 FORMATS: Mapping[str, Callable[[Table], str]] = {

@@ -46,7 +46,7 @@ class SeriesAudit:
 
     def problems(self) -> list[str]:
         """What must be fixed before the series can be used."""
-        empty = [f"column {one.name!r} has no values" for one in self.columns if one.statistics.finite == 0]
+        empty = [f"column {column.name!r} has no values" for column in self.columns if column.statistics.finite == 0]
         where = f"series {self.name!r}: " if self.name else ""
         return [where + problem for problem in (*self.grid.problems(), *empty)]
 
@@ -75,7 +75,7 @@ class AuditReport:
 
     def __getitem__(self, column: str) -> ColumnAudit:
         """The audit of a column of a wide table."""
-        return next(one for one in self.series[0].columns if one.name == column)
+        return next(entry for entry in self.series[0].columns if entry.name == column)
 
     def problems(self) -> list[str]:
         """What must be fixed before the table can be used, one line each; findings about values are not included."""

@@ -164,7 +164,7 @@ def run(rows: int, frequency: Frequency) -> str:
     return f"{rows:,} rows" if length is None else in_words(timedelta(microseconds=rows * length / 1000))
 
 
-def repeated(column: ColumnAudit, frequency: Frequency, policy: Policy) -> list[str]:
+def repeats(column: ColumnAudit, frequency: Frequency, policy: Policy) -> list[str]:
     """Sentinel values, or else the commonest value: value × count, longest run."""
     sentinels = sentinel_values(column, frequency, policy)
     if sentinels:
@@ -200,44 +200,46 @@ def walk(column: ColumnAudit) -> str:
 
 def actions(column: ColumnAudit) -> list[tuple[str, str]]:
     """What the policy does and why."""
-    said = []
+    reasons = []
     for action in column.verdict.actions:
         what = {
             "delete rows": f"delete {action.entries:,} row{'s' * (action.entries != 1)}",
             "fill": f"fill {action.entries:,}",
         }.get(action.kind, action.kind)
-        said.append((what, action.reason))
-    return said
+        reasons.append((what, action.reason))
+    return reasons
 
 
 def remarks(report: AuditReport) -> list[str]:
     """What a reader should know beside the table."""
-    said, columns = [], [column for series in report.series for column in series.columns]
+    notes, columns = [], [column for series in report.series for column in series.columns]
     walks = [column.name for column in columns if walk(column) == "near"]
     if walks:
-        said.append(
-            f"Close to a random walk: {_listed(walks)}. Steps of a random walk are independent, so no point forecast "
-            "beats the last value; look at spread and coverage instead."
+        notes.append(
+            f"Close to a random walk: {_list_names(walks)}. Steps of a random walk are independent, so no point "
+            "forecast beats the last value; look at spread and coverage instead."
         )
     infinite = [column.name for column in columns if column.statistics.infinite]
     if infinite:
-        said.append(f"Infinite values, counted as missing: {_listed(infinite)}.")
+        notes.append(f"Infinite values, counted as missing: {_list_names(infinite)}.")
     if report.roles.ignored:
-        said.append(f"Ignored: {_listed([name or '(unnamed)' for name in report.roles.ignored])}.")
+        notes.append(f"Ignored: {_list_names([name or '(unnamed)' for name in report.roles.ignored])}.")
     zeros = [
         column.name
         for column in columns
         if any(action.kind in ("drop", "asinh") and "zeros" in action.reason for action in column.verdict.actions)
     ]
     if zeros:
-        said.append(f"Where zeros are true values, as of counts and demand, use --policy counts: {_listed(zeros)}.")
+        notes.append(
+            f"Where zeros are true values, as of counts and demand, use --policy counts: {_list_names(zeros)}."
+        )
     undecided = [column.name for column in columns if "undecided" in column.verdict.kinds]
     if undecided:
-        said.append(
-            f"Undecided for {_listed(undecided)}: the policy judges runs by their duration, and the time column does "
-            "not give the duration of a step. Give it with --step, such as --step '10 min'."
+        notes.append(
+            f"Undecided for {_list_names(undecided)}: the policy judges runs by their duration, and the time column "
+            "does not give the duration of a step. Give it with --step, such as --step '10 min'."
         )
-    return said
+    return notes
 
 
 def number(value: float) -> str:
@@ -250,7 +252,7 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _listed(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     shown = ", ".join(names[:8])
     return shown + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
 

@@ -17,7 +17,7 @@ from fern.data.reading import Source
 from fern.data.series_table import split_by_series
 from fern.errors import FernError
 from fern.html.figures import drawing
-from fern.html.markup import Entry, Head, Html, element, joined, listed, listing
+from fern.html.markup import Entry, Head, Html, bullet_list, element, join_html, listing
 from fern.html.page import Section, page
 from fern.plot.audit import CODE, STUCK, ZEROS, Repaired, Values, repair_figure
 
@@ -56,15 +56,16 @@ def find_repairs(source: Source, report: AuditReport, *, step: timedelta | None 
     repairs = []
     names = source.roles.series
     for audit, (series, table) in zip(report.series, split_by_series(source), strict=True):
-        own = cleaned if names is None else cleaned.filter(pa.compute.equal(cleaned[names], series))
+        rows = cleaned if names is None else cleaned.filter(pa.compute.equal(cleaned[names], series))
         for column in (audited.name for audited in audit.columns):
-            left = as_floats(own[column]) if column in own.column_names and own[column].null_count < len(own) else None
+            has_values = column in rows.column_names and rows[column].null_count < len(rows)
+            left = as_floats(rows[column]) if has_values else None
             raw, limit = as_floats(table[column]), report.policy.stuck_after(audit.frequency)
-            when = _when(source, table)
+            when = _read_times(source, table)
             repairs.append(find_repair(raw, left, log, column=column, series=series, when=when, stuck_after=limit))
     worst = sorted(
-        (one for one in repairs if one.masks),
-        key=lambda one: int(np.logical_or.reduce(list(one.masks.values())).sum()),
+        (repair for repair in repairs if repair.masks),
+        key=lambda repair: int(np.logical_or.reduce(list(repair.masks.values())).sum()),
         reverse=True,
     )
     left_out = len(worst) - MOST_FIGURES
@@ -76,11 +77,11 @@ def repairs_part(repairs: Repairs) -> Html:
     """A figure for each column in which something was found."""
     parts = []
     for place, repaired in enumerate(repairs.columns, start=1):
-        said = f"{repaired.in_words()}."
-        parts.append(drawing(repair_figure(repaired), name=f"repair-{place}", alt=said, caption=said))
+        caption = f"{repaired.in_words()}."
+        parts.append(drawing(repair_figure(repaired), name=f"repair-{place}", alt=caption, caption=caption))
     if repairs.note:
         parts.append(element("p", {"class": "soft"}, repairs.note))
-    return joined(parts)
+    return join_html(parts)
 
 
 def find_repair(
@@ -124,9 +125,9 @@ def find_repair(
             verdict = f"{'dropped' if change.action == 'drop' else 'asinh'}: {change.reason}"
     mended = None
     if cleaned is not None:
-        kept = len(raw) - int(deleted.sum())
-        if len(cleaned) != kept:
-            expected = f"{kept:,}: the {len(raw):,} that came less those that the log deletes"
+        n_rows = len(raw) - int(deleted.sum())
+        if len(cleaned) != n_rows:
+            expected = f"{n_rows:,}: the {len(raw):,} that came less those that the log deletes"
             raise FernError(f"got {len(cleaned):,} rows", argument="cleaned", expected=expected)
         mended = np.full(len(raw), np.nan)
         mended[~deleted] = cleaned
@@ -142,7 +143,7 @@ def find_repair(
     )
 
 
-def _when(source: Source, table: pa.Table) -> NDArray[Any]:
+def _read_times(source: Source, table: pa.Table) -> NDArray[Any]:
     """Dates as matplotlib takes them, or rows."""
     if source.roles.time is None or not pa.types.is_timestamp(table[source.roles.time].type):
         return np.arange(table.num_rows)
@@ -183,10 +184,10 @@ def audit_part(report: AuditReport) -> Html:
         "and lies far outside the others. Outliers: |x − median| / (1.4826 MAD) above the limit. Random walk: variance "
         "ratios over 2 to 16 steps within 20 % of 1 and no pull back to a level (Dickey–Fuller)."
     )
-    return joined(
+    return join_html(
         [
-            listed(report.problems(), kind="problem"),
-            listed(words.remarks(report)),
+            bullet_list(report.problems(), kind="problem"),
+            bullet_list(words.remarks(report)),
             listing(_HEADS, rows, caption=words.headline(report), filterable=len(rows) > 8),
             element("p", {"class": "soft"}, legend),
         ]
@@ -229,7 +230,7 @@ def _row(report: AuditReport, series: SeriesAudit, column: ColumnAudit) -> list[
     statistics = column.statistics
     kinds = [action.kind.split()[0] for action in column.verdict.actions]
     lines = [
-        joined([element("span", {"class": kind}, what), f": {why}"])
+        join_html([element("span", {"class": kind}, what), f": {why}"])
         for kind, (what, why) in zip(kinds, words.actions(column), strict=True)
     ]
     walk = words.walk(column)
@@ -242,9 +243,9 @@ def _row(report: AuditReport, series: SeriesAudit, column: ColumnAudit) -> list[
         Entry(words.zeros(column), float(statistics.zeros.total)),
         Entry(words.run(statistics.zeros.longest, series.frequency), float(statistics.zeros.longest)),
         Entry(words.run(statistics.values.longest, series.frequency), float(statistics.values.longest)),
-        Entry(joined(words.repeated(column, series.frequency, report.policy), element("br", {}))),
+        Entry(join_html(words.repeats(column, series.frequency, report.policy), element("br", {}))),
         Entry(f"{statistics.missing.total:,}", float(statistics.missing.total)),
         Entry(words.outliers(column), "" if outliers is None else float(outliers)),
         Entry(walk, kind=walk if walk == "near" else None),
-        Entry(joined(lines, element("br", {}))),
+        Entry(join_html(lines, element("br", {}))),
     ]

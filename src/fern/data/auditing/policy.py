@@ -189,7 +189,7 @@ def judge(column: ColumnStatistics, frequency: Frequency, policy: Policy) -> Col
         actions += _run_by_run("zeros", column.zeros, frequency, policy)
     if policy.missing == "like zeros":
         actions += _run_by_run("missing values", column.missing, frequency, policy)
-    return ColumnVerdict(tuple(actions) or (Action("keep", 0, _why_keep(column, sentinels)),), sentinels)
+    return ColumnVerdict(tuple(actions) or (Action("keep", 0, _explain_keep(column, sentinels)),), sentinels)
 
 
 def _by_share(column: ColumnStatistics, sentinels: int, policy: Policy) -> Action | None:
@@ -233,7 +233,7 @@ def _run_by_run(name: str, runs: RunLengths, frequency: Frequency, policy: Polic
     return actions
 
 
-def _why_keep(column: ColumnStatistics, sentinels: int) -> str:
+def _explain_keep(column: ColumnStatistics, sentinels: int) -> str:
     if not sentinels:
         return "nothing to clean"
     values = f"{sentinels:,} sentinel value{'s' * (sentinels != 1)}"

@@ -55,10 +55,10 @@ class PictureScan:
 
     def finish(self) -> Picture:
         """The picture of the rows so far."""
-        used = self._stretches[: -(-self._rows // self._rows_each)]
-        empty = used[:, 0] == 0
-        mean = np.divide(used[:, 1], used[:, 0], out=np.full(len(used), np.nan), where=~empty)
-        low, high = (np.where(empty, np.nan, used[:, k]) for k in (2, 3))
+        stretches = self._stretches[: -(-self._rows // self._rows_each)]
+        empty = stretches[:, 0] == 0
+        mean = np.divide(stretches[:, 1], stretches[:, 0], out=np.full(len(stretches), np.nan), where=~empty)
+        low, high = (np.where(empty, np.nan, stretches[:, k]) for k in (2, 3))
         return Picture(self._rows_each, mean, low, high)
 
 
@@ -256,29 +256,36 @@ class ColumnScan:
         self._common.add(*self._runs.add(values))
         self._walk.add(values)
         self._picture.add(values)
-        there = np.isfinite(values)
-        if not there.all():
+        is_finite = np.isfinite(values)
+        if not is_finite.all():
             self._infinite += int(np.isinf(values).sum())
-            values = values[there]
+            values = values[is_finite]
         if len(values):
             self._quantiles.add(values)
-            self._add_moments(values)
+            if self._finite == 0:
+                self._origin = float(values[0])
+            offsets = values - self._origin
+            self._finite += len(values)
+            self._sum += float(offsets.sum())
+            self._squares += float(np.square(offsets, out=offsets).sum())  # not dot: BLAS would start its threads
+            self._low = min(self._low, float(values.min()))
+            self._high = max(self._high, float(values.max()))
 
     def finish(self, *, outlier_limit: float = OUTLIER_LIMIT) -> ColumnStatistics:
         """The statistics of all rows so far; the scan is at its end."""
         self._common.add(*self._runs.close())
         values, zeros, missing = self._runs.finish()
-        some = self._finite > 0
-        mean = self._sum / self._finite if some else np.nan
-        variance = self._squares / self._finite - mean * mean if some else np.nan
+        has_values = self._finite > 0
+        mean = self._sum / self._finite if has_values else np.nan
+        variance = self._squares / self._finite - mean * mean if has_values else np.nan
         return ColumnStatistics(
             name=self._name,
             rows=self._rows,
             infinite=self._infinite,
             mean=float(self._origin + mean),
-            deviation=float(np.sqrt(max(variance, 0.0))) if some else float("nan"),
-            low=self._low if some else float("nan"),
-            high=self._high if some else float("nan"),
+            deviation=float(np.sqrt(max(variance, 0.0))) if has_values else float("nan"),
+            low=self._low if has_values else float("nan"),
+            high=self._high if has_values else float("nan"),
             values=values,
             zeros=zeros,
             missing=missing,
@@ -287,17 +294,7 @@ class ColumnScan:
             stuck=tuple(statistics for statistics in self._common.longest(_TOP) if statistics.longest_run > 1),
             slack=self._common.slack,
             distinct=self._common.distinct(),
-            outliers=self._quantiles.outliers(outlier_limit) if some else None,
+            outliers=self._quantiles.outliers(outlier_limit) if has_values else None,
             walk=self._walk.test(),
             picture=self._picture.finish(),
         )
-
-    def _add_moments(self, values: Floats) -> None:
-        if self._finite == 0:
-            self._origin = float(values[0])
-        offsets = values - self._origin
-        self._finite += len(values)
-        self._sum += float(offsets.sum())
-        self._squares += float(np.square(offsets, out=offsets).sum())  # not dot: BLAS would start its threads
-        self._low = min(self._low, float(values.min()))
-        self._high = max(self._high, float(values.max()))

@@ -64,7 +64,7 @@ class RunLengths:
         """How many runs have more than ``steps`` rows."""
         return int(self.runs[self._longer(steps)].sum())
 
-    def joined(self, other: "RunLengths") -> "RunLengths":
+    def merge(self, other: "RunLengths") -> "RunLengths":
         """The runs of both."""
         longer = max(self, other, key=lambda lengths: lengths.longest)
         return replace(longer, runs=self.runs + other.runs, entries=self.entries + other.entries)
@@ -133,7 +133,7 @@ class RunScan:
         """The runs of values (codes that stand apart left out), of zeros and of missing values."""
         self.close()
         plain, zero, missing, coded = (self._lengths(kind) for kind in (VALUE, ZERO, MISSING, CODE))
-        return (plain if self.codes() else plain.joined(coded)), zero, missing
+        return (plain if self.codes() else plain.merge(coded)), zero, missing
 
     def _lengths(self, kind: int) -> RunLengths:
         longest, start = self._longest[kind].tolist()
@@ -156,9 +156,9 @@ class RunScan:
         ]
 
     def _enter(self, values: Floats, lengths: Integers) -> tuple[Floats, Integers]:
-        needed = int(_length_bin(int(lengths.max()))) + 1 if len(lengths) else 0
-        if needed > self._runs.shape[1]:
-            room = ((0, 0), (0, min(2 * needed, _BINS) - self._runs.shape[1]))
+        bins = int(_length_bin(int(lengths.max()))) + 1 if len(lengths) else 0
+        if bins > self._runs.shape[1]:
+            room = ((0, 0), (0, min(2 * bins, _BINS) - self._runs.shape[1]))
             self._runs, self._entries = np.pad(self._runs, room), np.pad(self._entries, room)
         self._rows = _enter(
             values,
@@ -172,8 +172,8 @@ class RunScan:
             CODES,
             self._codes,
         )
-        others = np.isfinite(values) & (values != 0)
-        return (values, lengths) if others.all() else (values[others], lengths[others])
+        is_value = np.isfinite(values) & (values != 0)
+        return (values, lengths) if is_value.all() else (values[is_value], lengths[is_value])
 
 
 @cached_njit(nogil=True)

@@ -54,14 +54,10 @@ class CommonValues:
             done, self._used, self.slack = _count(bits, lengths, *table, done, self._used, self.slack)
             if done == len(bits):
                 return
-            self._grow()
-
-    def _grow(self) -> None:
-        """Twice as many slots, with the same counts in them."""
-        slots = 2 * len(self._keys)
-        keys, counts, runs = np.zeros(slots, np.uint64), np.zeros(slots, np.int64), np.zeros(slots, np.int64)
-        _move(self._keys, self._counts, self._runs, keys, counts, runs, 0)
-        self._keys, self._counts, self._runs = keys, counts, runs
+            slots = 2 * len(self._keys)
+            keys, counts, runs = np.zeros(slots, np.uint64), np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+            _move(*table, keys, counts, runs, 0)
+            self._keys, self._counts, self._runs = keys, counts, runs
 
     def distinct(self) -> int | None:
         """How many different values there are; None where there are too many to know."""
@@ -69,13 +65,13 @@ class CommonValues:
 
     def top(self, count: int) -> list[CommonValue]:
         """The commonest values."""
-        return self._sorted(self._counts, count)
+        return self._rank(self._counts, count)
 
     def longest(self, count: int) -> list[CommonValue]:
         """The values with the longest runs."""
-        return self._sorted(self._runs * (self._counts > 0), count)
+        return self._rank(self._runs * (self._counts > 0), count)
 
-    def _sorted(self, order: Integers, count: int) -> list[CommonValue]:
+    def _rank(self, order: Integers, count: int) -> list[CommonValue]:
         values = self._keys.view(np.float64)
         # Equal ones by value, so that the answer does not depend on the place in the table.
         best = np.lexsort((values, -order))[:count]
@@ -216,13 +212,13 @@ class QuantileScan:
         while True:
             # Blocks whose place lies in these rows, as far as the room goes.
             blocks = np.arange(self._sampled, min(end // self._stride + 1, ROOM))
-            places = blocks * self._stride + _drawn(blocks, self._stride)
+            places = blocks * self._stride + _draw_places(blocks, self._stride)
             places = places[: np.searchsorted(places, end)]
             self._keep(values[places - self._seen])
             if end <= ROOM * self._stride:
                 break
             pairs = self._sample[:ROOM].reshape(-1, 2)
-            second = _drawn(np.arange(ROOM // 2), 2 * self._stride) >= self._stride
+            second = _draw_places(np.arange(ROOM // 2), 2 * self._stride) >= self._stride
             self._sample[: ROOM // 2] = np.where(second, pairs[:, 1], pairs[:, 0])
             self._sampled, self._stride = ROOM // 2, 2 * self._stride
         self._seen = end
@@ -249,13 +245,13 @@ class QuantileScan:
         return Outliers(limit, median, mad, count, float(largest), exact)
 
     def _keep(self, values: Floats) -> None:
-        needed = self._sampled + len(values)
-        if needed > len(self._sample):
-            grown = np.empty(min(ROOM, max(needed, 2 * len(self._sample))))
-            grown[: self._sampled] = self._sample[: self._sampled]
-            self._sample = grown
-        self._sample[self._sampled : needed] = values
-        self._sampled = needed
+        size = self._sampled + len(values)
+        if size > len(self._sample):
+            sample = np.empty(min(ROOM, max(size, 2 * len(self._sample))))
+            sample[: self._sampled] = self._sample[: self._sampled]
+            self._sample = sample
+        self._sample[self._sampled : size] = values
+        self._sampled = size
 
 
 class _Tail:
@@ -271,11 +267,11 @@ class _Tail:
         higher = values[values > self._bar] if self._sign > 0 else -values[values < -self._bar]
         if len(higher) == 0:
             return
-        held = np.concatenate([self._values, higher])
-        if len(held) > 2 * TAIL:
-            held = np.partition(held, len(held) - TAIL)[-TAIL:]
-            self._bar, self._dropped = float(held.min()), True
-        self._values = held
+        tail = np.concatenate([self._values, higher])
+        if len(tail) > 2 * TAIL:
+            tail = np.partition(tail, len(tail) - TAIL)[-TAIL:]
+            self._bar, self._dropped = float(tail.min()), True
+        self._values = tail
 
     def top(self) -> float:
         return float(self._values.max())
@@ -287,7 +283,7 @@ class _Tail:
         return int((self._values > bar).sum())
 
 
-def _drawn(blocks: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def _draw_places(blocks: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """A number below ``size``, a power of two, for each block: the same in every run."""
     z = blocks.astype(np.uint64) + np.uint64(size * 0x9E3779B97F4A7C15 % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

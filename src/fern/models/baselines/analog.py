@@ -108,8 +108,8 @@ class Analog(FittedForecaster):
         best, least = None, float("inf")
         for delays, spacing, level in self._states():
             counts = self._counts(delays, spacing)
-            for neighbours, made in self._averages(past.float(), delays, spacing, level, counts):
-                error = float((made.double() - future.double()).square().mean())
+            for neighbours, forecast in self._averages(past.float(), delays, spacing, level, counts):
+                error = float((forecast.double() - future.double()).square().mean())
                 if error < least:
                     best, least = (delays, spacing, level, neighbours), error
         if best is None:
@@ -130,13 +130,13 @@ class Analog(FittedForecaster):
         counts = (config.neighbours,)
         places = self._places(config.delays, config.spacing)
         at_once = max(1, _AT_ONCE // max(1, len(places) * config.channels))
-        made = []
+        forecasts = []
         for part in torch.split(past.to(self.library.dtype), at_once):
-            made += [mean for _, mean in self._averages(part, config.delays, config.spacing, config.level, counts)]
-        if not made:
+            forecasts += [mean for _, mean in self._averages(part, config.delays, config.spacing, config.level, counts)]
+        if not forecasts:
             problem = "no stored row has a whole state before it and a horizon after it; fit it again"
             raise FernError(problem, argument="model")
-        return torch.cat(made).to(past.dtype)
+        return torch.cat(forecasts).to(past.dtype)
 
     def _states(self) -> Iterator[tuple[int, int, Level]]:
         """The ways to make up a state that fit into the context and leave places in the library."""
@@ -191,9 +191,9 @@ class Analog(FittedForecaster):
         else:
             each = [_nearest(asked[..., c], known[..., c], max(counts)) for c in range(past.shape[2])]
             nearest = torch.stack(each, dim=-1)  # (B, k, C)
-        yield from self._followed(past, places[nearest], level, counts)
+        yield from self._average_successors(past, places[nearest], level, counts)
 
-    def _followed(
+    def _average_successors(
         self,
         past: Tensor,  # (B, L, C)
         rows: Tensor,  # (B, k, C or 1), of the library

@@ -9,9 +9,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fern.errors import FernError, require_whole
-from fern.models.base import ModelConfig, PointForecaster, Sees, has_values
+from fern.models.base import ModelConfig, PointForecaster, Sees
 from fern.models.layers import Perceptron, RevIN, require_rate
 from fern.models.registry import register_model
+from fern.transport._checks import has_values
 
 SEGMENT = 48
 """The segment length where none is given and the context is long enough for two of them."""
@@ -156,22 +157,22 @@ class Koopa(PointForecaster):
         for i, operator in enumerate(self.operators):
             changing = torch.fft.irfft(torch.fft.rfft(residual) * changes, n=self.config.context_length)
             steady = self.steady_decoder(operator(self.steady_encoder(residual - changing)))
-            embedded = self.changing_encoder(self._segmented(changing))
+            embedded = self.changing_encoder(self._cut_segments(changing))
             local = LocalOperator(embedded)
             steps = ceil(self.config.horizon / self.config.used_segment_length)
-            forecast = forecast + steady + self._joined(local.forecast(steps))[..., : self.config.horizon]
+            forecast = forecast + steady + self._decode(local.forecast(steps))[..., : self.config.horizon]
             if i + 1 < len(self.operators):
-                residual = residual - self._joined(local.reconstruction())[..., : self.config.context_length]
+                residual = residual - self._decode(local.reconstruction())[..., : self.config.context_length]
         return self.revin.restore(forecast, statistics).transpose(1, 2)
 
-    def _segmented(self, x: Tensor) -> Tensor:  # (B, C, L) -> (B, F, segment · C)
+    def _cut_segments(self, x: Tensor) -> Tensor:  # (B, C, L) -> (B, F, segment · C)
         length, segments = self.config.used_segment_length, self.config.segments
         missing = segments * length - self.config.context_length
         if missing:
             x = torch.cat((x[..., -missing:], x), dim=-1)
         return x.reshape(*x.shape[:2], segments, length).permute(0, 2, 3, 1).flatten(2)
 
-    def _joined(self, embedded: Tensor) -> Tensor:  # (B, n, E) -> (B, C, n · segment)
+    def _decode(self, embedded: Tensor) -> Tensor:  # (B, n, E) -> (B, C, n · segment)
         decoded: Tensor = self.changing_decoder(embedded)
         return decoded.reshape(decoded.shape[0], -1, self.config.channels).transpose(1, 2)
 
@@ -220,13 +221,13 @@ class LocalOperator:
         coefficients = [self.step[:, -1:]]
         for _ in range(steps - 1):
             coefficients.append((coefficients[-1] @ self.step).clamp(-LARGEST, LARGEST))
-        return self._combined(torch.cat(coefficients, dim=1))
+        return self._combine(torch.cat(coefficients, dim=1))
 
     def reconstruction(self) -> Tensor:  # (B, F, E)
         """z_1 and the one-step forecasts z_1 K … z_{F-1} K."""
-        return torch.cat((self.embedded[:, :1], self._combined(self.gram @ self.inverse)), dim=1)
+        return torch.cat((self.embedded[:, :1], self._combine(self.gram @ self.inverse)), dim=1)
 
-    def _combined(self, coefficients: Tensor) -> Tensor:
+    def _combine(self, coefficients: Tensor) -> Tensor:
         return coefficients.to(self.embedded.dtype) @ self.embedded[:, 1:]
 
 
@@ -246,27 +247,24 @@ class OrthogonalStart(nn.Linear):
             self.weight.copy_(left @ right)
 
 
-def _published() -> dict[str, dict[str, Any]]:
-    """The settings of the project's scripts, one for each context; horizon and segment are half of it."""
-    names = ("dynamic", "hidden", "layers", "blocks")
-    scripts: dict[str, dict[int, tuple[int, int, int, int]]] = {
-        "etth2": {96: (64, 512, 2, 4), 192: (64, 64, 2, 1), 288: (64, 64, 3, 4), 384: (64, 64, 2, 1)},
-        "weather": {96: (128, 64, 2, 4), 192: (64, 128, 3, 2), 288: (128, 64, 2, 2), 384: (128, 64, 2, 3)},
-        "electricity": {96: (256, 512, 3, 3), 192: (128, 512, 3, 1), 288: (512, 512, 3, 1), 384: (64, 512, 2, 1)},
-        "exchange": {96: (128, 256, 3, 4), 192: (64, 64, 3, 4), 288: (512, 64, 2, 2), 384: (64, 128, 3, 2)},
-        "traffic": {96: (512, 256, 3, 1), 192: (64, 128, 2, 3), 288: (128, 128, 2, 1), 384: (128, 128, 2, 1)},
-        "ili": {48: (128, 512, 2, 4), 72: (512, 512, 3, 3), 96: (256, 512, 2, 2), 120: (64, 256, 4, 3)},
-    }
-    return {
-        f"{dataset}-{context}": {**dict(zip(names, values, strict=True)), "segment_length": context // 2}
-        for dataset, contexts in scripts.items()
-        for context, values in contexts.items()
-    }
-
+_NAMES = ("dynamic", "hidden", "layers", "blocks")
+_SCRIPTS: dict[str, dict[int, tuple[int, int, int, int]]] = {
+    "etth2": {96: (64, 512, 2, 4), 192: (64, 64, 2, 1), 288: (64, 64, 3, 4), 384: (64, 64, 2, 1)},
+    "weather": {96: (128, 64, 2, 4), 192: (64, 128, 3, 2), 288: (128, 64, 2, 2), 384: (128, 64, 2, 3)},
+    "electricity": {96: (256, 512, 3, 3), 192: (128, 512, 3, 1), 288: (512, 512, 3, 1), 384: (64, 512, 2, 1)},
+    "exchange": {96: (128, 256, 3, 4), 192: (64, 64, 3, 4), 288: (512, 64, 2, 2), 384: (64, 128, 3, 2)},
+    "traffic": {96: (512, 256, 3, 1), 192: (64, 128, 2, 3), 288: (128, 128, 2, 1), 384: (128, 128, 2, 1)},
+    "ili": {48: (128, 512, 2, 4), 72: (512, 512, 3, 3), 96: (256, 512, 2, 2), 120: (64, 256, 4, 3)},
+}
+"""Settings by context; horizon and segment are half of it."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"segment_length": 48, "blocks": 3, "dynamic": 128, "hidden": 64, "layers": 2, "alpha": 0.2},
-    **_published(),
+    **{
+        f"{dataset}-{context}": {**dict(zip(_NAMES, values, strict=True)), "segment_length": context // 2}
+        for dataset, contexts in _SCRIPTS.items()
+        for context, values in contexts.items()
+    },
 }
 """The setting of the comparison at 336 → 336, and those of the project's scripts."""
 

@@ -124,13 +124,13 @@ class ModernTCN(PointForecaster):
     def predict(self, past: Tensor) -> Tensor:
         """The forecast of each channel, in the units of the series."""
         series, statistics = self.revin.normalise(past.transpose(1, 2))
-        x = self._embedded(series)
+        x = self._embed(series)
         for block in self.blocks:
             x = block(x)
         forecast = self.head_dropout(self.head(x.permute(2, 0, 1, 3).flatten(2)))
         return self.revin.restore(forecast, statistics).transpose(1, 2)
 
-    def _embedded(self, series: Tensor) -> Tensor:  # (B, C, L) -> (C, D, B, N)
+    def _embed(self, series: Tensor) -> Tensor:  # (B, C, L) -> (C, D, B, N)
         size, stride = self.config.patch_size, self.config.patch_stride
         batch, channels, _ = series.shape
         padded = torch.cat((series, series[..., -1:].expand(-1, -1, size - stride)), dim=-1)
@@ -159,22 +159,22 @@ class Block(nn.Module):
         """The block's output."""
         channels, width, batch, patches = x.shape
         rows = x.reshape(channels * width, batch, patches)
-        moved = self.convolved(rows) if self.training else self.merged(rows)
+        moved = self.convolve(rows) if self.training else self.convolve_merged(rows)
         mixed: Tensor = self.features(self.norm(moved.view(channels, width, -1)))
         mixed = self.channels(mixed.transpose(0, 1)).transpose(0, 1)
         return x + mixed.reshape(x.shape)
 
-    def convolved(self, rows: Tensor) -> Tensor:  # (C·D, B, N) -> (C·D, B, N)
+    def convolve(self, rows: Tensor) -> Tensor:  # (C·D, B, N) -> (C·D, B, N)
         """Both convolutions, each normalised over the batch."""
         large = self.large_norm(self.large(rows).view(1, rows.shape[0], -1))
         small = self.small_norm(self.small(rows).view(1, rows.shape[0], -1))
         both: Tensor = large + small
         return both.view(rows.shape)
 
-    def merged(self, rows: Tensor) -> Tensor:  # (C·D, B, N) -> (C·D, B, N)
+    def convolve_merged(self, rows: Tensor) -> Tensor:  # (C·D, B, N) -> (C·D, B, N)
         """The same in evaluation mode by one convolution: there a normalisation is a scale and a shift."""
-        large, large_shift = _scaled(self.large.weight, self.large_norm)
-        small, small_shift = _scaled(self.small.weight, self.small_norm)
+        large, large_shift = _fold_norm(self.large.weight, self.large_norm)
+        small, small_shift = _fold_norm(self.small.weight, self.small_norm)
         side = (large.shape[-1] - small.shape[-1]) // 2
         shift = large_shift + small_shift
         return depthwise(rows, large + pad(small, (side, side))) + shift[:, None, None]
@@ -233,7 +233,7 @@ def depthwise(
     return torch.bmm(rows, banded.mT)
 
 
-def _scaled(weight: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+def _fold_norm(weight: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     """The kernel and the shift of a bias-free convolution followed by this normalisation, in evaluation mode."""
     assert norm.running_mean is not None and norm.running_var is not None
     scale = norm.weight / (norm.running_var + norm.eps).sqrt()

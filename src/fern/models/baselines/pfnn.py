@@ -10,9 +10,10 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import linear
 
 from fern.errors import require_number, require_whole
-from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, Sees, has_values
+from fern.models.base import Criterion, Forecast, ModelConfig, PointForecaster, Sees
 from fern.models.layers import Perceptron, find_activation
 from fern.models.registry import register_model
+from fern.transport._checks import has_values
 
 LARGEST = 1e12
 """Where a state that grows without bound is held. Its square is still finite in float32, summed over any batch."""

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from fern.errors import FernError, require_choice, require_number, require_whole
-from fern.models.base import FittedForecaster, ModelConfig, Sees, has_values
+from fern.models.base import FittedForecaster, ModelConfig, Sees
 from fern.models.polynomial import LEAST_WAVE, Layout, Ring, monomial_count, monomials, strong_waves
 from fern.models.registry import register_model
+from fern.transport._checks import has_values
 
 MOST_FEATURES = 350
 """Polynomials with more monomials are not tried."""
@@ -68,23 +69,24 @@ def solve(
     if len(states) == 0:
         return []
     features = monomial_count(variables, max(degrees))
-    found = []
+    candidates = []
     triangle, done = states.new_zeros(0, features + steps.shape[1]), 0
     for share in sorted(shares):
-        wanted = max(1, round(share * len(states)))
-        for first in range(done, wanted, _ROWS_AT_ONCE):
-            part = slice(len(states) - min(first + _ROWS_AT_ONCE, wanted), len(states) - first)
+        used = max(1, round(share * len(states)))
+        for first in range(done, used, _ROWS_AT_ONCE):
+            part = slice(len(states) - min(first + _ROWS_AT_ONCE, used), len(states) - first)
             block = torch.cat((monomials(states[part].T, max(degrees)).T, steps[part]), dim=1)
             triangle = torch.linalg.qr(torch.cat((triangle, block)), mode="r")[1]
-        done = wanted
+        done = used
         for degree in degrees:
             count = monomial_count(variables, degree)
-            if count < wanted:  # more equations than unknowns
-                solutions = zip(
-                    ridges, _least_squares(triangle, count, features, rows=wanted, ridges=ridges), strict=True
-                )
-                found += [Candidate(state, degree, ridge, share, weights) for ridge, weights in solutions]
-    return found
+            if count < used:  # more equations than unknowns
+                solutions = _least_squares(triangle, count, features, rows=used, ridges=ridges)
+                candidates += [
+                    Candidate(state, degree, ridge, share, weights)
+                    for ridge, weights in zip(ridges, solutions, strict=True)
+                ]
+    return candidates
 
 
 def _pairs(stretches: Sequence[Tensor], state: State) -> tuple[Tensor, Tensor]:  # (n, variables), (n, C); ring: (n, 1)
@@ -125,17 +127,17 @@ def _least_squares(
     ridges: Sequence[float],
 ) -> list[Tensor]:  # (count, C) each
     """The ridge solutions of the first ``count`` features, from one singular value decomposition."""
-    own, targets = triangle[:count, :count], triangle[:count, features:]
-    size = own.norm(dim=0) / rows**0.5
+    design, targets = triangle[:count, :count], triangle[:count, features:]
+    size = design.norm(dim=0) / rows**0.5
     size = torch.where(size > 0, size, 1.0)
-    left, singular, right = torch.linalg.svd(own / size, full_matrices=False)
+    left, singular, right = torch.linalg.svd(design / size, full_matrices=False)
     projected = left.mT @ targets
     kept = singular > 1e-14 * singular[0] * rows
-    found = []
+    solutions = []
     for ridge in ridges:
         filtered = torch.where(kept, singular / (singular.square() + ridge * rows), 0.0)
-        found.append(right.mT @ (filtered[:, None] * projected) / size[:, None])
-    return found
+        solutions.append(right.mT @ (filtered[:, None] * projected) / size[:, None])
+    return solutions
 
 
 STATES = ((1, 1), (4, 4), (8, 2))
@@ -221,8 +223,8 @@ class PolymapConfig(ModelConfig):
         if self.layout == "free":
             return [None]
         reaches = REACHES if self.reach is None else (self.reach,)
-        found = {ring.width: ring for ring in (Ring(self.channels, reach) for reach in reversed(reaches))}
-        return [found[width] for width in sorted(found)]
+        by_width = {ring.width: ring for ring in (Ring(self.channels, reach) for reach in reversed(reaches))}
+        return [by_width[width] for width in sorted(by_width)]
 
     @property
     def sees(self) -> Sees:
@@ -267,7 +269,7 @@ class Polymap(FittedForecaster):
             self.open_settings = (*self.open_settings, "reach", "least_wave")
             self.register_buffer("waves", torch.eye(config.channels, dtype=torch.float64))
         features = 0
-        state = self._chosen_state()
+        state = self._find_state()
         if state is not None and config.degree is not None:
             features = monomial_count(state.variables(config.channels), config.degree)
         empty = torch.full((features, 1 if on_ring else config.channels), torch.nan, dtype=torch.float64)
@@ -276,25 +278,25 @@ class Polymap(FittedForecaster):
 
     def fit_rows(self, stretches: Sequence[Tensor], past: Tensor, future: Tensor) -> dict[str, Any]:
         """Solve for every setting that is open, and keep the one whose rollouts are best on validation."""
-        rows = torch.cat([one.double() for one in stretches])
+        rows = torch.cat([stretch.double() for stretch in stretches])
         config = self.config
         pooled = rows if config.layout == "free" else rows.reshape(-1, 1)
         self.frame = _frame_of(pooled).expand(-1, config.channels).contiguous()
         centre, scale, _, _ = self.frame
-        scaled = [(one.double() - centre) / scale for one in stretches]
-        found: list[Candidate] = []
+        scaled = [(stretch.double() - centre) / scale for stretch in stretches]
+        candidates: list[Candidate] = []
         for state in self._states():
-            found += solve(
+            candidates += solve(
                 scaled,
                 state,
                 degrees=DEGREES if config.degree is None else (config.degree,),
                 ridges=RIDGES if config.ridge is None else (config.ridge,),
                 shares=SHARES if config.share is None else (config.share,),
             )
-        if not found:
+        if not candidates:
             problem = f"none has enough rows for a polynomial of {config.channels} channels; needs more rows"
             raise FernError(problem, argument="stretches")
-        best, least_wave = self._best(found, self._projections((rows - centre) / scale), past, future)
+        best, least_wave = self._best(candidates, self._projections((rows - centre) / scale), past, future)
         self.coefficients = best.coefficients
         state = best.state
         chosen = {name: getattr(best, name) for name in ("degree", "ridge", "share")}
@@ -306,12 +308,12 @@ class Polymap(FittedForecaster):
     def predict(self, past: Tensor) -> Tensor:
         """The rollout."""
         self.require_fitted(self.coefficients)
-        state, degree = self._chosen_state(), self.config.degree
+        state, degree = self._find_state(), self.config.degree
         if state is None or degree is None:
             problem = f"the settings {', '.join(self.open_settings)} are not chosen yet; call fit first"
             raise FernError(problem, argument="model")
         waves = None if state.ring is None else self.waves.double()
-        made, held = self._rollout(past, self.coefficients[None], state, degree, waves)
+        rolled, held = self._rollout(past, self.coefficients[None], state, degree, waves)
         if has_values(held) and bool(held.any()):
             warnings.warn(
                 f"polymap: {int(held.sum())} of {len(past)} windows had values held at {BEYOND} times the training "
@@ -319,9 +321,9 @@ class Polymap(FittedForecaster):
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return made[0].to(past.dtype)
+        return rolled[0].to(past.dtype)
 
-    def _chosen_state(self) -> State | None:
+    def _find_state(self) -> State | None:
         """What the settings make of a state; None while one of them is open."""
         config = self.config
         if config.delays is None or config.spacing is None or (config.layout == "ring" and config.reach is None):
@@ -340,12 +342,12 @@ class Polymap(FittedForecaster):
         if self.config.layout == "free":
             return {0.0: None}
         asked = LEAST_WAVES if self.config.least_wave is None else (self.config.least_wave,)
-        found: dict[float, Tensor | None] = {}
+        projections: dict[float, Tensor | None] = {}
         for least in asked:
             waves = strong_waves(scaled, least=least)
-            if not any(other is not None and torch.equal(waves, other) for other in found.values()):
-                found[least] = waves
-        return found
+            if not any(known is not None and torch.equal(waves, known) for known in projections.values()):
+                projections[least] = waves
+        return projections
 
     def _best(
         self,
@@ -355,18 +357,18 @@ class Polymap(FittedForecaster):
         future: Tensor,  # (n, H, C)
     ) -> tuple[Candidate, float]:
         """The candidate and the waves whose rollouts are best; `waves` are set to them."""
-        pairs = [(one, least) for least in projections for one in candidates]
+        pairs = [(candidate, least) for least in projections for candidate in candidates]
         if len(pairs) > 1:
             look = torch.linspace(0, len(past) - 1, min(_FIRST_LOOK, len(past))).round().long()
-            pairs = self._ranked(pairs, projections, past[look], future[look])[:_FINALISTS]
-            pairs = self._ranked(pairs, projections, past, future)
+            pairs = self._rank(pairs, projections, past[look], future[look])[:_FINALISTS]
+            pairs = self._rank(pairs, projections, past, future)
         best, least = pairs[0]
         waves = projections[least]
         if waves is not None:
             self.waves = waves
         return best, least
 
-    def _ranked(
+    def _rank(
         self,
         pairs: Sequence[tuple[Candidate, float]],
         projections: Mapping[float, Tensor | None],
@@ -375,15 +377,15 @@ class Polymap(FittedForecaster):
     ) -> list[tuple[Candidate, float]]:
         """The candidates by the error of their rollouts, best first; of equals the one that came first."""
         alike: dict[tuple[State, int, float], list[int]] = {}
-        for place, (one, least) in enumerate(pairs):
-            alike.setdefault((one.state, one.degree, least), []).append(place)
+        for place, (candidate, least) in enumerate(pairs):
+            alike.setdefault((candidate.state, candidate.degree, least), []).append(place)
         errors: dict[int, float] = {}
         for (state, degree, least), places in alike.items():
             size = len(past) * pairs[places[0]][0].coefficients.shape[0] * (1 if state.ring is None else past.shape[2])
             for group in torch.split(torch.tensor(places), max(1, _NUMBERS_AT_ONCE // size)):
                 weights = torch.stack([pairs[int(place)][0].coefficients for place in group])
-                made, _ = self._rollout(past, weights, state, degree, projections[least])
-                error = (made - future.double()).square().mean(dim=(1, 2, 3))
+                rolled, _ = self._rollout(past, weights, state, degree, projections[least])
+                error = (rolled - future.double()).square().mean(dim=(1, 2, 3))
                 errors |= dict(zip(group.tolist(), error.tolist(), strict=True))
         return [pairs[place] for place in sorted(errors, key=lambda place: (errors[place], place))]
 
@@ -409,7 +411,7 @@ class Polymap(FittedForecaster):
         for _ in range(self.config.horizon):
             seen = [rows[-1 - j * state.spacing] for j in range(state.delays)]
             if state.ring is not None:  # every channel of every window is a column
-                seen = [state.ring.around(one.mT).permute(0, 3, 2, 1).flatten(2) for one in seen]
+                seen = [state.ring.around(row.mT).permute(0, 3, 2, 1).flatten(2) for row in seen]
             step = torch.bmm(weights, monomials(torch.cat(seen, dim=1), degree))
             free = rows[-1] + step.view_as(rows[-1])
             if waves is not None:

@@ -63,17 +63,17 @@ class TimeMixerConfig(ModelConfig):
         return tuple(self.context_length // self.factor**scale for scale in range(self.down_samplings + 1))
 
 
-def _published(layers: int, hidden: int, feedforward: int) -> dict[str, Any]:
+def _make_preset(layers: int, hidden: int, feedforward: int) -> dict[str, Any]:
     sizes = {"layers": layers, "hidden": hidden, "feedforward": feedforward}
     return {**sizes, "down_samplings": 3, "factor": 2, "kernel": 25, "dropout": 0.1}
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": _published(2, 16, 32),
-    **dict.fromkeys(("etth1", "etth2", "ettm1"), _published(2, 16, 32)),
-    "ettm2": _published(2, 32, 32),
-    **dict.fromkeys(("weather", "electricity"), _published(3, 16, 32)),
-    "traffic": _published(3, 32, 64),
+    "paper": _make_preset(2, 16, 32),
+    **dict.fromkeys(("etth1", "etth2", "ettm1"), _make_preset(2, 16, 32)),
+    "ettm2": _make_preset(2, 32, 32),
+    **dict.fromkeys(("weather", "electricity"), _make_preset(3, 16, 32)),
+    "traffic": _make_preset(3, 32, 64),
 }
 """Fern's comparison, and the published scripts by dataset (context 96 there)."""
 
@@ -188,14 +188,14 @@ class MixingBlock(nn.Module):
         seasons = [fine]
         season_bases = [*(state - average for state, average in zip(between, averages, strict=True)), coarse]
         for down, base in zip(self.down, season_bases, strict=True):
-            seasons.append(self._added(base, seasons[-1], down, season=True if len(seasons) == 1 else None))
+            seasons.append(self._add_perceptron(base, seasons[-1], down, season=True if len(seasons) == 1 else None))
         trends = [coarse]
         for up, base in zip(self.up, [*reversed(averages), fine], strict=True):
-            trends.append(self._added(base, trends[-1], up, season=False if len(trends) == 1 else None))
+            trends.append(self._add_perceptron(base, trends[-1], up, season=False if len(trends) == 1 else None))
         mixed = [trends[-1], *map(torch.add, seasons[1:-1], trends[-2:0:-1]), seasons[-1]]
         return [self.features(state, x.view_as(state)) for state, x in zip(states, mixed, strict=True)]
 
-    def _added(
+    def _add_perceptron(
         self,
         base: Tensor,  # (rows, outputs)
         x: Tensor,  # (rows, inputs)

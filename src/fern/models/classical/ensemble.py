@@ -74,26 +74,26 @@ class Members:
     demand: Floats  # (N,) mean of an intermittent series, else NaN
     demand_table: Floats  # (N, TABLE_POINTS)
 
-    def combined(self, settings: ClassicalSettings) -> QuantileForecast:
+    def combine(self, settings: ClassicalSettings) -> QuantileForecast:
         """The ensemble's forecast."""
         weights = np.asarray(settings.weights) / sum(settings.weights)
         mean = np.einsum("nmh,m->nh", self.means, weights)
         # The naive member's mean steadies the others; its spread says more about its own errors than about theirs.
-        others = weights.copy()
-        others[NAIVE] = others[NAIVE] if weights[:NAIVE].sum() == 0 else 0.0
-        others /= others.sum()
-        variance = np.einsum("nmh,m->nh", np.square(self.stddevs), others)
+        spread_weights = weights.copy()
+        spread_weights[NAIVE] = weights[NAIVE] if weights[:NAIVE].sum() == 0 else 0.0
+        spread_weights /= spread_weights.sum()
+        variance = np.einsum("nmh,m->nh", np.square(self.stddevs), spread_weights)
         variance = np.minimum(variance, np.square(self.widest))
-        response = np.einsum("nmh,m->nh", self.responses, others)
+        response = np.einsum("nmh,m->nh", self.responses, spread_weights)
         response[:, 0] = 1.0
         variance = self._with_prior(variance) * (1.0 + PARAMETERS / np.maximum(self.rows, 2))[:, None]
         shape = self._errors_shape(response)
         table = mean[..., None] + np.sqrt(variance)[..., None] * shape
-        made = QuantileForecast(mean, table, response, np.zeros(len(mean), dtype=np.bool_))
+        forecast = QuantileForecast(mean, table, response, np.zeros(len(mean), dtype=np.bool_))
         if settings.positive is not False:
             never = (self.lowest >= 0) | (settings.positive is True)
-            made = made.bounded(np.where(never, 0.0, -np.inf))
-        return self._with_demand(made)
+            forecast = forecast.clip_below(np.where(never, 0.0, -np.inf))
+        return self._with_demand(forecast)
 
     def _with_prior(self, variance: Floats) -> Floats:  # (N, H)
         """The variance of series with few rows, pulled to the panel's."""
@@ -109,10 +109,10 @@ class Members:
             typical, believed = UNKNOWN_SPREAD**2 * np.sqrt(steps), np.clip(4.0 - self.rows[few], 0.0, 1.0)
         scale = np.where(self.scales > 0, self.scales, np.median(self.scales) or 1.0)[few, None]
         count = np.where(self.rows[few] == 2, 0.5, np.maximum(self.rows[few] - 2.0, 0.0))[:, None]
-        own = np.where(np.isnan(variance[few]), 0.0, variance[few])
+        measured = np.where(np.isnan(variance[few]), 0.0, variance[few])
         result = variance.copy()
         prior = believed[:, None] * typical * np.square(scale)
-        result[few] = (count * own + prior) / (count + believed[:, None])
+        result[few] = (count * measured + prior) / (count + believed[:, None])
         return result
 
     def _errors_shape(self, response: Floats) -> Floats:  # (N, H, KNOTS)
@@ -120,27 +120,27 @@ class Members:
         known = ~np.isnan(self.shapes[:, 0])
         places = np.clip(KNOTS * SHAPE_POINTS - 0.5, 0, SHAPE_POINTS - 1)
         low = np.minimum(places.astype(np.int64), SHAPE_POINTS - 2)
-        own = self.shapes[:, low] + (places - low) * (self.shapes[:, low + 1] - self.shapes[:, low])
+        shape = self.shapes[:, low] + (places - low) * (self.shapes[:, low + 1] - self.shapes[:, low])
         # Beyond the outermost errors the tails go on as normal ones do.
         edge = np.clip(KNOTS, 0.5 / SHAPE_POINTS, 1 - 0.5 / SHAPE_POINTS)
-        own += SCORES - np.interp(edge, KNOTS, SCORES)
+        shape += SCORES - np.interp(edge, KNOTS, SCORES)
         sizes = np.abs(response)
         summed = np.cumsum(sizes**3, axis=1) / np.cumsum(sizes**2, axis=1) ** 1.5  # 1 for one error, 1/√k for k
         believed = np.where(known, self.rows / (self.rows + SHAPE_ROWS), 0.0)[:, None] * summed
-        own = np.where(known[:, None], own, SCORES)
-        return SCORES + believed[..., None] * (own - SCORES)[:, None, :]
+        shape = np.where(known[:, None], shape, SCORES)
+        return SCORES + believed[..., None] * (shape - SCORES)[:, None, :]
 
-    def _with_demand(self, made: QuantileForecast) -> QuantileForecast:
-        some = ~np.isnan(self.demand)
-        if not some.any():
-            return made
+    def _with_demand(self, forecast: QuantileForecast) -> QuantileForecast:
+        intermittent = ~np.isnan(self.demand)
+        if not intermittent.any():
+            return forecast
         places = np.ceil(KNOTS * TABLE_POINTS - 0.5 - 1e-9).astype(np.int64).clip(0, TABLE_POINTS - 1)
-        mean, table, response = made.mean.copy(), made.table.copy(), made.response.copy()
-        mean[some] = self.demand[some, None]
-        table[some] = self.demand_table[some][:, places][:, None, :]
-        response[some] = 0.0
-        response[some, 0] = 1.0
-        return QuantileForecast(mean, table, response, some)
+        mean, table, response = forecast.mean.copy(), forecast.table.copy(), forecast.response.copy()
+        mean[intermittent] = self.demand[intermittent, None]
+        table[intermittent] = self.demand_table[intermittent][:, places][:, None, :]
+        response[intermittent] = 0.0
+        response[intermittent, 0] = 1.0
+        return QuantileForecast(mean, table, response, intermittent)
 
 
 def fit_members(
@@ -150,12 +150,12 @@ def fit_members(
 ) -> Members:
     """Fit every member to every series."""
     require_whole("horizon", horizon, 1)
-    arrays = [np.ascontiguousarray(one, dtype=np.float64) for one in series]
-    for number, one in enumerate(arrays):
-        if one.ndim != 1 or not len(one):
+    arrays = [np.ascontiguousarray(rows, dtype=np.float64) for rows in series]
+    for number, array in enumerate(arrays):
+        if array.ndim != 1 or not len(array):
             expected = "at least one value in one dimension"
-            raise FernError(f"number {number} has shape {one.shape}", argument="series", expected=expected)
-    rows = np.array([len(one) for one in arrays], dtype=np.int64)
+            raise FernError(f"number {number} has shape {array.shape}", argument="series", expected=expected)
+    rows = np.array([len(array) for array in arrays], dtype=np.int64)
     offsets = np.concatenate(([0], np.cumsum(rows))).astype(np.int64)
     values = np.concatenate(arrays) if arrays else np.empty(0)
     if not np.isfinite(values).all():
@@ -195,9 +195,9 @@ def forecast_panel(
 
     Example:
         >>> rows = 100 + 10 * np.sin(np.arange(48) * np.pi / 6)
-        >>> made = forecast_panel([rows, np.array([7.0])], 12, ClassicalSettings(season=12))
-        >>> made.mean.shape, bool(abs(made.mean[0, 3] - 110) < 1), made.mean[1, 0].item()
+        >>> forecast = forecast_panel([rows, np.array([7.0])], 12, ClassicalSettings(season=12))
+        >>> forecast.mean.shape, bool(abs(forecast.mean[0, 3] - 110) < 1), forecast.mean[1, 0].item()
         ((2, 12), True, 7.0)
     """
     settings = ClassicalSettings() if settings is None else settings
-    return fit_members(series, horizon, settings).combined(settings)
+    return fit_members(series, horizon, settings).combine(settings)

@@ -32,10 +32,10 @@ class QuantileForecast:
     the table holds.
 
     Example: a random walk's sample paths spread as its quantiles do.
-        >>> made = QuantileForecast.normal(np.zeros((1, 4)), np.sqrt([[1.0, 2.0, 3.0, 4.0]]), np.ones((1, 4)))
-        >>> made.quantile([0.9]).round(2).tolist()
+        >>> forecast = QuantileForecast.normal(np.zeros((1, 4)), np.sqrt([[1.0, 2.0, 3.0, 4.0]]), np.ones((1, 4)))
+        >>> forecast.quantile([0.9]).round(2).tolist()
         [[[1.28, 1.81, 2.22, 2.56]]]
-        >>> paths = made.sample(4000, np.random.default_rng(0))
+        >>> paths = forecast.sample(4000, np.random.default_rng(0))
         >>> paths.shape, paths.std(axis=0).round(1).tolist()
         ((4000, 1, 4), [[1.0, 1.4, 1.7, 2.0]])
     """
@@ -53,8 +53,10 @@ class QuantileForecast:
 
     def quantile(self, shares: Sequence[float]) -> Floats:  # (shares, N, H)
         """The quantiles of each step at these probabilities."""
-        wanted = np.broadcast_to(np.asarray(shares, dtype=np.float64)[:, None, None], (len(shares), *self.mean.shape))
-        return self.at_scores(ndtri(wanted))
+        probabilities = np.broadcast_to(
+            np.asarray(shares, dtype=np.float64)[:, None, None], (len(shares), *self.mean.shape)
+        )
+        return self.at_scores(ndtri(probabilities))
 
     def sample(self, paths: int, rng: np.random.Generator) -> Floats:  # (paths, N, H)
         """Sample paths: a Gaussian copula with the response's correlations, through the quantiles of each step."""
@@ -101,7 +103,7 @@ class QuantileForecast:
         moved = replace(self, table=function(self.table))
         return replace(moved, mean=moved.integrated_mean())
 
-    def bounded(self, least: Floats) -> Self:  # (N,)
+    def clip_below(self, least: Floats) -> Self:  # (N,)
         """Nothing below ``least``: what lay there lies on it, and the mean does not fall below it."""
         below = least[:, None]
         return replace(self, mean=np.maximum(self.mean, below), table=np.maximum(self.table, below[..., None]))

@@ -142,7 +142,7 @@ def filter_series(
 
 
 @cached_njit(nogil=True)
-def _clipped(x: Any) -> None:
+def _clip(x: Any) -> None:
     for i in range(len(x)):
         x[i] = min(max(x[i], 0.0), 1.0)
 
@@ -181,13 +181,13 @@ def estimate(
                 centre += points[i] / d
         for j in range(d):
             trial[j] = 2.0 * centre[j] - points[high, j]
-        _clipped(trial)
+        _clip(trial)
         value = filter_series(y, adjusted, first, trial, trend, seasonal, multiplicative, errors, states)
         done += 1
         if value < values[low]:
             for j in range(d):
                 further[j] = 3.0 * centre[j] - 2.0 * points[high, j]
-            _clipped(further)
+            _clip(further)
             beyond = filter_series(y, adjusted, first, further, trend, seasonal, multiplicative, errors, states)
             done += 1
             if beyond < value:

@@ -58,7 +58,7 @@ def _parts(x: Any, bounds: Bounds) -> Any:
 
 
 @njit(inline="always", fastmath=_FAST)
-def _clamped(x: Any, bounds: Bounds) -> Any:
+def _soft_clamp(x: Any, bounds: Bounds) -> Any:
     c, w, r = _parts(x, bounds)
     low, high, _, _, knee, _, _ = bounds
     y = c + knee * w * r
@@ -79,9 +79,9 @@ def clamp(raw: Array, bounds: Bounds, scale: Array, shift: Array) -> None:
     n = scale.shape[1]
     for i in range(raw.shape[0]):
         for j in range(n):
-            scale[i, j] = _clamped(raw[i, j], of_scale)
+            scale[i, j] = _soft_clamp(raw[i, j], of_scale)
         for j in range(n):
-            shift[i, j] = _clamped(raw[i, n + j], of_shift)
+            shift[i, j] = _soft_clamp(raw[i, n + j], of_shift)
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
@@ -103,8 +103,8 @@ def affine(raw: Array, state: Array, bounds: Bounds, out: Array) -> None:
     n = state.shape[1]
     for i in range(raw.shape[0]):
         for j in range(n):
-            scale = _clamped(raw[i, j], of_scale)
-            out[i, j] = scale * state[i, j] + _clamped(raw[i, n + j], of_shift)
+            scale = _soft_clamp(raw[i, j], of_scale)
+            out[i, j] = scale * state[i, j] + _soft_clamp(raw[i, n + j], of_shift)
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
@@ -118,7 +118,7 @@ def affine_backward(raw: Array, state: Array, bounds: Bounds, grad: Array, grad_
         for j in range(n):
             grad_raw[i, n + j] = grad[i, j] * _slope(raw[i, n + j], of_shift)
         for j in range(n):
-            grad_state[i, j] = grad[i, j] * _clamped(raw[i, j], of_scale)
+            grad_state[i, j] = grad[i, j] * _soft_clamp(raw[i, j], of_scale)
 
 
 @cached_njit(nogil=True, fastmath=_FAST, error_model="numpy")
@@ -129,9 +129,9 @@ def rotate(raw: Array, state: Array, bounds: Bounds, out: Array) -> None:
     scale = np.empty(n, raw.dtype)
     for i in range(raw.shape[0]):
         for j in range(n):
-            scale[j] = _clamped(raw[i, j], of_scale)
+            scale[j] = _soft_clamp(raw[i, j], of_scale)
         for j in range(n):
-            out[i, j] = _clamped(raw[i, n + j], of_shift)
+            out[i, j] = _soft_clamp(raw[i, n + j], of_shift)
         for k in range(n // 2):
             j = 2 * k
             out[i, j] += scale[j] * state[i, j] - scale[j + 1] * state[i, j + 1]
@@ -148,7 +148,7 @@ def rotate_backward(raw: Array, state: Array, bounds: Bounds, grad: Array, grad_
     scale, slope = np.empty(n, raw.dtype), np.empty(n, raw.dtype)
     for i in range(raw.shape[0]):
         for j in range(n):
-            scale[j] = _clamped(raw[i, j], of_scale)
+            scale[j] = _soft_clamp(raw[i, j], of_scale)
         for j in range(n):
             slope[j] = _slope(raw[i, j], of_scale)
         for j in range(n):

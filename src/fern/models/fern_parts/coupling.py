@@ -148,17 +148,17 @@ def _plain_slope(x: Tensor, bounds: LeakyBounds) -> Tensor:
     return above.add_(below).mul_(bounds.leak - 1.0).add_(1.0)
 
 
-def unrecorded_clamp(x: Tensor, bounds: LeakyBounds) -> Tensor:
+def clamp_unrecorded(x: Tensor, bounds: LeakyBounds) -> Tensor:
     """`leaky_clamp` without a record for gradients."""
-    return _by_kernel(kernels.leaky_clamp, x, bounds) if _compiled(x) else plain_leaky_clamp(x, bounds)
+    return _by_kernel(kernels.leaky_clamp, x, bounds) if _fits_leaky_kernels(x) else plain_leaky_clamp(x, bounds)
 
 
 def clamp_slope(x: Tensor, bounds: LeakyBounds) -> Tensor:
     """dy/dx of `leaky_clamp`."""
-    return _by_kernel(kernels.leaky_slope, x, bounds) if _compiled(x) else _plain_slope(x, bounds)
+    return _by_kernel(kernels.leaky_slope, x, bounds) if _fits_leaky_kernels(x) else _plain_slope(x, bounds)
 
 
-def _compiled(x: Tensor) -> bool:
+def _fits_leaky_kernels(x: Tensor) -> bool:
     """Whether the kernels take it."""
     return x.device.type == "cpu" and x.dtype == torch.float32 and type(x.data) is Tensor
 
@@ -184,7 +184,7 @@ class _LeakyClamp(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, bounds: LeakyBounds) -> Tensor:
         ctx.save_for_backward(x)
         ctx.bounds = bounds
-        return unrecorded_clamp(x, bounds)
+        return clamp_unrecorded(x, bounds)
 
     @staticmethod
     @once_differentiable
@@ -199,7 +199,7 @@ ALIGNED = 16
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 
-def clamped_pair(
+def clamp_pair(
     raw: Tensor,  # (N, 2n): n scales, n shifts, unbounded
     *,
     scale_bounds: SoftBounds = SCALE,
@@ -208,10 +208,10 @@ def clamped_pair(
     """The scales and shifts within their bounds.
 
     Example:
-        >>> clamped_pair(torch.tensor([[1.0, -2.0]]))
+        >>> clamp_pair(torch.tensor([[1.0, -2.0]]))
         (tensor([[1.]]), tensor([[-2.]]))
     """
-    if compiled(raw):
+    if fits_kernels(raw):
         pair: tuple[Tensor, Tensor] = _ClampedPair.apply(raw, scale_bounds, shift_bounds)  # type: ignore[no-untyped-call]
         return pair
     return _plain_pair(raw, scale_bounds, shift_bounds)
@@ -221,7 +221,7 @@ def affine_update(
     raw: Tensor,  # (N, 2n)
     state: Tensor,  # (N, n)
 ) -> Tensor:  # (N, n)
-    """s ⊙ state + t, with (s, t) = `clamped_pair` of ``raw``.
+    """s ⊙ state + t, with (s, t) = `clamp_pair` of ``raw``.
 
     Example:
         >>> affine_update(torch.tensor([[2.0, 3.0, -1.0, 1.0]]), torch.tensor([[10.0, 20.0]]))
@@ -246,13 +246,13 @@ def rotating_update(
 
 
 def _update(raw: Tensor, state: Tensor, *, rotating: bool) -> Tensor:
-    if compiled(raw) and state.dtype == raw.dtype:
+    if fits_kernels(raw) and state.dtype == raw.dtype:
         updated: Tensor = _Update.apply(raw, state, rotating)  # type: ignore[no-untyped-call]
         return updated
     return _plain_update(raw, state, rotating=rotating)
 
 
-def compiled(tensor: Tensor) -> bool:
+def fits_kernels(tensor: Tensor) -> bool:
     """Whether the compiled loops take it: on the CPU, float32 or float64, and nobody traces."""
     plain = not kernels_enabled() or torch.compiler.is_compiling()
     return not plain and tensor.device.type == "cpu" and tensor.dtype in _NUMPY
@@ -373,7 +373,7 @@ def _plain_leaky_update(
 ) -> Tensor:
     factor, moved = plain_leaky_clamp(scale, bounds), plain_leaky_clamp(shift, LEAKY_SHIFT)
     moved = moved + state if residual else moved
-    return moved + (_turned(factor, state) if rotating else factor * state)
+    return moved + (_multiply_pairs(factor, state) if rotating else factor * state)
 
 
 class _LeakyUpdate(torch.autograd.Function):
@@ -383,12 +383,12 @@ class _LeakyUpdate(torch.autograd.Function):
     def forward(
         ctx: Any, scale: Tensor, shift: Tensor, state: Tensor, bounds: LeakyBounds, residual: bool, rotating: bool
     ) -> Tensor:
-        factor = unrecorded_clamp(scale, bounds)
+        factor = clamp_unrecorded(scale, bounds)
         ctx.save_for_backward(scale, shift, state, factor)
         ctx.settings = bounds, residual, rotating
-        out = unrecorded_clamp(shift, LEAKY_SHIFT)
+        out = clamp_unrecorded(shift, LEAKY_SHIFT)
         out = out.add_(state) if residual else out
-        return out.add_(_turned(factor, state)) if rotating else out.addcmul_(factor, state)
+        return out.add_(_multiply_pairs(factor, state)) if rotating else out.addcmul_(factor, state)
 
     @staticmethod
     @once_differentiable
@@ -396,7 +396,7 @@ class _LeakyUpdate(torch.autograd.Function):
         scale, shift, state, factor = ctx.saved_tensors
         bounds, residual, rotating = ctx.settings
         if rotating:
-            grad_factor, grad_state = _turned_backward(factor, state, grad)
+            grad_factor, grad_state = _multiply_pairs_backward(factor, state, grad)
         else:
             grad_factor, grad_state = grad * state, grad * factor
         grad_state = grad_state.add_(grad) if residual else grad_state
@@ -404,7 +404,7 @@ class _LeakyUpdate(torch.autograd.Function):
         return grad_scale, clamp_slope(shift, LEAKY_SHIFT).mul_(grad), grad_state, None, None, None
 
 
-def _turned(factor: Tensor, state: Tensor) -> Tensor:  # (N, n)
+def _multiply_pairs(factor: Tensor, state: Tensor) -> Tensor:  # (N, n)
     """(a + ib)(u + iv) for each pair of neighbours; a last odd element is scaled by its a."""
     paired = state.shape[-1] // 2 * 2
     out = torch.empty_like(state)
@@ -416,7 +416,7 @@ def _turned(factor: Tensor, state: Tensor) -> Tensor:  # (N, n)
     return out
 
 
-def _turned_backward(factor: Tensor, state: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+def _multiply_pairs_backward(factor: Tensor, state: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
     paired = state.shape[-1] // 2 * 2
     a, b = factor[:, 0:paired:2], factor[:, 1:paired:2]
     u, v = state[:, 0:paired:2], state[:, 1:paired:2]

@@ -71,20 +71,20 @@ class PolynomialTerms:
     @cached_property
     def terms(self) -> tuple[tuple[int, ...], ...]:
         """The variables whose product is each term, the constant first, then by degree."""
-        powers = (combinations_with_replacement(range(self.variables), power) for power in range(self.degree + 1))
-        return tuple(term for found in powers for term in found)
+        by_degree = (combinations_with_replacement(range(self.variables), power) for power in range(self.degree + 1))
+        return tuple(term for terms in by_degree for term in terms)
 
-    def told_by(self, states: int) -> list[int]:
+    def select_terms(self, states: int) -> list[int]:
         """The terms that so many states can tell, each by `STATES_A_TERM`, by place; the constant is always one.
 
         Of channels those of the highest degree that leaves each enough, of components those of as many as do.
         """
-        makes = [PolynomialTerms(self.channels, self.variables, degree) for degree in range(self.degree + 1)]
+        candidates = [PolynomialTerms(self.channels, self.variables, degree) for degree in range(self.degree + 1)]
         if self.reduced:
-            makes = [PolynomialTerms(self.channels, count, self.degree) for count in range(self.variables + 1)]
-        enough = [one for one in makes if len(one.terms) * STATES_A_TERM <= states]
-        told = set(enough[-1].terms) if enough else {()}
-        return [place for place, term in enumerate(self.terms) if term in told]
+            candidates = [PolynomialTerms(self.channels, count, self.degree) for count in range(self.variables + 1)]
+        enough = [candidate for candidate in candidates if len(candidate.terms) * STATES_A_TERM <= states]
+        kept = set(enough[-1].terms) if enough else {()}
+        return [place for place, term in enumerate(self.terms) if term in kept]
 
     def axes(self, states: Tensor) -> Tensor:  # (n, channels) -> (channels, variables)
         """The directions of the leading components, in units of the largest one's deviation.
@@ -103,7 +103,7 @@ class PolynomialTerms:
     def fit(
         self,
         features: Tensor,  # (n, terms) float64
-        wanted: Tensor,  # (n, m) float64
+        targets: Tensor,  # (n, m) float64
         *,
         beside: Tensor | None = None,  # (n, k) float64
         ridge: float = 0.0,
@@ -113,16 +113,17 @@ class PolynomialTerms:
         ``beside`` are other values that the result may be linear in; their coefficients come last. ``ridge``, times
         the number of states, keeps those small that rounding alone would tell.
         """
-        told = self.told_by(len(features))
-        used = features[:, told] if beside is None else torch.cat((features[:, told], beside), dim=1)
+        places = self.select_terms(len(features))
+        used = features[:, places] if beside is None else torch.cat((features[:, places], beside), dim=1)
         if ridge > 0.0:
             more = ridge * len(used) * torch.eye(used.shape[1], dtype=used.dtype, device=used.device)
-            found = torch.linalg.solve(used.T @ used + more, used.T @ wanted)
+            solution = torch.linalg.solve(used.T @ used + more, used.T @ targets)
         else:
-            found = torch.linalg.lstsq(used, wanted, driver="gelsd").solution
-        whole: Tensor = found.new_zeros(len(self.terms) + used.shape[1] - len(told), found.shape[1])
-        whole[[*told, *range(len(self.terms), len(whole))]] = found
-        return whole
+            solution = torch.linalg.lstsq(used, targets, driver="gelsd").solution
+        rows = len(self.terms) + used.shape[1] - len(places)
+        coefficients: Tensor = solution.new_zeros(rows, solution.shape[1])
+        coefficients[[*places, *range(len(self.terms), rows)]] = solution
+        return coefficients
 
 
 Earlier = Literal["chosen", "none"]
@@ -164,8 +165,8 @@ class PolynomialFlow(nn.Module):
         ...     channels=2, seen=3, step=2, degree=1, earlier="chosen", margin=0.1, ring=None
         ... )
         >>> flow.learn([(windows[:, :8], windows[:, 8:])])
-        >>> made = flow.restored(flow(flow.standardised(windows[:, 5:8])))
-        >>> bool((made - windows[:, 8:]).abs().max() < 1e-4)
+        >>> forecast = flow.restore(flow(flow.standardise(windows[:, 5:8])))
+        >>> bool((forecast - windows[:, 8:]).abs().max() < 1e-4)
         True
     """
 
@@ -193,18 +194,18 @@ class PolynomialFlow(nn.Module):
     ) -> None:
         super().__init__()
         self.channels, self.seen, self.step, self.margin, self.ring = channels, seen, step, margin, ring
-        self.make_up = PolynomialTerms.of(channels if ring is None else ring.width, degree=degree)
+        self.basis = PolynomialTerms.of(channels if ring is None else ring.width, degree=degree)
         self.register_buffer("level", torch.zeros(channels))
         self.register_buffer("scale", torch.ones(channels))
         self.register_buffer("lowest", torch.full((channels,), -UNKNOWN))
         self.register_buffer("highest", torch.full((channels,), UNKNOWN))
         self.register_buffer("unit", torch.ones(()))
-        made = step * channels if ring is None else step
-        self.register_buffer("polynomial", torch.zeros(len(self.make_up.terms), made))
+        outputs = step * channels if ring is None else step
+        self.register_buffer("polynomial", torch.zeros(len(self.basis.terms), outputs))
         rows = seen - 1 if degree and earlier == "chosen" else 0  # a constant alone knows no row
-        self.register_buffer("linear", torch.zeros(rows * self.make_up.variables, made))
-        if self.make_up.reduced:
-            self.register_buffer("axes", torch.zeros(self.make_up.channels, self.make_up.variables))
+        self.register_buffer("linear", torch.zeros(rows * self.basis.variables, outputs))
+        if self.basis.reduced:
+            self.register_buffer("axes", torch.zeros(self.basis.channels, self.basis.variables))
         self.register_buffer("pace", torch.ones(seen - 1, 1))
         if ring is not None:
             self.register_buffer("waves", torch.eye(channels))
@@ -212,7 +213,7 @@ class PolynomialFlow(nn.Module):
     def learn(self, batches: Iterable[tuple[Tensor, Tensor]]) -> None:  # (B, L, C), (B, H, C)
         """Learn level and scale of each channel from the contexts, then the polynomial and what it leaves."""
         stats: RowStatistics | None = None
-        contexts, patches, judged = [], [], _Even()
+        contexts, patches, judged = [], [], _EvenSample()
         for past, future in batches:
             rows = past.flatten(0, 1) if self.ring is None else past.reshape(-1, 1)
             stats = RowStatistics.of(rows) if stats is None else stats.and_of(rows)
@@ -223,7 +224,7 @@ class PolynomialFlow(nn.Module):
             return
         self.level.copy_(stats.level)
         self.scale.copy_(stats.scale)
-        low, high = self.standardised(torch.stack((stats.low, stats.high)))
+        low, high = self.standardise(torch.stack((stats.low, stats.high)))
         beyond = self.margin * (high - low)
         self.lowest.copy_(low - beyond)
         self.highest.copy_(high + beyond)
@@ -237,63 +238,63 @@ class PolynomialFlow(nn.Module):
     ) -> None:
         """The way that rolls best, by least squares in float64, and the deviation of what it leaves."""
         if self.ring is not None:
-            self.waves.copy_(strong_waves(self.standardised(contexts[:, -1])))
+            self.waves.copy_(strong_waves(self.standardise(contexts[:, -1])))
             thinned = slice(None, None, ceil(len(contexts) * self.channels / MOST_FITTED))
             contexts, patches = contexts[thinned], patches[thinned]
-        seen, came = (self._settled(values) for values in (contexts, patches))
+        seen, following = (self._prepare_rows(values) for values in (contexts, patches))
         self.pace.copy_(self._away(seen).square().mean(dim=(0, 2))[:, None].sqrt().clamp_min(LEAST_UNIT))
-        x = self.standardised(contexts.double())
-        rise = self.standardised(patches.double()) - x[:, -1:]
-        wanted = rise.flatten(1) if self.ring is None else rise.transpose(1, 2).flatten(0, 1)
-        if self.make_up.reduced:
-            self.axes.copy_(self.make_up.axes(self._state(x[:, -1])))
+        x = self.standardise(contexts.double())
+        rise = self.standardise(patches.double()) - x[:, -1:]
+        targets = rise.flatten(1) if self.ring is None else rise.transpose(1, 2).flatten(0, 1)
+        if self.basis.reduced:
+            self.axes.copy_(self.basis.axes(self._state(x[:, -1])))
         features, earlier = self._features(x[:, -1]), self._earlier(x)
-        ridge = 0.0 if self.ring is None and not self.make_up.reduced else RIDGE
-        way = self.make_up.fit(features, wanted, ridge=ridge)
-        known = len(self.make_up.told_by(len(features))) + earlier.shape[1]
+        ridge = 0.0 if self.ring is None and not self.basis.reduced else RIDGE
+        coefficients = self.basis.fit(features, targets, ridge=ridge)
+        known = len(self.basis.select_terms(len(features))) + earlier.shape[1]
         if earlier.shape[1] > 0 and known * STATES_A_TERM <= len(features):
-            other = self.make_up.fit(features, wanted, beside=earlier, ridge=ridge)
-            if self._rolled_error(other, *judged) < CLEAR * self._rolled_error(way, *judged):
-                way = other
-        self._take(way)
-        left = wanted - torch.cat((features, earlier), dim=1)[:, : len(way)] @ way
+            extended = self.basis.fit(features, targets, beside=earlier, ridge=ridge)
+            if self._score_rollout(extended, *judged) < CLEAR * self._score_rollout(coefficients, *judged):
+                coefficients = extended
+        self._take(coefficients)
+        left = targets - torch.cat((features, earlier), dim=1)[:, : len(coefficients)] @ coefficients
         if self.ring is not None:  # a network there is compared with states that have no weak waves
-            left = came - self.without_weak_waves(self(seen))
+            left = following - self.without_weak_waves(self(seen))
         self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
 
-    def _take(self, way: Tensor) -> None:  # (terms, m) or (terms + earlier, m)
+    def _take(self, coefficients: Tensor) -> None:  # (terms, m) or (terms + earlier, m)
         """Go by these coefficients; those of earlier rows that are not there are 0."""
         terms = len(self.polynomial)
-        self.polynomial.copy_(way[:terms])
-        self.linear.zero_()[: len(way) - terms].copy_(way[terms:])
+        self.polynomial.copy_(coefficients[:terms])
+        self.linear.zero_()[: len(coefficients) - terms].copy_(coefficients[terms:])
 
-    def _rolled_error(
+    def _score_rollout(
         self,
-        way: Tensor,  # (terms, m) or (terms + earlier, m)
+        coefficients: Tensor,  # (terms, m) or (terms + earlier, m)
         past: Tensor,  # (n, seen, C)
         future: Tensor,  # (n, H, C)
     ) -> float:
         """The geometric mean over windows of the mean square that the flow alone misses by, standardised."""
-        self._take(way)
-        x, wanted = self._settled(past), self.standardised(future)
-        made: list[Tensor] = []
-        while len(made) * self.step < wanted.shape[1]:
-            made.append(self.without_weak_waves(self(x)))
-            x = self.after(x, made[-1])
-        error = (torch.cat(made, dim=1)[:, : wanted.shape[1]] - wanted).square().flatten(1).mean(dim=1)
+        self._take(coefficients)
+        x, target = self._prepare_rows(past), self.standardise(future)
+        path: list[Tensor] = []
+        while len(path) * self.step < target.shape[1]:
+            path.append(self.without_weak_waves(self(x)))
+            x = self.after(x, path[-1])
+        error = (torch.cat(path, dim=1)[:, : target.shape[1]] - target).square().flatten(1).mean(dim=1)
         return float(error.clamp_min(LEAST_UNIT**2).log().mean().exp())
 
     def forward(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (B, step, C)
         """What follows the rows, held within the range: far out a polynomial knows nothing."""
         last = x[:, -1]
-        found = self._features(last) @ self.polynomial
+        rise = self._features(last) @ self.polynomial
         if len(self.linear):
-            found = found + self._earlier(x) @ self.linear
+            rise = rise + self._earlier(x) @ self.linear
         if self.ring is None:
-            rise = found.view(len(last), -1, self.channels)
+            rise = rise.view(len(last), -1, self.channels)
         else:
-            rise = found.view(len(last), self.channels, -1).transpose(1, 2)
-        return self.held(last[:, None] + rise)
+            rise = rise.view(len(last), self.channels, -1).transpose(1, 2)
+        return self.clamp(last[:, None] + rise)
 
     def context(self, x: Tensor) -> Tensor:  # (B, seen, C), on a ring (B, seen·width, C)
         """What a network reads for each channel: the newest row, and how the earlier ones differ from it.
@@ -308,25 +309,25 @@ class PolynomialFlow(nn.Module):
         """On a ring the waves that the training rows have; else the values."""
         return values if self.ring is None else values @ self.waves
 
-    def held(self, values: Tensor) -> Tensor:  # (B, T, C)
+    def clamp(self, values: Tensor) -> Tensor:  # (B, T, C)
         """Within the range of the contexts of the training windows, and a margin."""
         return values.clamp(self.lowest, self.highest)
 
     def after(self, x: Tensor, following: Tensor) -> Tensor:  # (B, seen, C), (B, step, C) -> (B, seen, C)
         """What is seen after a patch, held within the range."""
-        return torch.cat((x, self.held(following)), dim=1)[:, -self.seen :]
+        return torch.cat((x, self.clamp(following)), dim=1)[:, -self.seen :]
 
-    def standardised(self, values: Tensor) -> Tensor:  # (..., C)
+    def standardise(self, values: Tensor) -> Tensor:  # (..., C)
         """In deviations from the level."""
         return (values - self.level) / self.scale
 
-    def restored(self, values: Tensor) -> Tensor:  # (..., C)
+    def restore(self, values: Tensor) -> Tensor:  # (..., C)
         """In the units of the data."""
         return values * self.scale + self.level
 
-    def _settled(self, values: Tensor) -> Tensor:  # (B, T, C)
+    def _prepare_rows(self, values: Tensor) -> Tensor:  # (B, T, C)
         """Standardised, in the numbers that the model counts in, without weak waves."""
-        return self.without_weak_waves(self.standardised(values).to(self.level.dtype))
+        return self.without_weak_waves(self.standardise(values).to(self.level.dtype))
 
     def _state(self, row: Tensor) -> Tensor:  # (B, C) -> (B, C), on a ring (B·C, width)
         """What the polynomial is one of."""
@@ -335,34 +336,34 @@ class PolynomialFlow(nn.Module):
     def _variables(self, row: Tensor) -> Tensor:  # (B, C) -> (n, variables)
         """The state, or its leading components."""
         state = self._state(row)
-        return state @ self.axes.to(state.dtype) if self.make_up.reduced else state
+        return state @ self.axes.to(state.dtype) if self.basis.reduced else state
 
     def _features(self, row: Tensor) -> Tensor:  # (B, C) -> (n, terms)
-        return self.make_up.features(self._variables(row))
+        return self.basis.features(self._variables(row))
 
     def _earlier(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (n, earlier·variables)
         """The variables of how the earlier rows differ from the newest; nothing where they have no coefficients."""
         away = self._away(x) if len(self.linear) else x[:, :0]
-        found = [self._variables(one) for one in away.unbind(1)]
-        return torch.cat(found, dim=1) if found else self._variables(x[:, -1])[:, :0]
+        columns = [self._variables(row) for row in away.unbind(1)]
+        return torch.cat(columns, dim=1) if columns else self._variables(x[:, -1])[:, :0]
 
     def _away(self, x: Tensor) -> Tensor:  # (B, seen, C) -> (B, seen - 1, C)
         """How the earlier rows differ from the newest."""
         return x[:, :-1] - x[:, -1:]
 
 
-class _Even:
+class _EvenSample:
     """Windows taken evenly from all that come: at least `JUDGED` of them if there are so many, less than twice that."""
 
     def __init__(self) -> None:
         self._pairs: list[tuple[Tensor, Tensor]] = []
-        self._come, self._stride = 0, 1
+        self._count, self._stride = 0, 1
 
     def add(self, past: Tensor, future: Tensor) -> None:  # (B, seen, C), (B, H, C)
         """Every window whose number the stride divides; it is doubled when there are too many."""
-        for number in range(-self._come % self._stride, len(past), self._stride):
+        for number in range(-self._count % self._stride, len(past), self._stride):
             self._pairs.append((past[number].clone(), future[number].clone()))
-        self._come += len(past)
+        self._count += len(past)
         while len(self._pairs) >= 2 * JUDGED:
             self._pairs, self._stride = self._pairs[::2], 2 * self._stride
 

@@ -27,8 +27,8 @@ from fern.models.fern_parts.coupling import (
     SoftBounds,
     affine_update,
     bounds_table,
-    clamped_pair,
-    compiled,
+    clamp_pair,
+    fits_kernels,
     leaky_clamp,
     leaky_update,
     rotating_update,
@@ -161,7 +161,7 @@ class CouplingHead(nn.Module):
             return leaky_update(scale, shift, state, residual=form.residual, rotating=self.rotating)
         raw = torch.cat(self.coefficients(features), dim=-1) if form.deep else self.linear(features)
         if form.residual and not self.rotating:
-            scale, shift = clamped_pair(raw, scale_bounds=RESIDUAL)
+            scale, shift = clamp_pair(raw, scale_bounds=RESIDUAL)
             updated = torch.addcmul(shift, scale, state)
         else:
             updated = rotating_update(raw, state) if self.rotating else affine_update(raw, state)
@@ -240,8 +240,8 @@ class TransportHead(nn.Module):
             scale, place = leaky_clamp(scale, LEAKY_RESIDUAL if deep else LEAKY_SCALE), leaky_clamp(place, LEAKY_SHIFT)
         else:
             raw = torch.cat(self.coefficients(features), dim=-1) if deep else self.spectrum(features)
-            scale, place = clamped_pair(raw, scale_bounds=self.bounds[0], shift_bounds=self.bounds[1])
-        scale, place, vectors = self.patched(scale, place, self.vectors(features) if self.reflections else None)
+            scale, place = clamp_pair(raw, scale_bounds=self.bounds[0], shift_bounds=self.bounds[1])
+        scale, place, vectors = self.split_patches(scale, place, self.vectors(features) if self.reflections else None)
         return scale, place, self._in_turns(vectors)
 
     @property
@@ -250,16 +250,16 @@ class TransportHead(nn.Module):
         size = self.series * self.horizon
         return size, size, self.reflections * size
 
-    def patched(
+    def split_patches(
         self,
         scale: Tensor,  # (rows, series·H)
         place: Tensor,  # (rows, series·H)
         vectors: Tensor | None,  # (rows, series·R·H)
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The outputs cut into patches."""
-        return self._patched(scale, 1.0), self._patched(place, 0.0), self._vectors(scale, vectors)
+        return self._split(scale, 1.0), self._split(place, 0.0), self._vectors(scale, vectors)
 
-    def _patched(self, values: Tensor, filler: float) -> Tensor:  # (rows, series·H) -> (N, g, p)
+    def _split(self, values: Tensor, filler: float) -> Tensor:  # (rows, series·H) -> (N, g, p)
         return in_patches(values.view(-1, self.horizon), self.patches, self.patch_size, filler=filler)
 
     def _vectors(self, like: Tensor, values: Tensor | None) -> Tensor:  # (N, g, R, p)
@@ -308,7 +308,7 @@ SMALL_BATCH = 24
 def takes_small_batch(rows: Tensor) -> bool:
     """Whether `SmallBatchNetwork` takes the rows: it keeps no record for gradients, and tracers cannot see into it."""
     recorded = torch.is_grad_enabled() or torch._C._get_tracing_state() is not None
-    return not recorded and type(rows) is Tensor and compiled(rows) and rows.shape[0] <= SMALL_BATCH
+    return not recorded and type(rows) is Tensor and fits_kernels(rows) and rows.shape[0] <= SMALL_BATCH
 
 
 class SmallBatchNetwork:
@@ -345,15 +345,18 @@ class SmallBatchNetwork:
         outputs = [rows.new_empty(rows.shape[0], size) for size in head.sizes]
         arrays = tuple(output.numpy() for output in outputs)
         kernels.run_network(rows.contiguous().numpy(), z.numpy(), maps_x, to_z, to_x, spectrum, vectors, tables, arrays)
-        return head.patched(*outputs)
+        return head.split_patches(*outputs)
 
     def _arrays(self, groups: tuple[list[nn.Linear], ...], head: TransportHead, dtype: torch.dtype) -> Any:
         """The weights of each group of linear maps, and the bounds of the clamps."""
-        addresses = [tensor.data_ptr() for group in groups for one in group for tensor in (one.weight, one.bias)]
+        addresses = [
+            tensor.data_ptr() for group in groups for linear in group for tensor in (linear.weight, linear.bias)
+        ]
         kept, arrays = self._kept
         if addresses != kept:
             weights = (
-                tuple((one.weight.detach().numpy(), one.bias.detach().numpy()) for one in group) for group in groups
+                tuple((linear.weight.detach().numpy(), linear.bias.detach().numpy()) for linear in group)
+                for group in groups
             )
             bounds = ((SCALE,), (ROTATION,), head.bounds)
             arrays = (*weights, tuple(bounds_table(dtype, *pair) for pair in bounds))

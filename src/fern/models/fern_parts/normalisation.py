@@ -144,7 +144,7 @@ class ContextMap(nn.Linear):
         nn.init.zeros_(self.bias)
 
 
-def smoothed(
+def smooth(
     path: Tensor,  # (..., H)
     width: int,
 ) -> Tensor:  # (..., H)
@@ -155,7 +155,7 @@ def smoothed(
 
     Example:
         >>> import torch
-        >>> smoothed(torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0]), 3).tolist()
+        >>> smooth(torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0]), 3).tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0]
     """
     rows = path.reshape(-1, path.shape[-1])

@@ -73,14 +73,14 @@ def forecast_averaged(
     mean, stddev = (part.copy() for part in _moments(plain))
     positive = _find_positive(contexts) if log else np.empty(0, np.int64)
     if len(positive):
-        log_mean, log_stddev = _forecast_logarithms(network, contexts.chosen(positive), horizon)
+        log_mean, log_stddev = _forecast_logarithms(network, contexts.select(positive), horizon)
         mean[positive] = 0.5 * (mean[positive] + log_mean)
         stddev[positive] = 0.5 * (stddev[positive] + log_stddev)
-    several = np.flatnonzero(contexts.lengths >= ENOUGH) if resample else np.empty(0, np.int64)
-    if len(several):
-        _average_time_steps(network, contexts.chosen(several), horizon, several, mean, stddev)
-    changed = np.union1d(positive, several)
-    return _moved(plain, mean, changed, stddev[changed] / plain.stddev.numpy()[changed]) if len(changed) else plain
+    long = np.flatnonzero(contexts.lengths >= ENOUGH) if resample else np.empty(0, np.int64)
+    if len(long):
+        _average_time_steps(network, contexts.select(long), horizon, long, mean, stddev)
+    changed = np.union1d(positive, long)
+    return _rescale(plain, mean, changed, stddev[changed] / plain.stddev.numpy()[changed]) if len(changed) else plain
 
 
 def _find_positive(contexts: Contexts) -> Whole:
@@ -123,15 +123,15 @@ def _average_time_steps(
     tested = np.minimum(horizon, contexts.lengths // (4 * HORIZON) * HORIZON)
     for steps in np.unique(tested).tolist():
         chosen = np.flatnonzero(tested == steps)
-        weights, coarser = _forecast_and_weigh(network, contexts.chosen(chosen), horizon, steps, factors)
-        for own, others in zip((mean, stddev), zip(*coarser, strict=True), strict=True):
-            own[rows[chosen]] *= weights[:, :1]
-            for k, other in enumerate(others, start=1):
-                own[rows[chosen]] += weights[:, k : k + 1] * other
+        weights, coarser = _forecast_and_weigh(network, contexts.select(chosen), horizon, steps, factors)
+        for average, terms in zip((mean, stddev), zip(*coarser, strict=True), strict=True):
+            average[rows[chosen]] *= weights[:, :1]
+            for k, term in enumerate(terms, start=1):
+                average[rows[chosen]] += weights[:, k : k + 1] * term
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _Request:
     """A forecast of contexts by means of ``factor`` rows."""
 
     contexts: Contexts
@@ -149,15 +149,15 @@ def _forecast_and_weigh(
     network: Network, contexts: Contexts, horizon: int, steps: int, factors: Sequence[int]
 ) -> tuple[Array, list[Moments]]:  # (N, factors)
     """The weight of each factor by its CRPS on the newest windows of ``steps`` rows, and the coarser forecasts."""
-    wanted = [_Wanted(contexts, factor, horizon) for factor in factors[1:]]
+    requests = [_Request(contexts, factor, horizon) for factor in factors[1:]]
     truths = []
     for window in range(1, BACKTESTS + 1):
         end = contexts.values.shape[1] - window * steps
         known = Contexts(contexts.values[:, :end], contexts.lengths - window * steps, contexts.season)
-        wanted += [_Wanted(known, factor, steps, PATHS_OF_BACKTESTS) for factor in factors]
+        requests += [_Request(known, factor, steps, PATHS_OF_BACKTESTS) for factor in factors]
         truths.append(contexts.values[:, end : end + steps])
-    made = _forecast_coarsely(network, wanted)
-    coarser, backtests = made[: len(factors) - 1], made[len(factors) - 1 :]
+    forecasts = _forecast_coarsely(network, requests)
+    coarser, backtests = forecasts[: len(factors) - 1], forecasts[len(factors) - 1 :]
     errors = np.zeros((len(contexts), len(factors)))
     for place, (mean, stddev) in enumerate(backtests):
         window, factor = divmod(place, len(factors))
@@ -170,53 +170,54 @@ def _forecast_and_weigh(
     return weights / weights.sum(1, keepdims=True), coarser
 
 
-def _forecast_coarsely(network: Network, wanted: Sequence[_Wanted]) -> list[Moments]:
-    """All forecasts that are wanted, brought back to the rows.
+def _forecast_coarsely(network: Network, requests: Sequence[_Request]) -> list[Moments]:
+    """All requested forecasts, brought back to the rows.
 
     What the rows do within a mean is taken from the context: their mean course by the phase of the season, where there
     is one; the deviation of what is left, by phase too, adds to that of the means.
     """
-    coarse = [_coarsen(one.contexts, one.factor) for one in wanted]
-    made = []
-    for one, means, (mean, stddev) in zip(wanted, coarse, _forecast_moments(network, wanted, coarse), strict=True):
-        if one.factor > 1:
+    coarse = [_coarsen(request.contexts, request.factor) for request in requests]
+    coarse_moments = _forecast_moments(network, requests, coarse)
+    forecasts = []
+    for request, means, (mean, stddev) in zip(requests, coarse, coarse_moments, strict=True):
+        if request.factor > 1:
             points = np.concatenate([means.values[:, -1:], mean], axis=1)
-            contexts, seasons = one.contexts, one.contexts.season
+            contexts, seasons = request.contexts, request.contexts.season
             seasons = np.ones(len(contexts), np.int64) if seasons is None else seasons
-            mean = np.empty((len(contexts), one.horizon))
-            stddev = np.repeat(stddev, one.factor, axis=1)[:, : one.horizon].copy()
+            mean = np.empty((len(contexts), request.horizon))
+            stddev = np.repeat(stddev, request.factor, axis=1)[:, : request.horizon].copy()
             values = np.ascontiguousarray(contexts.values)
-            _refine(values, contexts.lengths, seasons, np.int64(one.factor), points, mean, stddev)
-        made.append((mean, stddev))
-    return made
+            _refine(values, contexts.lengths, seasons, np.int64(request.factor), points, mean, stddev)
+        forecasts.append((mean, stddev))
+    return forecasts
 
 
-def _forecast_moments(network: Network, wanted: Sequence[_Wanted], coarse: Sequence[Contexts]) -> list[Moments]:
+def _forecast_moments(network: Network, requests: Sequence[_Request], coarse: Sequence[Contexts]) -> list[Moments]:
     """Means and deviations of coarse contexts, without the sign flip; what takes one block is forecast together."""
-    made: dict[int, Moments] = {}
-    short = [place for place, one in enumerate(wanted) if one.steps <= HORIZON]
-    for place, one in enumerate(wanted):
-        if one.steps > HORIZON:
-            ahead = forecast_distribution(network, coarse[place], one.steps, flip=False, paths=one.paths)
-            made[place] = _moments(ahead)
+    moments: dict[int, Moments] = {}
+    short = [place for place, request in enumerate(requests) if request.steps <= HORIZON]
+    for place, request in enumerate(requests):
+        if request.steps > HORIZON:
+            ahead = forecast_distribution(network, coarse[place], request.steps, flip=False, paths=request.paths)
+            moments[place] = _moments(ahead)
     if short:
-        size, most = network.config.patch_size, max(wanted[place].steps for place in short)
+        size, most = network.config.patch_size, max(requests[place].steps for place in short)
         steps = -(-most // size) * size  # whole patches
-        joined = _joined([coarse[place] for place in short])
+        joined = _join([coarse[place] for place in short])
         together = _moments(forecast_distribution(network, joined, steps, flip=False))
         ends = np.cumsum([len(coarse[place]) for place in short])[:-1]
         for place, mean, stddev in zip(short, *(np.split(part, ends) for part in together), strict=True):
-            made[place] = mean[:, : wanted[place].steps], stddev[:, : wanted[place].steps]
-    return [made[place] for place in range(len(wanted))]
+            moments[place] = mean[:, : requests[place].steps], stddev[:, : requests[place].steps]
+    return [moments[place] for place in range(len(requests))]
 
 
 def _moments(ahead: Ellipsoid) -> Moments:
     return ahead.mean.numpy(), ahead.stddev.numpy()
 
 
-def _joined(several: Sequence[Contexts]) -> Contexts:
+def _join(parts: Sequence[Contexts]) -> Contexts:
     """All contexts in one."""
-    newest = [contexts.newest() for contexts in several]
+    newest = [contexts.newest() for contexts in parts]
     width = max(contexts.values.shape[1] for contexts in newest)
     values = np.zeros((sum(len(contexts) for contexts in newest), width))
     end = 0
@@ -224,7 +225,7 @@ def _joined(several: Sequence[Contexts]) -> Contexts:
         start, end = end, end + len(contexts)
         values[start:end, width - contexts.values.shape[1] :] = contexts.values
     lengths = np.concatenate([contexts.lengths for contexts in newest])
-    seasons = [np.zeros(len(one), np.int64) if one.season is None else one.season for one in newest]
+    seasons = [np.zeros(len(contexts), np.int64) if contexts.season is None else contexts.season for contexts in newest]
     return Contexts(values, lengths, np.concatenate(seasons))
 
 
@@ -293,7 +294,7 @@ def _refine(
             stddev[i, h] = np.sqrt(stddev[i, h] ** 2 + within)
 
 
-def _moved(
+def _rescale(
     plain: Ellipsoid,
     mean: Array,  # (N, H)
     rows: Whole,  # (M,)
@@ -311,18 +312,18 @@ def _moved(
     vectors[:, :, : plain.reflections.shape[2]] = plain.reflections
     whole, rest = divmod(plain.horizon, size)
     chosen = torch.from_numpy(rows)
-    for some, steps in ((slice(whole), size), (slice(whole, None), rest)):
-        if steps and plain.eigenvalues[:, some].shape[1]:
-            largest = plain.eigenvalues[chosen, some, :steps].amax(-1, keepdim=True)
-            scaled = plain.eigenvalues[chosen, some] / largest
-            covariance = covariance_of(scaled, plain.reflections[chosen, some])[..., :steps, :steps]
-            by = wider[:, some, :steps]
+    for patch, steps in ((slice(whole), size), (slice(whole, None), rest)):
+        if steps and plain.eigenvalues[:, patch].shape[1]:
+            largest = plain.eigenvalues[chosen, patch, :steps].amax(-1, keepdim=True)
+            scaled = plain.eigenvalues[chosen, patch] / largest
+            covariance = covariance_of(scaled, plain.reflections[chosen, patch])[..., :steps, :steps]
+            by = wider[:, patch, :steps]
             roots, turned = decompose(by.unsqueeze(-1) * covariance * by.unsqueeze(-2))
-            own_values, own_vectors = values[chosen, some], vectors[chosen, some]
-            own_values[..., :steps] = roots * largest
-            own_vectors[:] = 0.0
-            own_vectors[..., :steps, :steps] = turned
-            values[chosen, some], vectors[chosen, some] = own_values, own_vectors
+            new_values, new_vectors = values[chosen, patch], vectors[chosen, patch]
+            new_values[..., :steps] = roots * largest
+            new_vectors[:] = 0.0
+            new_vectors[..., :steps, :steps] = turned
+            values[chosen, patch], vectors[chosen, patch] = new_values, new_vectors
     return Ellipsoid(
         values,
         None,

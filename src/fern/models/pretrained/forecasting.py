@@ -60,17 +60,17 @@ class Contexts:
         values = np.ascontiguousarray(self.values[:, -LONGEST:])
         return replace(self, values=values, lengths=np.minimum(self.lengths, LONGEST))
 
-    def extended(self, steps: Array) -> "Contexts":  # (N, k)
+    def extend(self, steps: Array) -> "Contexts":  # (N, k)
         """With further rows at the end, no longer than the network reads."""
         values = np.concatenate([self.values, steps], axis=1)
         return replace(self, values=values, lengths=self.lengths + steps.shape[1]).newest()
 
-    def repeated(self, copies: int) -> "Contexts":
+    def repeat(self, copies: int) -> "Contexts":
         """Each context so many times, one copy after the other."""
         season = None if self.season is None else np.repeat(self.season, copies)
         return Contexts(np.repeat(self.values, copies, axis=0), np.repeat(self.lengths, copies), season)
 
-    def chosen(self, rows: slice | Whole) -> "Contexts":
+    def select(self, rows: slice | Whole) -> "Contexts":
         """Some of them."""
         return Contexts(self.values[rows], self.lengths[rows], None if self.season is None else self.season[rows])
 
@@ -93,24 +93,24 @@ def forecast_distribution(
     contexts = contexts.newest()
     parts = []
     for first in range(0, len(contexts), AT_ONCE):
-        some = contexts.chosen(slice(first, first + AT_ONCE))
-        blocks = [_next_block(network, some, flip=flip)]
+        batch = contexts.select(slice(first, first + AT_ONCE))
+        blocks = [_next_block(network, batch, flip=flip)]
         if horizon > HORIZON:
-            blocks += _rolled(network, some, blocks[0], -(-horizon // HORIZON) - 1, paths, seed)
+            blocks += _roll(network, batch, blocks[0], -(-horizon // HORIZON) - 1, paths, seed)
         parts.append([torch.cat([block[k] for block in blocks], dim=1) for k in range(3)])
     eigenvalues, vectors, offset = (torch.cat(part) for part in zip(*parts, strict=True))
     patches = -(-horizon // eigenvalues.shape[-1])
     eigenvalues, vectors, offset = (part[:, :patches] for part in (eigenvalues, vectors, offset))
     if horizon % eigenvalues.shape[-1]:
         eigenvalues, vectors = _cut(eigenvalues, vectors, horizon % eigenvalues.shape[-1])
-    return _ellipsoid(network, eigenvalues, vectors, offset, horizon=horizon)
+    return _make_ellipsoid(network, eigenvalues, vectors, offset, horizon=horizon)
 
 
 Block = tuple[Tensor, Tensor, Tensor]
 """Eigenvalues, reflection vectors and offsets of the patches of `HORIZON` steps, in units of the data."""
 
 
-def _ellipsoid(
+def _make_ellipsoid(
     network: Network, eigenvalues: Tensor, vectors: Tensor, offset: Tensor, *, horizon: int | None = None
 ) -> Ellipsoid:
     settings: dict[str, Any] = {"base_variance": network.fern.config.noise, "eigenvalue_floor": NARROWEST}
@@ -181,20 +181,20 @@ def _next_block(network: Network, contexts: Contexts, *, flip: bool) -> Block:
     return eigenvalues * scale.clamp_min(NARROWEST), vectors, offset * scale + level
 
 
-def _rolled(network: Network, contexts: Contexts, first: Block, blocks: int, paths: int, seed: int) -> list[Block]:
+def _roll(network: Network, contexts: Contexts, first: Block, blocks: int, paths: int, seed: int) -> list[Block]:
     """The blocks after the first one."""
     generator = Generator().manual_seed(seed)
-    count, several = len(contexts), contexts.repeated(paths)
+    count, copies = len(contexts), contexts.repeat(paths)
     drawn = _draw(network, tuple(part.repeat_interleave(paths, dim=0) for part in first), generator)
     later: list[Block] = []
     for _ in range(blocks):
-        several = several.extended(drawn)
-        block = _next_block(network, several, flip=False)
+        copies = copies.extend(drawn)
+        block = _next_block(network, copies, flip=False)
         eigenvalues, vectors, offset = (part.view(count, paths, *part.shape[1:]) for part in block)
         between = offset.var(1, correction=0).mean(-1)  # (N, patches)
         within = eigenvalues.square().mean((1, 3)) * network.fern.config.noise
-        own = eigenvalues[:, 0].square().mean(-1) * network.fern.config.noise
-        widened = eigenvalues[:, 0] * ((within + between) / own).sqrt().unsqueeze(-1)
+        first_variance = eigenvalues[:, 0].square().mean(-1) * network.fern.config.noise
+        widened = eigenvalues[:, 0] * ((within + between) / first_variance).sqrt().unsqueeze(-1)
         later.append((widened, vectors[:, 0], offset.mean(1)))
         drawn = _draw(network, block, generator)
     return later
@@ -202,5 +202,5 @@ def _rolled(network: Network, contexts: Contexts, first: Block, blocks: int, pat
 
 def _draw(network: Network, block: tuple[Tensor, ...], generator: Generator) -> Array:  # (N, HORIZON)
     """A sample path of each."""
-    path: Array = _ellipsoid(network, *block).sample(generator=generator).numpy()
+    path: Array = _make_ellipsoid(network, *block).sample(generator=generator).numpy()
     return path

@@ -118,8 +118,8 @@ def read_weights(name: str = NEWEST) -> tuple[Network, Mapping[str, Any]]:
 def rebuild_network(name: str, arrays: Mapping[str, NDArray[Any]]) -> Network:
     """A network of the sizes of that name with weights of its own, which are not trusted."""
     config = read_weights(name)[0].config
-    wanted = {key: tuple(value.shape) for key, value in read_weights(name)[0].state_dict().items()}
-    if {key: values.shape for key, values in arrays.items()} != wanted:
+    shapes = {key: tuple(value.shape) for key, value in read_weights(name)[0].state_dict().items()}
+    if {key: values.shape for key, values in arrays.items()} != shapes:
         raise FernError(f"tensors that a network {name!r} does not have", argument="network")
     tensors = {key: torch.from_numpy(np.array(values, dtype=np.float32)) for key, values in arrays.items()}
     if not all(bool(value.isfinite().all()) for value in tensors.values()):

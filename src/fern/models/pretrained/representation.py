@@ -160,7 +160,7 @@ def find_seasons(
     """
     count = len(rows)
     known = np.zeros(count, np.int64) if short is None else np.where(2 * short <= lengths, short, 0)
-    found = Seasons(known, np.ones(count, np.int64), np.zeros((count, 5)))
+    seasons = Seasons(known, np.ones(count, np.int64), np.zeros((count, 5)))
     sizes = 2 ** np.ceil(np.log2(np.maximum(lengths, 8))).astype(np.int64)
     for size in np.unique(sizes):
         part = np.flatnonzero(sizes == size)
@@ -171,10 +171,10 @@ def find_seasons(
         slowness = np.maximum(np.fft.rfftfreq(2 * int(size)), 1e-9) ** -4.0
         power /= 1.0 + (2.0 / lengths[part][:, None]) ** 4 * slowness
         correlation = np.fft.irfft(power, axis=1)[:, : int(size)]
-        picked = known[part], found.long[part], found.clarity[part]
+        picked = known[part], seasons.long[part], seasons.clarity[part]
         _pick(np.ascontiguousarray(correlation), lengths[part], *picked)
-        known[part], found.long[part], found.clarity[part] = picked
-    return found
+        known[part], seasons.long[part], seasons.clarity[part] = picked
+    return seasons
 
 
 @njit(cache=True, nogil=True)
@@ -232,7 +232,7 @@ def _path(y: Array, n: int, short: int, long: int, kind: int, horizon: int, out:
 
 
 @njit(cache=True, nogil=True)
-def _tried(y: Array, n: int, back: int, short: int, long: int, which: int, path: Array) -> float:
+def _backtest(y: Array, n: int, back: int, short: int, long: int, which: int, path: Array) -> float:
     """The mean error of a plain forecast made ``back`` rows before the end; below 0 where rows are too few."""
     m = n - back
     if m < 4 or m < 2 * short:
@@ -386,7 +386,7 @@ def _represent(
         place += 18
         for o in range(len(ORIGINS)):
             for k in range(TESTED):
-                error = _tried(y, n, ORIGINS[o], short, long, k, path)
+                error = _backtest(y, n, ORIGINS[o], short, long, k, path)
                 inputs[i, place] = np.log(error / scale + 0.03) if error >= 0 else 0.0
                 place += 1
         _phase_spreads(y, n, short, scale, path)
