@@ -99,7 +99,7 @@ def test_ctrl_c_while_recipes_are_tried_ends_the_fit_with_what_there_is(
         calls.append(self)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fern.training.trainer.Loop._epochs", interrupted)
+    monkeypatch.setattr("fern.training.trainer.Loop._run_steps", interrupted)
     forecaster = FernForecaster(horizon=7, progress="silent", threads=1).fit(panel)
     assert len(calls) == 1  # no further training begins
     assert "interrupted: the best weights so far are kept" in forecaster.notes_

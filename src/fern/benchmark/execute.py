@@ -94,8 +94,8 @@ def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
         >>> outcome.result.status, outcome.result.metrics["regret"]
         ('done', 0.0)
     """
-    began = time.perf_counter()
-    fail = partial(fail_run, run, context, began=began)
+    start_time = time.perf_counter()
+    fail = partial(fail_run, run, context, start_time=start_time)
     try:
         present = code_version_of(run.settings.model, run.settings.preset)
     except FernError as problem:  # a model from outside that could be imported when it was planned
@@ -107,11 +107,11 @@ def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
         )
     try:
         with torch_threads(context.threads):
-            return _train_and_score(run, context, cache, began)
+            return _train_and_score(run, context, cache, start_time)
     except Diverged as problem:
         where = f"epoch {problem.epoch}" + ("" if problem.step is None else f", step {problem.step}")
         text = f"diverged at {where}: {problem.what}"
-        return Outcome(_make_result(run, context, began, status="diverged", error=text, epochs=problem.epoch))
+        return Outcome(_make_result(run, context, start_time, status="diverged", error=text, epochs=problem.epoch))
     except NotWritten:
         raise  # a full disk is no fault of the run, whose result would say so for good
     except FernError as problem:
@@ -124,13 +124,13 @@ def execute_run(run: Run, context: RunContext, cache: RunCache) -> Outcome:
         return fail(f"{type(problem).__name__}: {problem} ({place})")
 
 
-def fail_run(run: Run, context: RunContext, reason: str, *, began: float | None = None) -> Outcome:
+def fail_run(run: Run, context: RunContext, reason: str, *, start_time: float | None = None) -> Outcome:
     """The outcome of a run that failed, or whose workers died: a result that tells it."""
-    began = time.perf_counter() if began is None else began
-    return Outcome(_make_result(run, context, began, status="failed", error=reason))
+    start_time = time.perf_counter() if start_time is None else start_time
+    return Outcome(_make_result(run, context, start_time, status="failed", error=reason))
 
 
-def _train_and_score(run: Run, context: RunContext, cache: RunCache, began: float) -> Outcome:
+def _train_and_score(run: Run, context: RunContext, cache: RunCache, start_time: float) -> Outcome:
     problem = cache.problem(run)
     fields: dict[str, Any] = {}
     seconds: dict[str, float] = {}
@@ -158,7 +158,7 @@ def _train_and_score(run: Run, context: RunContext, cache: RunCache, began: floa
     metrics = score.metrics | cache.references(problem).compare(score.metrics["mse"])
     seconds["evaluate"] = round(time.perf_counter() - scoring, 3)
     result = _make_result(
-        run, context, began, status="done", metrics=metrics, windows=score.windows, seconds=seconds, **fields
+        run, context, start_time, status="done", metrics=metrics, windows=score.windows, seconds=seconds, **fields
     )
     return Outcome(result, {"mse": score.mse, "mae": score.mae})
 
@@ -190,12 +190,12 @@ def _train(model: Forecaster, run: Run, problem: Problem, context: RunContext) -
 
 
 def _make_result(
-    run: Run, context: RunContext, began: float, *, seconds: dict[str, float] | None = None, **fields: Any
+    run: Run, context: RunContext, start_time: float, *, seconds: dict[str, float] | None = None, **fields: Any
 ) -> RunResult:
     return RunResult(
         **asdict(run.settings),
         **fields,
-        seconds={**(seconds or {}), "total": round(time.perf_counter() - began, 3)},
+        seconds={**(seconds or {}), "total": round(time.perf_counter() - start_time, 3)},
         versions=versions(),
         machine=describe_machine(threads=context.threads, accelerator=run.accelerator),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -143,7 +143,7 @@ class SweepProgress(Watcher):
     def describe_remaining(self) -> str:
         """The remaining time, in words."""
         now = time.monotonic()
-        under_way = [(run, now - began) for run, began in self.under_way.values()]
+        under_way = [(run, now - start_time) for run, start_time in self.under_way.values()]
         seconds = self.pace.remaining(self.waiting.values(), under_way, slots=self.slots)
         return "" if seconds is None else f"about {format_duration(seconds)} remaining"
 

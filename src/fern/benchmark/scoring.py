@@ -132,7 +132,7 @@ def _score(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: P
 
 
 def _evaluate(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem: Problem, windows: Windows) -> Score:
-    gathered: MetricAccumulator | None = None
+    accumulator: MetricAccumulator | None = None
     errors: list[Tensor] = []  # (2, B) each: squared and absolute
     for past, future, starts in _batches(windows):
         prediction = forecast(past, starts)
@@ -140,17 +140,17 @@ def _evaluate(forecast: Callable[[Tensor, NDArray[np.int64]], Forecast], problem
         if not bool(torch.isfinite(mean).all()):
             raise FernError("a forecast of the test windows is not finite")
         distribution = prediction.ellipsoid if prediction.ellipsoid is not None else prediction.samples
-        if gathered is None:
+        if accumulator is None:
             of_distribution: tuple[str, ...] = () if distribution is None else SAMPLED_DISTRIBUTION
             if prediction.ellipsoid is not None:
                 of_distribution = ELLIPSOID_DISTRIBUTION
-            gathered = MetricAccumulator([*POINT, *of_distribution], std=problem.train_std, levels=(90.0,))
+            accumulator = MetricAccumulator([*POINT, *of_distribution], std=problem.train_std, levels=(90.0,))
         future = future.to(mean.dtype)
-        gathered.update(mean, future, distribution=distribution)
+        accumulator.update(mean, future, distribution=distribution)
         errors.append(torch.stack([score(mean, future).mean(dim=1) for score in (squared_errors, absolute_errors)]))
-    if gathered is None:
+    if accumulator is None:
         raise FernError("has no test windows", argument=problem.dataset.name)
-    metrics = {POINT.get(name, name): value for name, value in gathered.compute().items()}
+    metrics = {POINT.get(name, name): value for name, value in accumulator.compute().items()}
     mse, mae = torch.cat(errors, dim=1).numpy().astype(np.float32)
     return Score(metrics, mse, mae)
 

@@ -190,8 +190,7 @@ class CalibratedForecast:
     def _by_step(self, radii: Values) -> Values:  # n · K · blocks, or (n, K, blocks) -> (n, H, C), n = 1 or N
         blocks = blocks_of(self.distribution.horizon)
         by_group = radii.reshape(-1, self._count, len(blocks))
-        by_step: Values = np.repeat(by_group, blocks, axis=2)[:, self.calibration.group].swapaxes(1, 2)
-        return by_step
+        return np.asarray(np.repeat(by_group, blocks, axis=2)[:, self.calibration.group].swapaxes(1, 2))
 
     def _around(self, radius: Values) -> tuple[Values, Values]:
         return self.mean - radius * self.stddev, self.mean + radius * self.stddev
@@ -215,8 +214,7 @@ class CalibratedForecast:
         with torch.no_grad():
             blocks = _numpy(self.distribution.patch_jacobians)
         scaled_patches = np.einsum("ncgpq,cjgq->ncjgp", blocks, padded.reshape(*scaled.shape[:2], g, p))
-        deviations: Values = np.sqrt(np.square(scaled_patches).sum(axis=(-2, -1)) * self.distribution.base_variance)
-        return deviations
+        return np.asarray(np.sqrt(np.square(scaled_patches).sum(axis=(-2, -1)) * self.distribution.base_variance))
 
     def _sum_radius(
         self,
@@ -280,8 +278,7 @@ class CalibratedForecast:
         noise *= sqrt(distribution.base_variance)
         with torch.no_grad():
             pushed = _numpy(distribution.push(torch.as_tensor(noise).to(distribution.eigenvalues)) - distribution.mean)
-        errors: Values = pushed * scale / self._own_stddev.swapaxes(1, 2)
-        return errors
+        return np.asarray(pushed * scale / self._own_stddev.swapaxes(1, 2))
 
 
 @dataclass(frozen=True)
@@ -321,8 +318,7 @@ class Region:
             stretch = _numpy(distribution.log_det)
         root = stretch - np.linalg.slogdet(shape.whitener)[1]
         radius = (self.radius if joint else self.patch_radius) * shape.patch_scale * np.sqrt(lengths)
-        result: Values = np.exp(root / lengths) * radius * sqrt(distribution.base_variance)
-        return result
+        return np.asarray(np.exp(root / lengths) * radius * sqrt(distribution.base_variance))
 
     def _distances(self, y: Array) -> Values:  # (N, C, g)
         distribution = self.forecast.distribution

@@ -201,8 +201,7 @@ class OnlineCalibration:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _mean(self) -> Values:  # (2, K, levels)
-        mean: Values = (self.weights * self.log_factors).sum(axis=-1)
-        return mean
+        return np.asarray((self.weights * self.log_factors).sum(axis=-1))
 
     def _margin_ratios(self, standardised: NDArray[Any], steps: int) -> Values:  # (N, K, levels, members)
         margins = np.abs(self.calibration.shape.margins(standardised)[..., :steps])

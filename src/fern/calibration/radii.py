@@ -72,8 +72,7 @@ class Shape:
         horizon, patch_size = whitened.shape[-1], self.whitener.shape[-1]
         z = self._whiten(whitened[:, channels].astype(np.float64))
         squares = np.add.reduceat(np.square(z), np.arange(0, horizon, patch_size), axis=-1)
-        result: Values = np.sqrt(squares / patch_lengths(horizon, patch_size)) / self.patch_scale[channels]
-        return result
+        return np.asarray(np.sqrt(squares / patch_lengths(horizon, patch_size)) / self.patch_scale[channels])
 
     def margins(
         self,
@@ -81,24 +80,21 @@ class Shape:
         channels: NDArray[Any] | slice = ALL,
     ) -> Values:  # (n, c, H)
         """(y_h − μ_h) / (step_scale σ_h) of these channels, signed."""
-        result: Values = standardised[:, channels] / self.step_scale[channels]
-        return result
+        return np.asarray(standardised[:, channels] / self.step_scale[channels])
 
     def _whiten(self, z: Values) -> Values:  # (..., H)
         patches, patch_size, _ = self.whitener.shape
         horizon = z.shape[-1]
         if not self.full:
             weights = np.einsum("gpp->gp", self.whitener).reshape(-1)[:horizon]
-            scaled: Values = z * weights
-            return scaled
+            return np.asarray(z * weights)
         padded = np.zeros((*z.shape[:-1], patches * patch_size))
         padded[..., :horizon] = z
         blocks = padded.reshape(*z.shape[:-1], patches, patch_size)
         # One matrix product a patch: far quicker than one einsum over all.
         for patch in range(patches):
             blocks[..., patch, :] = blocks[..., patch, :] @ self.whitener[patch]
-        result: Values = padded[..., :horizon]
-        return result
+        return np.asarray(padded[..., :horizon])
 
 
 def patch_lengths(horizon: int, patch_size: int) -> NDArray[np.int64]:  # (g,)
@@ -198,8 +194,7 @@ def _mean_squares(values: NDArray[np.floating[Any]]) -> Values:  # (n, C, H) -> 
     core = np.quantile(sizes, share, axis=(0, 2), method="higher").astype(np.float64) / normal  # (C,)
     most = np.where(core > 0, WILD * core, np.inf)[:, None]
     sizes = np.minimum(sizes, most, dtype=np.float64)
-    result: Values = np.square(sizes).mean(axis=0)
-    return result
+    return np.asarray(np.square(sizes).mean(axis=0))
 
 
 def _shrink(values: Values, towards: Values, n_eff: float) -> Values:
@@ -218,8 +213,7 @@ def _windows_worth(residuals: Residuals) -> float:
 def _inverse_root(covariance: Values) -> Values:
     values, vectors = np.linalg.eigh(covariance)
     # The inverse of a direction that never erred would be boundless: at most a thousand-fold of the mean scale.
-    result: Values = (vectors / np.sqrt(np.maximum(values, LEAST_SCALE))) @ vectors.T
-    return result
+    return np.asarray((vectors / np.sqrt(np.maximum(values, LEAST_SCALE))) @ vectors.T)
 
 
 Kind = Literal["margin", "patch", "band", "region"]

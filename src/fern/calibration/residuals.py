@@ -215,8 +215,7 @@ class Gaussian:
 
     def _radii(self, levels: Values) -> Values:
         squared = 2 * special.gammaincinv(self.freedom / 2, (levels / 100) ** (1 / self.count))
-        result: Values = np.sqrt(squared / self.freedom)
-        return result
+        return np.asarray(np.sqrt(squared / self.freedom))
 
 
 @dataclass(frozen=True)
@@ -273,13 +272,11 @@ class RadiusTable:
                 scale * Gaussian(int(m), int(k)).radius(level)
                 for scale, m, k in zip(self.spread, self.freedom, self.count, strict=True)
             ]
-            result: Values = np.maximum(self.values[:, -1], beyond)
-            return result
+            return np.asarray(np.maximum(self.values[:, -1], beyond))
         if LEVELS[above] == level:
             return self.values[:, above]
         share = (level - LEVELS[above - 1]) / (LEVELS[above] - LEVELS[above - 1])
-        between: Values = self.values[:, above - 1] + share * (self.values[:, above] - self.values[:, above - 1])
-        return between
+        return np.asarray(self.values[:, above - 1] + share * (self.values[:, above] - self.values[:, above - 1]))
 
     @property
     def least(self) -> float:
@@ -328,8 +325,7 @@ def order_statistics(scores: NDArray[np.floating[Any]], shares: Values) -> Value
     """The smallest scores below or at which these shares of them lie."""
     values = np.sort(scores, axis=None).astype(np.float64)
     place = np.ceil(shares * len(values) - 1e-9).astype(np.int64) - 1
-    result: Values = values[np.clip(place, 0, len(values) - 1)]
-    return result
+    return np.asarray(values[np.clip(place, 0, len(values) - 1)])
 
 
 EXCEEDED = (0.5, 0.8)
@@ -407,5 +403,4 @@ def share_sizes(
             inflation[going] += 2 * covariance[going] / (observed + lost)[going]
     size = n * np.divide(single, pulled * inflation, out=np.ones_like(single), where=pulled > 0)
     alone = n <= max(1.0, lags / 2) and series[0] == series[-1]
-    result: NDArray[np.float64] = np.minimum(np.maximum(size, 1.0), 1.0 if alone else n * members)
-    return result
+    return np.asarray(np.minimum(np.maximum(size, 1.0), 1.0 if alone else n * members))

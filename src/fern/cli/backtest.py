@@ -114,15 +114,15 @@ def diagnose(
         "Warning rules and their rates": diagnosis.rates,
         "Stretches that a rule flags": diagnosis.warnings,
     }
-    shown = {title: frame for title, frame in frames.items() if frame is not None and frame.num_rows}
-    for title, frame in shown.items():
-        drawn = Table(title=title, title_justify="left", box=None, header_style="bold")
+    filled = {title: frame for title, frame in frames.items() if frame is not None and frame.num_rows}
+    for title, frame in filled.items():
+        lines = Table(title=title, title_justify="left", box=None, header_style="bold")
         for name in frame.column_names:
-            drawn.add_column(name.replace("_", " "))
+            lines.add_column(name.replace("_", " "))
         for row in frame.slice(0, MOST_LINES).to_pylist():
-            drawn.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-        console().print(drawn)
-    if not shown:
+            lines.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
+        console().print(lines)
+    if not filled:
         say("too few rows, or no distribution: there is nothing to show")
 
 

@@ -57,8 +57,8 @@ def table(
     if format_ is not None and format_ not in FORMATS:
         raise unknown_name("format", format_, FORMATS)
     contents = store.contents()
-    metric_names = split_names([metrics] if metrics else None)
-    built = build_table(contents.results, task=_task(task, contents), kind=kind, metrics=metric_names, paper=paper)
+    names = split_names([metrics] if metrics else None)
+    built = build_table(contents.results, task=_task(task, contents), kind=kind, metrics=names, paper=paper)
     built = replace(built, notes=(*contents.notes, *built.notes))
     if out is not None and format_ is not None:
         with write_whole(out) as temporary:
@@ -200,10 +200,10 @@ def _show_comparison(comparison: "Comparison") -> None:
 
     title = f"{comparison.first} against {comparison.second}: {title_of(comparison.metric)}"
     heads = ("dataset", "horizon", comparison.first, comparison.second, "difference", "95 % interval", "p", "verdict")
-    shown = Table(*heads, title=title, box=None, header_style="bold")
+    lines = Table(*heads, title=title, box=None, header_style="bold")
     for verdict in comparison.verdicts:
         test = verdict.test
-        shown.add_row(
+        lines.add_row(
             verdict.dataset,
             str(verdict.horizon),
             number(verdict.first),
@@ -213,7 +213,7 @@ def _show_comparison(comparison: "Comparison") -> None:
             "" if test is None else f"{test.p_value:.2g}",
             f"{comparison.first} {verdict.words}",
         )
-    console().print(shown)
+    console().print(lines)
     over = comparison.over_scenarios
     if over is not None:
         ranks = ", ".join(f"{model} {rank:.2f}" for model, rank in zip(over.models, over.ranks.average, strict=True))
@@ -273,11 +273,11 @@ def _show_response(result: "ShockResponse", target: str) -> None:
     lengths = f"{result.context_length} to {result.horizon}"
     title = f"{target} on {result.scenario}, {lengths}, shock at row {result.shock_row:,}"
     heads = ("windows", "number", "MSE", "MSE without the shock", "ratio")
-    shown = Table(*heads, title=title, box=None, header_style="bold")
+    lines = Table(*heads, title=title, box=None, header_style="bold")
     for phase in result.phases:
         figures = (phase.mse, phase.twin_mse, phase.ratio)
-        shown.add_row(phase.name, f"{phase.windows:,}", *("" if value is None else number(value) for value in figures))
-    console().print(shown)
+        lines.add_row(phase.name, f"{phase.windows:,}", *("" if value is None else number(value) for value in figures))
+    console().print(lines)
     echo(f"{target} {result.in_words()} (MSE before the shock: {number(result.level)})")
 
 

@@ -137,13 +137,13 @@ def demo_sections(
     lasts = ", ".join(f"{model} {number(float(errors[-1]))}" for model, errors in growth.items())
     alarms = tuple(detect_alarms(findings.profile, findings.rules))
     series = ("forecast", "truth", "error", "spectral_radius", "trace", "log_det")
-    cut = replace(findings.profile, **{name: getattr(findings.profile, name)[:1500] for name in series})
+    profile_part = replace(findings.profile, **{name: getattr(findings.profile, name)[:1500] for name in series})
     rules = [
         f"{rule.name}: {rule.explanation}. On validation data, {findings.rules.lead} rows ahead: flagged "
         f"{rule.rates.hit_rate:.0%} of {rule.rates.spikes} spikes, {rule.rates.false_alarm_rate:.0%} of quiet rows."
         for rule in findings.rules.rules
     ]
-    shown = Profile(problem.dataset.channel_names[0], cut, 0, alarms)
+    shown = Profile(problem.dataset.channel_names[0], profile_part, 0, alarms)
     sections = [
         Section(
             "result",

@@ -138,9 +138,9 @@ def read_table(
 
 def fit(forecaster: "FernForecaster", table: "SeriesTable") -> None:
     """Fit to the table; what was decided is said on standard error."""
-    began = clock.monotonic()
+    start_time = clock.monotonic()
     forecaster.fit(table)
-    seconds = clock.monotonic() - began
+    seconds = clock.monotonic() - start_time
     say(f"fitted in {seconds:.0f} s; each forecast sees {forecaster.context_length_:,} rows")
     notes_shown = 1 + len(table.notes)  # the columns' roles, and warnings
     for note in forecaster.notes_[notes_shown:]:

@@ -430,8 +430,8 @@ def _explain_time(column: pa.ChunkedArray, name: str, *, where: str) -> FernErro
         example = next(i for i in range(len(head)) if text[i].is_valid and not bad[i].as_py())
         problem += f"; other rows are written as {text[example].as_py()!r}"
     else:
-        dated = pa.array([f"{first.strip().rstrip('.')} 2000"])
-        if any(parse_text(dated, form).null_count == 0 for form in ("%b %Y", "%B %Y")):
+        sample = pa.array([f"{first.strip().rstrip('.')} 2000"])
+        if any(parse_text(sample, form).null_count == 0 for form in ("%b %Y", "%B %Y")):
             problem += ", which has no year"
     return FernError(
         problem, argument="time_col", expected="dates in one format, such as 2020-12-31, 2020-12 or 2020Q4", where=where

@@ -477,7 +477,7 @@ def _grid(base: TimeGrid, unit: Unit, steps: _Steps, weekmask: str = WORKDAYS) -
         elif size != step:
             gaps += count
             missing += count * (size // step - 1)
-    repeated = max((run for size, (_, run) in forwards.items() if size != step), default=0)
+    longest_run = max((run for size, (_, run) in forwards.items() if size != step), default=0)
     common = sorted(forwards.items(), key=lambda item: (-item[1][0], item[0]))[:5]
     return replace(
         base,
@@ -485,6 +485,6 @@ def _grid(base: TimeGrid, unit: Unit, steps: _Steps, weekmask: str = WORKDAYS) -
         gaps=gaps,
         missing_rows=missing,
         irregular=irregular,
-        mixed=(gaps + irregular) > max(_MIXED_SHARE * total, 2) or repeated >= _MIXED_RUN,
+        mixed=(gaps + irregular) > max(_MIXED_SHARE * total, 2) or longest_run >= _MIXED_RUN,
         common_steps=tuple((str(Frequency(unit, size, weekmask)), count) for size, (count, _) in common),
     )

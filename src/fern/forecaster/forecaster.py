@@ -745,8 +745,8 @@ class FernForecaster:
                 frame, native = read_columns(file, replace(reading, covariates=names.names)), _native_of_file(kind)
             frame, native, id_col = _name_series(frame, native, reading, names)
             frame, encoding, statics = self._encode(frame, reading, id_col, fitted=fitted, static_df=static_df)
-            naming = reading.id_col if id_col is None else (id_col,)
-            reading = replace(reading, covariates=encoding.dynamic_outputs, id_col=naming)
+            id_cols = reading.id_col if id_col is None else (id_col,)
+            reading = replace(reading, covariates=encoding.dynamic_outputs, id_col=id_cols)
             source = table_source(frame, name="frame", reading=reading)
         elif file is not None:
             source, native = open_source(file, reading, name=name), _native_of_file(kind)

@@ -16,7 +16,7 @@ from fern.data.timestamps import as_integers, time_format, to_stamps
 from fern.errors import FernError, unknown_name
 from fern.forecaster.covariates import prepare
 from fern.forecaster.predict import Request, covariate_rows, predict_series, simulate_series
-from fern.forecaster.state import Recent, State
+from fern.forecaster.state import Recent, State, kind_of_time
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
     except FernError as error:
         raise error.within("futr_df") from None
     last = state.recent[0].last
-    if last is not None and _kind_of_time(last.type) != _kind_of_time(stamps.type):
+    if last is not None and kind_of_time(last.type) != kind_of_time(stamps.type):
         raise FernError(f"its time column holds {stamps.type}, the fitted one {last.type}", argument="futr_df")
     values = np.stack(list(encode_columns(frame, encoding.known, argument="futr_df", where="").values()), axis=1)
     stamps = stamps.combine_chunks() if isinstance(stamps, pa.ChunkedArray) else stamps
@@ -76,12 +76,6 @@ def _future_rows(state: State, futr_df: Any) -> dict[str, tuple[pa.Array, Floats
         places = np.flatnonzero(codes == code)
         rows[name] = (stamps.take(pa.array(places)), values[places])
     return rows
-
-
-def _kind_of_time(type_: pa.DataType) -> tuple[bool, bool]:
-    """Whether these are dates, and dates with a time zone."""
-    dates = pa.types.is_timestamp(type_)
-    return dates, dates and type_.tz is not None
 
 
 def make_future(state: State, recent: Sequence[Recent], table: SeriesTable) -> Any:

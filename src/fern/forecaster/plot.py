@@ -80,12 +80,10 @@ def make_fans(
                 whole = Interval(bands[0][:inside, c], bands[1][:inside, c], levels[0][0])
             tail = member.values[len(member.values) - len(before) :, c]
             name = member.name if state.table.long else channel
-            joint_steps = None
+            pair = None
             if paths is not None and joint is not None and len(fans) < MOST_JOINT:
-                joint_steps = Joint.of(paths[:, place, :, c], joint, levels=ends)
-            fans.append(
-                Fan(name, before, tail, ahead, prediction.mean[place, :, c], tuple(intervals), whole, joint_steps)
-            )
+                pair = Joint.of(paths[:, place, :, c], joint, levels=ends)
+            fans.append(Fan(name, before, tail, ahead, prediction.mean[place, :, c], tuple(intervals), whole, pair))
     return Fans(tuple(fans), label=state.label, left_out=len(recent) * channels - len(fans))
 
 

@@ -223,6 +223,12 @@ class State:
             raise FernError(problem, argument="frame")
 
 
+def kind_of_time(type_: pa.DataType) -> tuple[bool, bool]:
+    """Whether these are dates, and dates with a time zone."""
+    dates = pa.types.is_timestamp(type_)
+    return dates, dates and type_.tz is not None
+
+
 def keep_recent(series: Sequence[Series], *, keep: int) -> tuple[Recent, ...]:
     """The newest rows after the last break of each series."""
     recent = []

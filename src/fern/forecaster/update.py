@@ -13,7 +13,7 @@ from fern.data.frequency import Frequency
 from fern.data.series_table import LONGEST_CLOSED, Series, SeriesTable, count_open_days
 from fern.data.timestamps import as_text
 from fern.errors import FernError, unknown_name
-from fern.forecaster.state import Recent, State
+from fern.forecaster.state import Recent, State, kind_of_time
 from fern.models.base import distribution_of
 
 AT_ONCE = 4096
@@ -86,8 +86,7 @@ def _stamps_like(before: Recent, later: Series) -> pa.Array:
     """The stamps in the type of those that are known."""
     assert before.last is not None and later.stamps is not None
     fitted, new = before.last.type, later.stamps.type
-    zoned = [pa.types.is_timestamp(type_) and type_.tz is not None for type_ in (fitted, new)]
-    if pa.types.is_timestamp(fitted) != pa.types.is_timestamp(new) or zoned[0] != zoned[1]:
+    if kind_of_time(fitted) != kind_of_time(new):
         raise FernError(f"its time column holds {new}, the forecaster was fitted to {fitted}", argument="frame")
     return later.stamps.cast(fitted)
 

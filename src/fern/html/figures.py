@@ -37,7 +37,7 @@ _LONG = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 _PLACES = ("d", "x", "y", "points", "transform")
 
 
-def drawing(drawn: "Figure", *, name: str, alt: str, caption: str = "", live: Html | None = None) -> Html:
+def drawing(fig: "Figure", *, name: str, alt: str, caption: str = "", live: Html | None = None) -> Html:
     """A figure of the page. ``name`` is its own among the page's figures, ``alt`` says what is to be seen.
 
     ``live`` is the same figure for the page's script, which puts it in the place of the still one; that is seen where
@@ -51,9 +51,9 @@ def drawing(drawn: "Figure", *, name: str, alt: str, caption: str = "", live: Ht
         >>> made.startswith('<figure class="drawn"'), 'aria-label="a rising line"' in made, "<script>" in made
         (True, True, False)
     """
-    root = ElementTree.fromstring(_svg(drawn))
+    root = ElementTree.fromstring(_svg(fig))
     _cut_down(root, name)
-    width = float(drawn.get_size_inches()[0])
+    width = float(fig.get_size_inches()[0])
     root.attrib = {
         "viewBox": root.attrib["viewBox"],
         "role": "img",
@@ -66,14 +66,14 @@ def drawing(drawn: "Figure", *, name: str, alt: str, caption: str = "", live: Ht
     return element("figure", {"class": "drawn", "id": name}, still, *([] if live is None else [live]), *words)
 
 
-def _svg(drawn: "Figure") -> bytes:
+def _svg(fig: "Figure") -> bytes:
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
     # Letters stay letters: a page can be searched, and is a third of the size.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "fern"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
-        drawn.savefig(buffer, format="svg", dpi=130, transparent=True, metadata={"Date": None, "Creator": None})
+        fig.savefig(buffer, format="svg", dpi=130, transparent=True, metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
 
 

@@ -93,9 +93,9 @@ def content_security_policy(scripts: Sequence[str]) -> str:
         >>> content_security_policy(["let a = 1;"]).split("; ")[:2]
         ["default-src 'none'", "script-src 'sha256-xY6QKfH9PRsQnLz56nj6MBwiK5oHg+im1Jkpdp1x/Ck='"]
     """
-    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    return f"default-src 'none'; script-src {allowed}; {rest}"
+    return f"default-src 'none'; script-src {hashes}; {rest}"
 
 
 def details(summary: str, *contents: str) -> Html:

@@ -357,7 +357,8 @@ class Fern(Forecaster):
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:
         """The forecast of the mode the model is in; see the class."""
         seen = self._read(past)
-        generator = self._choose_generator(generator, past)
+        if generator is None and not self.training and self._draws:  # a forecast is then the same again
+            generator = Generator(past.device).manual_seed(EVALUATION_SEED)
         z = self._latent(seen, generator)
         y0 = self._noise(past, (*seen.size, self.config.horizon), generator) if self._draws else None
         distribution, path = self._transport(seen, z, y0)
@@ -429,12 +430,6 @@ class Fern(Forecaster):
     def _draws(self) -> bool:
         """Whether a forecast draws z and y0."""
         return self.training or self.config.evaluation == "drawn"
-
-    def _choose_generator(self, generator: Generator | None, like: Tensor) -> Generator | None:
-        """The generator, or in evaluation with draws one of a fixed seed: a forecast is then the same again."""
-        if generator is not None or self.training or self.config.evaluation == "mean":
-            return generator
-        return Generator(like.device).manual_seed(EVALUATION_SEED)
 
     def _latent(self, seen: _Inputs, generator: Generator | None) -> Tensor:  # (rows, latent)
         size = (seen.rows.shape[0], self.config.latent)

@@ -173,12 +173,12 @@ class KernelRegression:
         self, series: RegressionSeries, origins: NDArray[np.int64], forecast: Callable[[NDArray[np.int64]], Floats]
     ) -> tuple[Floats, Floats]:
         at = np.asarray(origins, dtype=np.int64)
-        able = at >= self.config.context_length
+        usable = at >= self.config.context_length
         if self.phase is not None:
-            able &= (series.phase + at) % self.config.season == self.phase
+            usable &= (series.phase + at) % self.config.season == self.phase
         out, levels = np.full((len(at), self.config.horizon), np.nan), np.full(len(at), np.nan)
-        if able.any():
-            out[able], levels[able] = forecast(at[able]), _levels(self.config, series.values, at[able])
+        if usable.any():
+            out[usable], levels[usable] = forecast(at[usable]), _levels(self.config, series.values, at[usable])
         return out, levels
 
     def _find_ended(self, origins: NDArray[np.int64]) -> NDArray[np.bool_]:  # (B, n)
@@ -254,11 +254,11 @@ def _kernel(
 ) -> Floats:  # (n, m)
     size = max(left.shape[1], 1)
     products = left @ right.T
-    apart = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1) - 2 * products
-    apart = np.sqrt(np.maximum(3 * config.width / size * apart, 0.0))
-    alike = 1 + config.linear / size * products + (1 + apart) * np.exp(-apart)
-    between = np.abs(left_at[:, None] - right_at) / max(config.season, config.horizon)
-    return np.asarray(alike * (1 + config.drift * np.exp(-between / config.memory)))
+    distances = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1) - 2 * products
+    distances = np.sqrt(np.maximum(3 * config.width / size * distances, 0.0))
+    similarity = 1 + config.linear / size * products + (1 + distances) * np.exp(-distances)
+    gaps = np.abs(left_at[:, None] - right_at) / max(config.season, config.horizon)
+    return np.asarray(similarity * (1 + config.drift * np.exp(-gaps / config.memory)))
 
 
 def _levels(config: KernelRegressionConfig, values: Floats, at: NDArray[np.int64]) -> Floats:  # (T,), (B,) -> (B,)

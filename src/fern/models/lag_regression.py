@@ -97,7 +97,10 @@ class RegressionSeries:
 
     def scale_of(self, rows: int) -> tuple[float, float]:
         """The level and the unit, from the first ``rows`` values where they are not given."""
-        return self.scale or _measure(self.values[:rows])
+        if self.scale is not None:
+            return self.scale
+        level = float(np.median(self.values[:rows]))
+        return level, measure_unit(self.values[:rows] - level)
 
     def before(self, rows: int) -> "RegressionSeries":
         """The first rows alone."""
@@ -209,8 +212,8 @@ def read_influences(
             np.asarray(arrays[f"{name}.{h}"], dtype=np.float64) for name in ("centre", "shrunk", "factors")
         )
         shape = (len(by_phase), len(places))
-        whole = places.dtype.kind == "i" and places.ndim == 1 and shrunk.shape == centre.shape == shape
-        inside = whole and (places >= 0).all() and (places < by_phase.shape[1] - 1).all()
+        well_formed = places.dtype.kind == "i" and places.ndim == 1 and shrunk.shape == centre.shape == shape
+        inside = well_formed and (places >= 0).all() and (places < by_phase.shape[1] - 1).all()
         if not inside or factors.shape != (*shape, _BLOCKS) or not np.isfinite(factors).all():
             raise FernError("influences of the wrong shape, or not finite", argument="covariates")
         influences.append(Influence(places, centre, shrunk, factors))
@@ -348,12 +351,6 @@ def _standardise(
     centre = float(share @ target)
     root = np.sqrt(share * len(share))
     return root[:, None] * ((features - mean) / unit * live), root * (target - centre), (mean, centre), unit, live
-
-
-def _measure(values: Floats) -> tuple[float, float]:
-    """The median, and the median absolute deviation from it, by `measure_unit`."""
-    level = float(np.median(values))
-    return level, measure_unit(values - level)
 
 
 def measure_unit(values: Floats) -> float:

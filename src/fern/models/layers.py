@@ -11,9 +11,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import pad
 
-from fern.caching import kernels_enabled
 from fern.errors import FernError, is_whole, unknown_name
 from fern.models import _dropout as kernels
+from fern.transport._compiled import fits_kernels
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
@@ -255,14 +255,14 @@ class Dropout(nn.Module):
         """Zero each number with the given rate and scale the rest up, in training; the identity otherwise."""
         if not self.active:
             return x
-        if _fits_kernels(x):
+        if x.dtype == torch.float32 and fits_kernels(x):
             dropped: Tensor = _DropoutMask.apply(x, self._keys())  # type: ignore[no-untyped-call]
             return dropped
         return x * _draw_mask(x, self.rate, self.generator)
 
     def of_attention(self, weights: Tensor, heads: int) -> Tensor:  # (N·heads, P, P)
         """`forward` on the weights of attention, which have masks of their own."""
-        if not self.active or not _fits_kernels(weights):
+        if not self.active or weights.dtype != torch.float32 or not fits_kernels(weights):
             return self.forward(weights)
         kept = torch.empty_like(weights, memory_format=torch.contiguous_format).detach()
         kernels.attention_mask(heads, self._keys(), kept.numpy())
@@ -281,16 +281,6 @@ class Dropout(nn.Module):
     def extra_repr(self) -> str:
         """What `repr` shows."""
         return f"rate={self.rate}"
-
-
-def _fits_kernels(tensor: Tensor) -> bool:
-    """Whether the compiled loops take the tensor: float32 on the CPU, and nobody traces."""
-    return (
-        kernels_enabled()
-        and tensor.device.type == "cpu"
-        and tensor.dtype == torch.float32
-        and not torch.compiler.is_compiling()
-    )
 
 
 class _DropoutMask(torch.autograd.Function):

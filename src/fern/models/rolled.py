@@ -232,9 +232,9 @@ class RolledFern(Forecaster):
         for share in CARRIED:
             self.carried.fill_(share)
             drawn = self._particles(x[judged], JUDGING_PARTICLES, generator)
-            apart = (drawn - drawn.roll(1, dims=0)).abs() / self.flow.scale
-            missed = (self.flow.standardise(drawn) - target[judged]).abs()
-            scores[share] = float((missed - 0.5 * apart).mean())
+            distance = (drawn - drawn.roll(1, dims=0)).abs() / self.flow.scale
+            error = (self.flow.standardise(drawn) - target[judged]).abs()
+            scores[share] = float((error - 0.5 * distance).mean())
         self.carried.fill_(min(scores, key=lambda share: scores[share]))
 
     def forecast(self, past: Tensor, *, samples: int, generator: Generator | None) -> Forecast:

@@ -124,13 +124,13 @@ def _blocks(length: int, seed: int, names: tuple[str, ...], artefacts: bool, fir
     while True:
         rng = np.random.default_rng([seed, block])
         counts = rng.multinomial(BLOCK, weights / weights.sum())
-        drawn = [
+        parts = [
             _finite(rng, FAMILIES[name].draw, int(count), length)
             for name, count in zip(names, counts, strict=True)
             if count
         ]
         order = rng.permutation(BLOCK)
-        values = np.concatenate(drawn)[order]
+        values = np.concatenate(parts)[order]
         if artefacts:
             record_badly(rng, values)
         yield Batch(values.astype(np.float32), tuple(np.repeat(names, counts)[order].tolist()))

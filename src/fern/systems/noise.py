@@ -54,8 +54,8 @@ def observed(
         array([0.05, 0.05])
     """
     require_number("share", share, "a share of the standard deviation, at least 0", lambda value: value >= 0)
-    drawn = draw_noise(["normal"] * values.shape[1], steps=len(values), seed=(seed, _OBSERVING))
-    read: Array = values + share * values.std(axis=0) * drawn
+    noise = draw_noise(["normal"] * values.shape[1], steps=len(values), seed=(seed, _OBSERVING))
+    read: Array = values + share * values.std(axis=0) * noise
     return read
 
 

@@ -120,7 +120,7 @@ class TrainingRun:
         set_foreign_state(tensors["foreign"][fabric.global_rank].clone(), fabric.device)
 
     def _restore_optimiser(self, tensors: Tensors) -> None:
-        whole = self.optimiser.state_dict()
+        state_dict = self.optimiser.state_dict()
         state: dict[int, Tensors] = {}
         for name, value in tensors.items():
             position, _, entry = name.partition(".")
@@ -137,7 +137,7 @@ class TrainingRun:
                 raise FernError(problem, argument="resume")
         if self.steps and not state:
             raise FernError(f"the optimiser's state after {self.steps:,} steps is missing", argument="resume")
-        self.optimiser.load_state_dict({**whole, "state": state})
+        self.optimiser.load_state_dict({**state_dict, "state": state})
 
 
 def _check_plain(plain: dict[str, Any]) -> None:
@@ -320,9 +320,9 @@ class Checkpoints:
         """Write the state, and the best weights where they are new."""
         if new_best is not None:
             self._best_checksum = checksum_of(new_best, describe_model(_model_name(model), model))
-        whole = {"run": plain, "best_sha256": self._best_checksum, "version": __version__}
-        whole["fingerprint"] = self._fingerprint.to_mapping()
-        write_tensors(self.directory / LAST, tensors, whole, format_=FORMAT)
+        header = {"run": plain, "best_sha256": self._best_checksum, "version": __version__}
+        header["fingerprint"] = self._fingerprint.to_mapping()
+        write_tensors(self.directory / LAST, tensors, header, format_=FORMAT)
         if new_best is not None:
             self.save_best(model, new_best)
 
@@ -343,17 +343,17 @@ class Checkpoints:
         if not path.is_file():
             raise FernError(f"{self.directory} holds no checkpoint ({LAST}); nothing to continue", argument="resume")
         try:
-            whole, tensors, _ = read_tensors(path, format_=FORMAT)
-            require_same_run(whole["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
-            if not isinstance(whole["run"], dict):
+            header, tensors, _ = read_tensors(path, format_=FORMAT)
+            require_same_run(header["fingerprint"], self._fingerprint.to_mapping(), where=str(path))
+            if not isinstance(header["run"], dict):
                 raise FernError("holds no state of a run", argument="resume", where=path)
-            self._best_checksum = whole["best_sha256"]
+            self._best_checksum = header["best_sha256"]
         except FernError as error:
             raise Unresumable.of(error) from None
         except (KeyError, TypeError, AttributeError, ValueError) as error:  # forged: the checksum fits, the rest not
             problem = f"is no checkpoint of a run ({type(error).__name__}: {error})"
             raise Unresumable(problem, argument="resume", where=path) from None
-        return whole["run"], tensors
+        return header["run"], tensors
 
     def load_best(self, run: TrainingRun, *, mend: bool) -> Tensors:
         """The weights to keep of a run that was just restored.

@@ -293,11 +293,6 @@ def find_diverged_weights(named: Named, *, epoch: int, step: int, remedy: str) -
     return Diverged(what, epoch=epoch, step=step, group=group, remedy=remedy)
 
 
-def group_of(name: str) -> str:
-    """The parameter group of a parameter: the part of the model it belongs to."""
-    return name.rsplit(".", 1)[0]
-
-
 def _first_bad(tensors: Iterable[tuple[str, Tensor | None]], kind: str) -> tuple[str, str] | None:
     bad = [(name, value) for name, value in tensors if value is not None and not bool(torch.isfinite(value).all())]
     if not bad:
@@ -305,7 +300,8 @@ def _first_bad(tensors: Iterable[tuple[str, Tensor | None]], kind: str) -> tuple
     name, value = bad[0]
     number = value[~torch.isfinite(value)][0].item()
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-    return group_of(name), f"the {kind} of {name}{more}, parameter group {group_of(name)!r}, holds {number}"
+    group = name.rsplit(".", 1)[0]  # the part of the model
+    return group, f"the {kind} of {name}{more}, parameter group {group!r}, holds {number}"
 
 
 class Evaluator:

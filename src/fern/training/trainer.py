@@ -104,23 +104,20 @@ class Loop:
 
     def run_epochs(self) -> None:
         """Train until the stopping rule says why it is enough, or someone who wants what there is interrupts."""
+        run = self.run
         try:
-            self._run_epochs()
+            self.progress.start(epochs=self.config.epochs, steps=self._order(1).steps, done=run.steps)
+            if run.steps == 0:
+                self._save()
+            while run.reason is None:
+                self._run_steps()
+                self._end_epoch()
         except KeyboardInterrupt:
             if not self.keeps_on_interrupt:
                 raise
-            self.run.reason = "interrupted"
-            if not self.run.kept:
-                self.run.kept = self.run.copy_evaluated_weights()
-
-    def _run_epochs(self) -> None:
-        run = self.run
-        self.progress.start(epochs=self.config.epochs, steps=self._order(1).steps, done=run.steps)
-        if run.steps == 0:
-            self._save()
-        while run.reason is None:
-            self._run_steps()
-            self._end_epoch()
+            run.reason = "interrupted"
+            if not run.kept:
+                run.kept = run.copy_evaluated_weights()
 
     def _run_steps(self) -> None:
         run, order = self.run, self._order(self.run.epoch)
@@ -362,16 +359,16 @@ def train(
     require_inputs_fit(model, config, data)
     require_choice("on_interrupt", on_interrupt, get_args(OnInterrupt))
     folder = run_directory(directory, resume)
-    mark = fingerprint(model, config, data)
-    home = next((value.device for value in model.state_dict().values()), torch.device("cpu"))
+    run_fingerprint = fingerprint(model, config, data)
+    original_device = next((value.device for value in model.state_dict().values()), torch.device("cpu"))
     with threads(config.threads), torch.inference_mode(False), torch.enable_grad():
         fabric = launch(config)
-        first, checkpoints = fabric.is_global_zero, None if folder is None else Checkpoints(folder, mark)
-        shown = progress_of(progress, first=first)
-        tracked = tracker_of(tracker, directory=folder, first=first, resumed=resume is not None)
+        is_first, checkpoints = fabric.is_global_zero, None if folder is None else Checkpoints(folder, run_fingerprint)
+        display = progress_of(progress, first=is_first)
+        run_tracker = tracker_of(tracker, directory=folder, first=is_first, resumed=resume is not None)
         with seed_global_generators(config.seed, rank=fabric.global_rank, device=fabric.device):
-            going_on = resume is not None and model.trainable
-            saved = checkpoints.load() if checkpoints is not None and going_on else None
+            resuming = resume is not None and model.trainable
+            saved = checkpoints.load() if checkpoints is not None and resuming else None
             if config.precision != "64-true" or config.start == "fresh" or saved is not None:
                 model.float()  # whatever it was trained in before; Fabric makes it what the precision asks for
             began = time.monotonic(), time.process_time()
@@ -381,14 +378,16 @@ def train(
             model.to(fabric.device)
             data = data.to(fabric.device)
             if not model.trainable:
-                return _evaluate_fitted(model, config, data, fabric, checkpoints, mark, began)
+                return _evaluate_fitted(model, config, data, fabric, checkpoints, run_fingerprint, began)
             keeps = on_interrupt == "keep"
-            loop = Loop(model, config, data, fabric, checkpoints, shown, tracked, saved, keeps_on_interrupt=keeps)
-            _run_loop(loop, mark)
+            loop = Loop(model, config, data, fabric, checkpoints, display, run_tracker, saved, keeps_on_interrupt=keeps)
+            _run_loop(loop, run_fingerprint)
     run = loop.run
     model.load_state_dict(run.kept)
-    model.to(home).eval()
-    return TrainResult(model, run.history, run.stopping.kept_epoch or 0, run.reason or "epochs", config, mark, folder)
+    model.to(original_device).eval()
+    return TrainResult(
+        model, run.history, run.stopping.kept_epoch or 0, run.reason or "epochs", config, run_fingerprint, folder
+    )
 
 
 def _evaluate_fitted(
@@ -397,7 +396,7 @@ def _evaluate_fitted(
     data: WindowSets,
     fabric: "Fabric",
     checkpoints: Checkpoints | None,
-    mark: Fingerprint,
+    run_fingerprint: Fingerprint,
     began: tuple[float, float],  # by the clock, and by this process's processors
 ) -> TrainResult:
     """The outcome for a model that learns nothing by gradient: its figures as epoch 0."""
@@ -414,7 +413,7 @@ def _evaluate_fitted(
     if checkpoints is not None and fabric.is_global_zero:
         checkpoints.save_best(model, model.state_dict())
     folder = None if checkpoints is None else checkpoints.directory
-    return TrainResult(model.eval(), history, 0, "nothing to train", config, mark, folder)
+    return TrainResult(model.eval(), history, 0, "nothing to train", config, run_fingerprint, folder)
 
 
 def _start(model: Forecaster, config: TrainConfig, data: WindowSets) -> None:
@@ -457,10 +456,10 @@ def _restore(run: TrainingRun, saved: Saved, config: TrainConfig, checkpoints: C
         run.reason = "epochs"  # it was given fewer of them
 
 
-def _run_loop(loop: Loop, mark: Fingerprint) -> None:
+def _run_loop(loop: Loop, run_fingerprint: Fingerprint) -> None:
     """Run the loop, and tell progress and tracker how it began and ended."""
     outcome, failed = "interrupted", True
-    loop.tracker.start(mark.settings)
+    loop.tracker.start(run_fingerprint.settings)
     try:
         loop.run_epochs()
         outcome = f"stopped by {loop.run.reason}, kept epoch {loop.run.stopping.kept_epoch}"

@@ -99,11 +99,11 @@ def find_batch_shape(
     eigenvalues: Tensor, reflections: Tensor, *, shift: Tensor | None, offset: Tensor | None
 ) -> torch.Size:
     """The batch shape that all parameters of an ellipsoid broadcast to."""
-    placed = {"eigenvalues": eigenvalues, "shift": shift, "offset": offset}
-    shapes = {name: value.shape[:-2] for name, value in placed.items() if value is not None}
+    parameters = {"eigenvalues": eigenvalues, "shift": shift, "offset": offset}
+    shapes = {name: value.shape[:-2] for name, value in parameters.items() if value is not None}
     shapes["reflections"] = reflections.shape[:-3]
-    listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-    return find_common_shape(*shapes.values(), problem=f"batch shapes of {listed} do not broadcast to one shape")
+    description = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+    return find_common_shape(*shapes.values(), problem=f"batch shapes of {description} do not broadcast to one shape")
 
 
 def require_broadcast(target: torch.Size, shape: torch.Size, argument: str) -> None:
@@ -129,15 +129,12 @@ def require_event(name: str, value: Tensor, batch: torch.Size, horizon: int) -> 
     require_floating(name, value)
     if value.ndim < 1 or value.shape[-1] != horizon:
         raise FernError(f"got shape {tuple(value.shape)}", argument=name, expected=f"(..., {horizon})")
-    _require_broadcastable(name, value, torch.Size([*batch, horizon]))
+    require_pointwise(name, value, batch, horizon)
 
 
 def require_pointwise(name: str, value: Tensor, batch: torch.Size, horizon: int) -> None:
     """A value that broadcasts with (*batch, horizon)."""
     require_floating(name, value)
-    _require_broadcastable(name, value, torch.Size([*batch, horizon]))
-
-
-def _require_broadcastable(name: str, value: Tensor, shape: torch.Size) -> None:
+    shape = torch.Size([*batch, horizon])
     needs = f"one that broadcasts with {tuple(shape)}"
     find_common_shape(value.shape, shape, problem=f"got shape {tuple(value.shape)}", argument=name, expected=needs)

@@ -22,9 +22,12 @@ from fern.transport._lanes import LANES
 WORTH_A_THREAD = 150_000
 
 
-def fits(tensor: Tensor) -> bool:
-    """Whether the kernels take it: on the CPU, float32 or float64, unless they are switched off."""
-    return kernels_enabled() and tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+def fits_kernels(tensor: Tensor) -> bool:
+    """Whether kernels take it: on the CPU, float32 or float64, unless they are switched off or `torch.compile` traces,
+    which cannot look into them.
+    """
+    plain = not kernels_enabled() or torch.compiler.is_compiling()
+    return not plain and tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
 
 
 def reflect(vectors: Tensor, x: Tensor, *, back: bool) -> Tensor:

@@ -342,17 +342,17 @@ class Ellipsoid(Distribution):
         """log N(value; At + o, aA²) = -½ |inverse(value)|² / a - ½ H log(2πa) - log det A."""
         self._check_event("value", value)
         squared = self._source(value).square().sum((-2, -1)) / self.base_variance
-        return -0.5 * (squared + self.horizon * math.log(2 * math.pi * self.base_variance)) - self._log_det()
+        return -0.5 * (squared + self.horizon * math.log(2 * math.pi * self.base_variance)) - self.log_det.sum(-1)
 
     def axis_coordinates(self, value: Tensor) -> Tensor:  # (..., H) -> (..., *batch, H)
         """U (value - mean), along the distribution's own axes: independent under the distribution, of deviations
         `axis_stddev`.
         """
         self._check_event("value", value)
-        apart = self._to_patches(value)
-        apart = apart if self.offset is None else apart - self.offset
-        apart = apart - self._push(self.shift) if self._shifted else apart
-        return self._to_horizon(reflect(self.reflections, apart))
+        deviation = self._to_patches(value)
+        deviation = deviation if self.offset is None else deviation - self.offset
+        deviation = deviation - self._push(self.shift) if self._shifted else deviation
+        return self._to_horizon(reflect(self.reflections, deviation))
 
     @property
     def axis_stddev(self) -> Tensor:  # (*batch, H)
@@ -361,7 +361,7 @@ class Ellipsoid(Distribution):
 
     def entropy(self) -> Tensor:  # (*batch)
         """½ H log(2πea) + log det A, in nats."""
-        return 0.5 * self.horizon * math.log(2 * math.pi * math.e * self.base_variance) + self._log_det()
+        return 0.5 * self.horizon * math.log(2 * math.pi * math.e * self.base_variance) + self.log_det.sum(-1)
 
     def cdf(self, value: Tensor) -> Tensor:  # broadcasts with (*batch, H)
         """P(y_k <= value_k) of each step k on its own (the marginals, not the joint distribution)."""
@@ -436,9 +436,6 @@ class Ellipsoid(Distribution):
         y = y if self.offset is None else y - self.offset
         source = spd_push(self.reflections, self.eigenvalues.reciprocal(), y)
         return source - self.shift if self._shifted else source
-
-    def _log_det(self) -> Tensor:  # (*batch)
-        return self.log_det.sum(-1)
 
     def _check_event(self, name: str, value: Tensor) -> None:
         _checks.require_event(name, value, self.batch_shape, self.horizon)

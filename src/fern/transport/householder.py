@@ -93,8 +93,7 @@ class _Engine(Protocol):
 
 
 def _engine(x: Tensor) -> _Engine:
-    # torch.compile traces and fuses the torch operations; it cannot look into a Numba kernel.
-    return _compiled if _compiled.fits(x) and not torch.compiler.is_compiling() else _steps
+    return _compiled if _compiled.fits_kernels(x) else _steps
 
 
 class _Reflect(torch.autograd.Function):

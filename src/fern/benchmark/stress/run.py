@@ -255,14 +255,14 @@ def stress_test(
 def _result(
     test: ScenarioTest, guarded: GuardedForecaster, requirements: tuple[Requirement, ...], settings: StressSettings
 ) -> Result:
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     figures, reason = None, None
     try:
         limits = {"time_limit": settings.time_limit, "training_limit": settings.training_limit}
         figures = test.score(guarded.forecast_windows(test.data(), **limits))
     except FernError as error:
         reason = str(error)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start_time
     rivals: dict[str, StressFigures | None] = dict.fromkeys(settings.rivals)
     for name in rivals:
         data = test.data()

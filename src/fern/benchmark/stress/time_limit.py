@@ -125,7 +125,7 @@ def _alarm(seconds: float) -> Iterator[None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise OutOfTime
 
-    began = time.monotonic()
+    start_time = time.monotonic()
     handler = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -134,7 +134,7 @@ def _alarm(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
         if outer_seconds:
-            remaining = outer_seconds - (time.monotonic() - began)
+            remaining = outer_seconds - (time.monotonic() - start_time)
             signal.setitimer(signal.ITIMER_REAL, max(remaining, 1e-3), interval)
 
 

@@ -140,14 +140,14 @@ class Analog(FittedForecaster):
 
     def _states(self) -> Iterator[tuple[int, int, Level]]:
         """The ways to make up a state that fit into the context and leave places in the library."""
-        asked, seen = self.config, set()
+        config, seen = self.config, set()
         for delays, spacing, level in product(
-            DELAYS if asked.delays is None else (asked.delays,),
-            SPACINGS if asked.spacing is None else (asked.spacing,),
-            LEVELS if asked.level is None else (asked.level,),
+            DELAYS if config.delays is None else (config.delays,),
+            SPACINGS if config.spacing is None else (config.spacing,),
+            LEVELS if config.level is None else (config.level,),
         ):
-            step = 1 if delays == 1 and asked.spacing is None else spacing  # of a single value there is no spacing
-            fits = (delays - 1) * step < asked.context_length and (level == "kept" or delays > 1)
+            step = 1 if delays == 1 and config.spacing is None else spacing  # of a single value there is no spacing
+            fits = (delays - 1) * step < config.context_length and (level == "kept" or delays > 1)
             if fits and (delays, step, level) not in seen and len(self._places(delays, step)):
                 seen.add((delays, step, level))
                 yield delays, step, level
@@ -182,14 +182,14 @@ class Analog(FittedForecaster):
         rows = self.library.double()  # neighbours on a smooth path differ by less than float32 keeps of a level
         centre, scale = rows.mean(dim=0), rows.std(dim=0, correction=0)
         scale = torch.where(rows.amax(dim=0) > rows.amin(dim=0), scale, 1.0)
-        known = ((rows - centre) / scale)[places[:, None] - lags]  # (n, d, C)
-        asked = ((past.double() - centre) / scale)[:, past.shape[1] - 1 - lags]  # (B, d, C)
+        states = ((rows - centre) / scale)[places[:, None] - lags]  # (n, d, C)
+        queries = ((past.double() - centre) / scale)[:, past.shape[1] - 1 - lags]  # (B, d, C)
         if level == "removed":
-            known, asked = known[:, 1:] - known[:, :1], asked[:, 1:] - asked[:, :1]
+            states, queries = states[:, 1:] - states[:, :1], queries[:, 1:] - queries[:, :1]
         if self.config.channels_seen == "all":
-            nearest = _nearest(asked.flatten(1), known.flatten(1), max(counts))[..., None]  # (B, k, 1)
+            nearest = _nearest(queries.flatten(1), states.flatten(1), max(counts))[..., None]  # (B, k, 1)
         else:
-            each = [_nearest(asked[..., c], known[..., c], max(counts)) for c in range(past.shape[2])]
+            each = [_nearest(queries[..., c], states[..., c], max(counts)) for c in range(past.shape[2])]
             nearest = torch.stack(each, dim=-1)  # (B, k, C)
         yield from self._average_successors(past, places[nearest], level, counts)
 
@@ -215,19 +215,19 @@ class Analog(FittedForecaster):
 
 
 def _nearest(
-    asked: Tensor,  # (B, d)
-    known: Tensor,  # (n, d)
+    queries: Tensor,  # (B, d)
+    states: Tensor,  # (n, d)
     count: int,
 ) -> Tensor:  # (B, min(count, n)) numbers of known states, the nearest first
     """The nearest known states; of equally near ones the oldest first, whatever is asked beside them.
 
     Distances come from differences: by products, |a|² − 2a·k + |k|², rounding hides which near state is nearest.
     """
-    distances = torch.cdist(asked.float(), known.float(), compute_mode="donot_use_mm_for_euclid_dist")
-    numbers = torch.arange(len(known), device=known.device)
+    distances = torch.cdist(queries.float(), states.float(), compute_mode="donot_use_mm_for_euclid_dist")
+    numbers = torch.arange(len(states), device=states.device)
     # The bits of floats that are not negative are in the floats' order; the number below them settles ties.
     order = distances.view(torch.int32).long().bitwise_left_shift_(32).bitwise_or_(numbers)
-    return order.topk(min(count, len(known)), dim=1, largest=False).indices
+    return order.topk(min(count, len(states)), dim=1, largest=False).indices
 
 
 register_model("analog", AnalogConfig, Analog, presets={"joint": {"channels_seen": "all"}})

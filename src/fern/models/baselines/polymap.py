@@ -333,17 +333,17 @@ class Polymap(FittedForecaster):
     def _states(self) -> list[State]:
         """Those to try: what the context holds."""
         config = self.config
-        asked = STATES if config.delays is None or config.spacing is None else ((config.delays, config.spacing),)
-        states = [State(delays, spacing, ring) for ring in config.rings() for delays, spacing in asked]
+        lags = STATES if config.delays is None or config.spacing is None else ((config.delays, config.spacing),)
+        states = [State(delays, spacing, ring) for ring in config.rings() for delays, spacing in lags]
         return [state for state in states if state.past < config.context_length]
 
     def _projections(self, scaled: Tensor) -> dict[float, Tensor | None]:  # (n, C) -> (C, C) each
         """Those onto the waves that are kept, by the share from which they are; None where there is no ring."""
         if self.config.layout == "free":
             return {0.0: None}
-        asked = LEAST_WAVES if self.config.least_wave is None else (self.config.least_wave,)
+        shares = LEAST_WAVES if self.config.least_wave is None else (self.config.least_wave,)
         projections: dict[float, Tensor | None] = {}
-        for least in asked:
+        for least in shares:
             waves = strong_waves(scaled, least=least)
             if not any(known is not None and torch.equal(waves, known) for known in projections.values()):
                 projections[least] = waves
@@ -359,8 +359,8 @@ class Polymap(FittedForecaster):
         """The candidate and the waves whose rollouts are best; `waves` are set to them."""
         pairs = [(candidate, least) for least in projections for candidate in candidates]
         if len(pairs) > 1:
-            look = torch.linspace(0, len(past) - 1, min(_FIRST_LOOK, len(past))).round().long()
-            pairs = self._rank(pairs, projections, past[look], future[look])[:_FINALISTS]
+            sample = torch.linspace(0, len(past) - 1, min(_FIRST_LOOK, len(past))).round().long()
+            pairs = self._rank(pairs, projections, past[sample], future[sample])[:_FINALISTS]
             pairs = self._rank(pairs, projections, past, future)
         best, least = pairs[0]
         waves = projections[least]

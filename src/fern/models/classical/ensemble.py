@@ -164,11 +164,11 @@ def fit_members(
     count = len(arrays)
     shape = (count, MEMBERS, horizon)
     means, stddevs, responses = np.empty(shape), np.empty(shape), np.empty(shape)
-    shapes, widest, chosen = np.empty((count, SHAPE_POINTS)), np.empty(shape[::2]), np.empty(count, dtype=np.int64)
+    shapes, widest = np.empty((count, SHAPE_POINTS)), np.empty(shape[::2])
     most = max(settings.rows, 8 * settings.season)
     fit_many(
         values, offsets, settings.season, settings.evaluations, most,
-        means, stddevs, responses, shapes, widest, chosen,
+        means, stddevs, responses, shapes, widest,
     )  # fmt: skip
     demand, demand_table = np.full(count, np.nan), np.zeros((count, TABLE_POINTS))
     if settings.positive is not False:

@@ -115,8 +115,8 @@ def _smoothing(
     stddev: Any,
     response: Any,
     shape: Any,
-) -> tuple[int, bool]:
-    """Every specification that the rows allow, averaged by AICc; the likeliest, and if its shape is known."""
+) -> bool:
+    """Every specification that the rows allow, averaged by AICc; whether the shape of the likeliest is known."""
     n, horizon = len(y), len(mean)
     positive = y.min() > 1e-3 * y.mean()
     criteria = np.full(SPECIFICATIONS, inf)
@@ -133,9 +133,9 @@ def _smoothing(
         if (seasonal == NONE) != (season == 1) or (multiplicative and not positive):
             continue
         if seasonal == NONE:
-            first[:] = 1.0 if seasonal == MULTIPLICATIVE else 0.0
+            first[:] = 0.0
         else:
-            cycles = min(n, max(2 * season, 6 * season))
+            cycles = min(n, 6 * season)
             _indices(y[:cycles], season, multiplicative, believed, first)
             for t in range(n):
                 adjusted[t] = y[t] / first[t % season] if multiplicative else y[t] - first[t % season]
@@ -184,7 +184,7 @@ def _smoothing(
     mean /= total
     stddev[:] = np.sqrt(stddev / total)
     response /= total
-    return int(np.argmin(criteria)), _shape(kept, min(3, n // 4), shape)
+    return _shape(kept, min(3, n // 4), shape)
 
 
 @cached_njit(nogil=True)
@@ -227,8 +227,8 @@ def fit_series(
     responses: Any,  # (MEMBERS, H) written
     shape: Any,  # (SHAPE_POINTS,) written; NaN where rows are too few
     widest: Any,  # (H,) written
-) -> int:
-    """Every member's forecast of one series; the likeliest specification of smoothing, −1 where rows are too few."""
+) -> None:
+    """Every member's forecast of one series."""
     y = y[max(0, len(y) - most_rows) :]
     n, horizon = len(y), means.shape[1]
     shape[:] = np.nan
@@ -243,13 +243,13 @@ def fit_series(
         spread = abs(y[1] - y[0]) * scale if n == 2 else np.nan
         for h in range(horizon):
             stddevs[:, h] = spread * (h + 1.0) ** 0.5
-        return -1
+        return
     strength = seasonal_strength(y, season)
     ratio = seasonal_ratio(y, season)
     used = season if strength > SIGNIFICANT or ratio > RATIO else 1
     believed = 1.0 - 1.0 / max(ratio, 1.0)  # what chance alone would give is taken off the indices
     _naive(y, used, means[NAIVE], stddevs[NAIVE], responses[NAIVE])
-    likeliest, known = _smoothing(
+    known = _smoothing(
         y, used, believed, evaluations, means[SMOOTHING], stddevs[SMOOTHING], responses[SMOOTHING], shape
     )
     if not known:
@@ -257,7 +257,6 @@ def fit_series(
     _theta(y, used, believed, means[THETA], stddevs[THETA], responses[THETA])
     means *= scale
     stddevs *= scale
-    return int(likeliest)
 
 
 @cached_njit(nogil=True)
@@ -272,11 +271,10 @@ def fit_many(
     responses: Any,
     shapes: Any,  # (N, SHAPE_POINTS)
     widest: Any,  # (N, H)
-    chosen: Any,  # (N,)
 ) -> None:
     """`fit_series` for each series."""
     for i in range(len(offsets) - 1):
-        chosen[i] = fit_series(
+        fit_series(
             values[offsets[i] : offsets[i + 1]], season, evaluations, most_rows,
             means[i], stddevs[i], responses[i], shapes[i], widest[i],
         )  # fmt: skip

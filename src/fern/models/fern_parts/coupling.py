@@ -17,6 +17,7 @@ from torch.nn.functional import pad, softplus
 
 from fern.caching import kernels_enabled
 from fern.models.fern_parts import _kernels as kernels
+from fern.transport._compiled import fits_kernels
 from fern.transport._lanes import LANES
 
 KNEE = 0.1
@@ -250,12 +251,6 @@ def _update(raw: Tensor, state: Tensor, *, rotating: bool) -> Tensor:
         updated: Tensor = _Update.apply(raw, state, rotating)  # type: ignore[no-untyped-call]
         return updated
     return _plain_update(raw, state, rotating=rotating)
-
-
-def fits_kernels(tensor: Tensor) -> bool:
-    """Whether the compiled loops take it: on the CPU, float32 or float64, and nobody traces."""
-    plain = not kernels_enabled() or torch.compiler.is_compiling()
-    return not plain and tensor.device.type == "cpu" and tensor.dtype in _NUMPY
 
 
 def _plain_pair(raw: Tensor, scale_bounds: SoftBounds, shift_bounds: SoftBounds = SHIFT) -> tuple[Tensor, Tensor]:

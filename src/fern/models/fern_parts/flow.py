@@ -82,8 +82,8 @@ class PolynomialTerms:
         candidates = [PolynomialTerms(self.channels, self.variables, degree) for degree in range(self.degree + 1)]
         if self.reduced:
             candidates = [PolynomialTerms(self.channels, count, self.degree) for count in range(self.variables + 1)]
-        enough = [candidate for candidate in candidates if len(candidate.terms) * STATES_A_TERM <= states]
-        kept = set(enough[-1].terms) if enough else {()}
+        affordable = [candidate for candidate in candidates if len(candidate.terms) * STATES_A_TERM <= states]
+        kept = set(affordable[-1].terms) if affordable else {()}
         return [place for place, term in enumerate(self.terms) if term in kept]
 
     def axes(self, states: Tensor) -> Tensor:  # (n, channels) -> (channels, variables)
@@ -257,10 +257,10 @@ class PolynomialFlow(nn.Module):
             if self._score_rollout(extended, *judged) < CLEAR * self._score_rollout(coefficients, *judged):
                 coefficients = extended
         self._take(coefficients)
-        left = targets - torch.cat((features, earlier), dim=1)[:, : len(coefficients)] @ coefficients
+        residual = targets - torch.cat((features, earlier), dim=1)[:, : len(coefficients)] @ coefficients
         if self.ring is not None:  # a network there is compared with states that have no weak waves
-            left = following - self.without_weak_waves(self(seen))
-        self.unit.copy_(left.square().mean().sqrt().clamp_min(LEAST_UNIT))
+            residual = following - self.without_weak_waves(self(seen))
+        self.unit.copy_(residual.square().mean().sqrt().clamp_min(LEAST_UNIT))
 
     def _take(self, coefficients: Tensor) -> None:  # (terms, m) or (terms + earlier, m)
         """Go by these coefficients; those of earlier rows that are not there are 0."""

@@ -28,7 +28,6 @@ from fern.models.fern_parts.coupling import (
     affine_update,
     bounds_table,
     clamp_pair,
-    fits_kernels,
     leaky_clamp,
     leaky_update,
     rotating_update,
@@ -36,6 +35,7 @@ from fern.models.fern_parts.coupling import (
 )
 from fern.models.fern_parts.normalisation import in_patches
 from fern.models.layers import find_activation
+from fern.transport._compiled import fits_kernels
 from fern.transport.ellipsoid import EIGENVALUE_FLOOR
 
 EIGENVALUES = SoftBounds(EIGENVALUE_FLOOR, SCALE.high)
