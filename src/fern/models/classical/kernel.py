@@ -184,7 +184,7 @@ def _smoothing(
     mean /= total
     stddev[:] = np.sqrt(stddev / total)
     response /= total
-    return _shape(kept, min(3, n // 4), shape)
+    return bool(_shape(kept, min(3, n // 4), shape))
 
 
 @cached_njit(nogil=True)
