@@ -1,9 +1,9 @@
 """``python -m benchmarks.pretrain.fits [--tasks TASK …] [--variants NAME …]``: what the network adds to a default fit.
 
 `FernForecaster` with its defaults on the development tasks without their test part: fitted once, two windows forecast.
-Beside it the same without the pretrained network, and with half of the training of Fern. A row of
-``benchmarks/pretrain/results/fits.json`` for each task and variant; those that are there are kept unless ``--again`` is
-given.
+Beside it the same without the pretrained network, with half of the training of Fern, and with half of the network's
+tuning. A row of ``benchmarks/pretrain/results/fits.json`` for each task and variant; those that are there are kept
+unless ``--again`` is given.
 """
 
 import argparse
@@ -24,8 +24,9 @@ from benchmarks.public.models import Predictor, Question, fern
 from benchmarks.public.run import measure
 from benchmarks.public.tasks import Task, make_windows, named_task
 from benchmarks.sections import draw_table, percent
-from fern.forecaster import fit
+from fern.forecaster import fit, held_out
 from fern.forecaster.held_out import choose_combination
+from fern.models.pretrained import tuning
 
 RESULTS = Path(__file__).parent / "results" / "fits.json"
 COMMAND = "python -m benchmarks.pretrain.fits"
@@ -50,10 +51,16 @@ def half_training() -> AbstractContextManager[Any]:
     return patch.multiple(fit, STEPS=fit.STEPS // 2, LEAST_STEPS=fit.LEAST_STEPS // 2)
 
 
+def half_tuning() -> AbstractContextManager[Any]:
+    """Fits whose tuning of the pretrained network has half the steps."""
+    return patch.object(held_out, "tune_network", partial(tuning.tune_network, steps=tuning.STEPS // 2))
+
+
 VARIANTS: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
     DEFAULT: nullcontext,
     "without the pretrained network": without_network,
     "half the training of Fern": half_training,
+    "half the tuning of the network": half_tuning,
 }
 
 
