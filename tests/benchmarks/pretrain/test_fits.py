@@ -10,6 +10,7 @@ from benchmarks.public.tasks import TASKS
 from benchmarks.pretrain import fits
 from fern import FernForecaster
 from fern.forecaster import fit
+from fern.models.pretrained.tuning import tune_network
 
 HORIZON, LONG = 8, 120
 
@@ -54,6 +55,16 @@ def test_half_of_the_training_has_half_the_steps_while_it_lasts():
         half = fit.choose_steps(13_505, 1, epochs=None)
     assert np.prod(half) == pytest.approx(np.prod(whole) / 2, rel=0.02)
     assert fit.choose_steps(13_505, 1, epochs=None) == whole
+
+
+def test_half_of_the_tuning_has_half_the_steps_while_it_lasts(monkeypatch):
+    steps = []
+    monkeypatch.setattr(fits.tuning, "tune_network", lambda *_, **options: steps.append(options.get("steps")))
+    with fits.half_tuning():
+        FernForecaster(HORIZON, progress="silent").fit(read().query("unique_id == 'long'"))
+        assert fits.held_out.tune_network is not tune_network
+    assert steps == [fits.tuning.STEPS // 2]
+    assert fits.held_out.tune_network is tune_network
 
 
 def test_the_table_has_what_all_variants_ran_and_their_means():

@@ -50,7 +50,6 @@ DECILE = NormalDist().inv_cdf(0.9)
 PRIOR_ROWS = 4
 """The deviation at a phase of the season is pulled towards that of all rows as by so many."""
 
-
 Moments = tuple[Array, Array]
 """The mean and the deviation of each row, (N, steps) each."""
 
@@ -70,7 +69,8 @@ def forecast_averaged(
     by the rows before them. Contexts below `ENOUGH` rows are forecast at their own alone.
     """
     plain = forecast_distribution(network, contexts, horizon, flip=flip)
-    mean, stddev = (part.copy() for part in _moments(plain))
+    plain_mean, plain_stddev = _moments(plain)
+    mean, stddev = plain_mean.copy(), plain_stddev.copy()
     positive = _find_positive(contexts) if log else np.empty(0, np.int64)
     if len(positive):
         log_mean, log_stddev = _forecast_logarithms(network, contexts.select(positive), horizon)
@@ -80,27 +80,24 @@ def forecast_averaged(
     if len(long):
         _average_time_steps(network, contexts.select(long), horizon, long, mean, stddev)
     changed = np.union1d(positive, long)
-    return _rescale(plain, mean, changed, stddev[changed] / plain.stddev.numpy()[changed]) if len(changed) else plain
+    return _rescale(plain, mean, changed, stddev[changed] / plain_stddev[changed]) if len(changed) else plain
 
 
 def _find_positive(contexts: Contexts) -> Whole:
     """The contexts whose logarithm is forecast: no value is far below the median, nor zero."""
-    width = contexts.values.shape[1]
-    known = np.arange(width) >= (width - contexts.lengths)[:, None]
-    lowest = np.where(known, contexts.values, np.inf).min(1)
+    lowest = np.where(contexts.filled, contexts.values, np.inf).min(1)
     chosen = np.flatnonzero(lowest > 0)
-    medians = np.array([np.median(contexts.values[row, width - contexts.lengths[row] :]) for row in chosen])
+    medians = np.array([np.median(contexts.values[row, -contexts.lengths[row] :]) for row in chosen])
     above: Whole = chosen[lowest[chosen] > LEAST_OF_MEDIAN * medians]
     return above
 
 
 def _forecast_logarithms(network: Network, contexts: Contexts, horizon: int) -> Moments:
     """The median of each row by its logarithm, and the deviation of a normal variable with the same 80 % interval."""
-    width = contexts.values.shape[1]
-    known = np.arange(width) >= (width - contexts.lengths)[:, None]
-    logs = np.log(np.where(known, contexts.values, 1.0))
+    filled = contexts.filled
+    logs = np.log(np.where(filled, contexts.values, 1.0))
     mean, stddev = _moments(forecast_distribution(network, replace(contexts, values=logs), horizon, flip=False))
-    highest = np.where(known, logs, -np.inf).max(1, keepdims=True)
+    highest = np.where(filled, logs, -np.inf).max(1, keepdims=True)
     median = np.exp(np.minimum(mean, highest + MOST_GROWTH))
     return median, median * np.sinh(DECILE * np.minimum(stddev, WIDEST)) / DECILE
 

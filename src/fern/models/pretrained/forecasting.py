@@ -55,6 +55,13 @@ class Contexts:
             row[-n:] = values[-n:]
         return cls(table, lengths, None if season is None else np.full(len(series), season, dtype=np.int64))
 
+    @property
+    def filled(self) -> NDArray[np.bool_]:  # (N, rows)
+        """Which values are rows of the context: shorter ones begin later."""
+        width = self.values.shape[1]
+        filled: NDArray[np.bool_] = np.arange(width) >= (width - self.lengths)[:, None]
+        return filled
+
     def newest(self) -> "Contexts":
         """No longer than the network reads."""
         values = np.ascontiguousarray(self.values[:, -LONGEST:])
